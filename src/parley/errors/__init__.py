@@ -1,0 +1,54 @@
+"""Every exception that parley raises, and the table of Kafka's error codes.
+
+Two questions decide what a caller does with an error: whose fault was it (the class), and may the
+same request be sent again (`retriable`, `refresh_metadata`).
+
+    KafkaError
+      LocalProtocolError      a bug or a misuse on this side; nothing was sent
+      RemoteProtocolError     the peer's bytes break the protocol; the connection is dropped
+        CorruptRecordError    stored records are damaged; names topic, partition and offset
+      UnsupportedVersionError the broker cannot do it (KIP-97), decided locally or by its code 35
+      BrokerError             the broker answered with an error code
+        UnknownBrokerError    a code that this release of parley has no name for
+      NetworkError            no connection, a lost one, or a deadline passed
+        RequestTimedOut, BrokersUnreachable
+      AuthenticationError     credentials refused; never retried in a loop
+      ConfigError             an option or argument is wrong; names the nearest known one
+      DataLossError           records that were promised are gone
+"""
+
+from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name
+from parley.errors.tree import (
+    AuthenticationError,
+    BrokersUnreachable,
+    ConfigError,
+    CorruptRecordError,
+    DataLossError,
+    KafkaError,
+    LocalProtocolError,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimedOut,
+    UnsupportedVersionError,
+    nearest_hint,
+)
+
+__all__ = [
+    "AuthenticationError",
+    "BrokerError",
+    "BrokersUnreachable",
+    "ConfigError",
+    "CorruptRecordError",
+    "DataLossError",
+    "ErrorCode",
+    "KafkaError",
+    "LocalProtocolError",
+    "NetworkError",
+    "RemoteProtocolError",
+    "RequestTimedOut",
+    "UnknownBrokerError",
+    "UnsupportedVersionError",
+    "broker_error",
+    "error_name",
+    "nearest_hint",
+]

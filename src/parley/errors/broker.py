@@ -1,0 +1,138 @@
+"""Errors that a broker answers with: one class per code, built from `codes.txt`."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import ClassVar, NamedTuple
+
+from parley.errors.tree import KafkaError, UnsupportedVersionError
+
+
+class ErrorCode(NamedTuple):
+    """One line of `codes.txt`."""
+
+    code: int
+    name: str
+    retriable: bool
+    refresh_metadata: bool
+
+
+class BrokerError(KafkaError):
+    """The broker refused a request, or a part of it, with an error code.
+
+    `code` and `name` are Kafka's. `topic`, `partition`, `api`, `version` and `broker` say where,
+    as far as it is known. Subclasses are named after the code (`NotLeaderOrFollower`, ...), and
+    `broker_error` makes the right one.
+    """
+
+    code: int = -1
+    name: str = "UNKNOWN_SERVER_ERROR"
+    by_code: ClassVar[dict[int, type[BrokerError]]] = {}
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        api: str | None = None,
+        version: int | None = None,
+        broker: str | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.api = api
+        self.version = version
+        self.broker = broker
+        self.broker_message = message
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        where = []
+        if self.api is not None:
+            where.append(f"{self.api} v{self.version}" if self.version is not None else self.api)
+        if self.topic is not None:
+            where.append(self.topic if self.partition is None else f"{self.topic}-{self.partition}")
+        if self.broker is not None:
+            where.append(f"broker {self.broker}")
+        text = f"{self.name} ({self.code})"
+        if where:
+            text += f" [{', '.join(where)}]"
+        return f"{text}: {self.broker_message}" if self.broker_message else text
+
+
+class UnknownBrokerError(BrokerError):
+    """The broker answered with a code that no release up to 4.3.0 defines; `code` keeps it."""
+
+    def __init__(self, message: str | None = None, *, code: int, **where: object) -> None:
+        self.code = code
+        self.name = f"UNKNOWN_CODE_{code}"
+        super().__init__(message, **where)  # type: ignore[arg-type]  # the same keywords as the base
+
+
+@cache
+def error_codes() -> dict[int, ErrorCode]:
+    """Return the table of Kafka's error codes, by code."""
+    table = {}
+    text = resources.files("parley.errors").joinpath("codes.txt").read_text(encoding="ascii")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            code, name, retriable, refresh = line.split()
+            table[int(code)] = ErrorCode(int(code), name, retriable == "retriable", refresh == "refresh")
+    return table
+
+
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error code, `UNKNOWN_CODE_n` for one without a name.
+
+    >>> error_name(6)
+    'NOT_LEADER_OR_FOLLOWER'
+    """
+    known = error_codes().get(code)
+    return known.name if known is not None else f"UNKNOWN_CODE_{code}"
+
+
+def _class_for(entry: ErrorCode) -> type[BrokerError]:
+    found = BrokerError.by_code.get(entry.code)
+    if found is None:
+        class_name = "".join(word.capitalize() for word in entry.name.split("_"))
+        found = type(
+            class_name,
+            (BrokerError,),
+            {
+                "__doc__": f"Kafka's error {entry.code}, {entry.name}.",
+                "__module__": __name__,
+                "code": entry.code,
+                "name": entry.name,
+                "retriable": entry.retriable,
+                "refresh_metadata": entry.refresh_metadata,
+            },
+        )
+        BrokerError.by_code[entry.code] = found
+    return found
+
+
+def broker_error(
+    code: int,
+    message: str | None = None,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    api: str | None = None,
+    version: int | None = None,
+    broker: str | None = None,
+) -> KafkaError:
+    """Return (not raise) the exception for a broker's error code.
+
+    Code 35 gives `UnsupportedVersionError(local=False)`; an unnamed code `UnknownBrokerError`.
+    """
+    if code == 35:
+        text = message or f"broker {broker or '?'} does not support {api or 'this request'} v{version}"
+        return UnsupportedVersionError(text, api=api, broker=broker, local=False)
+    entry = error_codes().get(code)
+    if entry is None:
+        return UnknownBrokerError(
+            message, code=code, topic=topic, partition=partition, api=api, version=version, broker=broker
+        )
+    return _class_for(entry)(message, topic=topic, partition=partition, api=api, version=version, broker=broker)

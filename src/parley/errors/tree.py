@@ -1,0 +1,131 @@
+"""The exception classes that do not depend on the broker's table of codes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class KafkaError(Exception):
+    """The base of everything parley raises on purpose.
+
+    `retriable` says whether the same call may succeed later; `refresh_metadata` whether the
+    metadata it rested on must be asked for again first.
+    """
+
+    retriable: bool = False
+    refresh_metadata: bool = False
+
+
+class LocalProtocolError(KafkaError):
+    """This side broke the protocol's rules; nothing was sent. Mend the call."""
+
+
+class RemoteProtocolError(KafkaError):
+    """The peer's bytes break the protocol; its connection is dropped and must not be used again."""
+
+
+class CorruptRecordError(RemoteProtocolError):
+    """Stored records fail their checks (CRC, counts, lengths). The position does not advance.
+
+    `offset` is the first offset that could not be read. Seek past it, or repair the log, to go on.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class UnsupportedVersionError(KafkaError):
+    """The broker cannot do what was asked (KIP-97).
+
+    `local` is true when parley found out from the negotiated ranges and sent no byte, false when
+    the broker itself answered UNSUPPORTED_VERSION (35). Ranges are `(min, max)` or None where a
+    side does not have the API at all. `first_release` is the first Kafka release that can do it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        api: str | None = None,
+        client_range: tuple[int, int] | None = None,
+        broker_range: tuple[int, int] | None = None,
+        broker: str | None = None,
+        feature: str | None = None,
+        first_release: str | None = None,
+        local: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.api = api
+        self.client_range = client_range
+        self.broker_range = broker_range
+        self.broker = broker
+        self.feature = feature
+        self.first_release = first_release
+        self.local = local
+
+
+class NetworkError(KafkaError):
+    """A connection could not be made or was lost; `stage` says where.
+
+    Stages: "name lookup", "connect", "tls", "versions", "authentication", "request".
+    """
+
+    retriable = True
+    refresh_metadata = True
+
+    def __init__(self, message: str, *, address: str | None = None, stage: str | None = None) -> None:
+        super().__init__(message)
+        self.address = address
+        self.stage = stage
+
+
+class RequestTimedOut(NetworkError):
+    """A deadline passed before the answer came. Whether the broker acted on the request is unknown."""
+
+
+class BrokersUnreachable(NetworkError):
+    """None of the given addresses could be used; `failures` holds the error of each address."""
+
+    def __init__(self, failures: dict[str, Exception]) -> None:
+        lines = "; ".join(f"{address}: {error}" for address, error in failures.items())
+        super().__init__(f"no broker could be reached ({lines}). Check the addresses, the port's protocol and the broker.")
+        self.failures = failures
+
+
+class AuthenticationError(KafkaError):
+    """The broker refused the credentials or the mechanism. Retrying with the same ones is useless."""
+
+
+class ConfigError(KafkaError, ValueError):
+    """An option or argument cannot be used; the text names it, the allowed values and the remedy."""
+
+
+class DataLossError(KafkaError):
+    """Records that should have been there are gone (retention, truncation, topic deleted or re-created)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        expected_offset: int | None = None,
+        available_offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.expected_offset = expected_offset
+        self.available_offset = available_offset
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean "x"?` for the known name closest to `name`, or an empty string."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f' Did you mean "{found[0]}"?' if found else ""
