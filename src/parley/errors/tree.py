@@ -94,7 +94,7 @@ class BrokersUnreachable(NetworkError):
 
     def __init__(self, failures: dict[str, Exception]) -> None:
         lines = "; ".join(f"{address}: {error}" for address, error in failures.items())
-        super().__init__(f"no broker could be reached ({lines}). Check the addresses, the port's protocol and the broker.")
+        super().__init__(f"no broker could be reached ({lines}). Check the addresses and the listeners.")
         self.failures = failures
 
 
