@@ -1,0 +1,27 @@
+"""Real Kafka brokers of any release from 0.9 on, from Maven artifacts, for tests and benchmarks.
+
+>>> from parley.testing.realbroker import RealCluster, available
+>>> if available() is None:                           # doctest: +SKIP
+...     with RealCluster("3.9", brokers=2, releases={2: "3.7"}) as cluster:
+...         print(cluster.bootstrap_servers)
+"""
+
+from __future__ import annotations
+
+from parley.testing.realbroker.artifacts import ArtifactError, class_path, jar_folder
+from parley.testing.realbroker.cluster import RealCluster, RealNode
+from parley.testing.realbroker.java import available
+from parley.testing.realbroker.process import StartError
+from parley.testing.realbroker.releases import REAL_RELEASES, full_release
+
+__all__ = [
+    "REAL_RELEASES",
+    "ArtifactError",
+    "RealCluster",
+    "RealNode",
+    "StartError",
+    "available",
+    "class_path",
+    "full_release",
+    "jar_folder",
+]
