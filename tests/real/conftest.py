@@ -1,0 +1,110 @@
+"""Real brokers for the tests of this folder: one cluster per release, started once and shared.
+
+A test takes one of:
+
+- `real_broker`: a running one-broker RealCluster; the test runs once for each selected release
+  (`real_release` is its number). `make test` selects SOME_RELEASES, `make test-real` all of them
+  by the environment variable PARLEY_REAL_RELEASES=all (or a comma-separated list);
+- `real_cluster`: a function that returns the shared cluster of any release;
+- RealCluster itself, where brokers are to be stopped or mixed.
+
+Shared clusters keep their data from test to test: take topic names from `topic_name`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.testing.realbroker import REAL_RELEASES, RealCluster, available, full_release
+
+SOME_RELEASES = ("0.9.0.1", "0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
+_MOST_AT_ONCE = 6
+
+
+class _SharedClusters:
+    """The running clusters; the longest unused one is stopped when there are too many."""
+
+    def __init__(self) -> None:
+        self.running: OrderedDict[str, RealCluster] = OrderedDict()
+
+    def get(self, release: str) -> RealCluster:
+        release = full_release(release)
+        if release not in self.running:
+            while len(self.running) >= _MOST_AT_ONCE:
+                self.running.popitem(last=False)[1].stop()
+            self.running[release] = RealCluster(release).start()
+        self.running.move_to_end(release)
+        return self.running[release]
+
+    def stop(self) -> None:
+        while self.running:
+            self.running.popitem()[1].stop()
+
+
+_SHARED = _SharedClusters()
+
+
+def selected_releases() -> tuple[str, ...]:
+    """Return the releases that this run is to test."""
+    wanted = os.environ.get("PARLEY_REAL_RELEASES", "")
+    if wanted == "all":
+        return REAL_RELEASES
+    return tuple(full_release(name.strip()) for name in wanted.split(",")) if wanted else SOME_RELEASES
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "real_release" in metafunc.fixturenames:
+        # Session scope makes pytest run the tests of one release together.
+        metafunc.parametrize("real_release", selected_releases(), scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    if report.failed and "real_cluster" in getattr(item, "fixturenames", ()):
+        for release, cluster in _SHARED.running.items():
+            report.sections.append((f"real broker {release}", cluster.logs()))
+    return report
+
+
+@pytest.fixture(scope="session")
+def needs_real_brokers() -> None:
+    """Skip, with the reason, where real brokers cannot run; in CI that is a failure."""
+    reason = available()
+    if reason is not None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; where CI is set nothing may be skipped")
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def real_cluster(needs_real_brokers: None) -> Iterator[Callable[[str], RealCluster]]:
+    """A function from a release to its shared, running, one-broker cluster."""
+    yield _SHARED.get
+    _SHARED.stop()
+
+
+@pytest.fixture
+def real_broker(real_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+    """The shared cluster of the release that this test is run for."""
+    return real_cluster(real_release)
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test of a shared cluster uses."""
+    kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in request.node.name)
+    return f"{kept[:200]}-{os.urandom(4).hex()}"
