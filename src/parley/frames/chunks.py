@@ -1,0 +1,130 @@
+"""Receive buffers that are used again, but never while anybody can still see their bytes.
+
+Rules:
+1. A chunk is idle only when every frame cut from it was released.
+2. Release is a promise, not a proof: before a chunk is used again its memory is asked whether any
+   view of it is still alive (a bytearray refuses to change its length while one is). A chunk that is
+   still seen is left to the garbage collector; its bytes are never overwritten.
+3. Idle memory is bounded (`max_idle_bytes`) and is given up when no large frame came for a while.
+"""
+
+from __future__ import annotations
+
+SMALL_CHUNK_BYTES = 64 * 1024
+"""One receive buffer for many small frames; also the first step of a large frame's own buffer."""
+
+MAX_IDLE_BYTES = 64 * 1024 * 1024
+"""Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
+
+IDLE_TICKS = 256
+"""Small-chunk turnovers (about 16 MiB of small frames) after which idle large buffers are given up."""
+
+
+class Chunk:
+    """A writable buffer, the view through which it is used, and the count of frames cut from it."""
+
+    __slots__ = ("_memory", "_pool", "frames", "retired", "view")
+
+    def __init__(self, capacity: int, pool: ChunkPool) -> None:
+        self._memory = bytearray(capacity)
+        self._pool = pool
+        self.view = memoryview(self._memory)
+        self.frames = 0  # handed out and not yet released
+        self.retired = False  # the framer writes no more into it
+
+    @property
+    def capacity(self) -> int:
+        """The number of bytes it can hold."""
+        return len(self._memory)
+
+    def is_seen(self) -> bool:
+        """Tell whether a view other than the chunk's own is alive. Renews `view`."""
+        self.view.release()
+        try:
+            # A bytearray cannot change its length while a buffer of it is exported; one byte less
+            # and one more stays inside its allocation, so this costs nothing and moves nothing.
+            self._memory.append(self._memory.pop())
+        except BufferError:
+            seen = True
+        else:
+            seen = False
+        self.view = memoryview(self._memory)
+        return seen
+
+    def retire(self) -> None:
+        """Say that nothing more is written into it; it becomes idle with the last frame's release."""
+        self.retired = True
+        if self.frames == 0:
+            self._pool.give(self)
+
+    def frame_released(self) -> None:
+        """Count one frame less; the last one makes a retired chunk idle."""
+        self.frames -= 1
+        if self.retired and self.frames == 0:
+            self._pool.give(self)
+
+
+class ChunkPool:
+    """The idle buffers of one connection."""
+
+    __slots__ = ("_idle", "_max_idle_bytes", "_ticks", "idle_bytes")
+
+    def __init__(self, max_idle_bytes: int = MAX_IDLE_BYTES) -> None:
+        self._idle: list[Chunk] = []
+        self._max_idle_bytes = max_idle_bytes
+        self._ticks = 0
+        self.idle_bytes = 0
+
+    def take_small(self) -> Chunk:
+        """Return a chunk of SMALL_CHUNK_BYTES with nothing in it."""
+        self.tick()
+        for index, chunk in enumerate(self._idle):
+            if chunk.capacity == SMALL_CHUNK_BYTES:
+                self._remove(index)
+                if not chunk.is_seen():
+                    return self._renewed(chunk)
+                break
+        return Chunk(SMALL_CHUNK_BYTES, self)
+
+    def take_large(self, wanted: int, earned: int) -> Chunk:
+        """Return a chunk for a frame that announces `wanted` bytes, of which `earned` have arrived.
+
+        A new chunk is never larger than twice what arrived (and SMALL_CHUNK_BYTES): a peer that
+        announces much and sends little must not cost memory. An idle one of any size is free.
+        """
+        self._ticks = 0
+        while self._idle:
+            fitting = [i for i, chunk in enumerate(self._idle) if chunk.capacity >= wanted]
+            if fitting:
+                index = min(fitting, key=lambda i: self._idle[i].capacity)
+            else:
+                index = max(range(len(self._idle)), key=lambda i: self._idle[i].capacity)
+                if self._idle[index].capacity <= earned:
+                    break
+            chunk = self._remove(index)
+            if not chunk.is_seen():
+                return self._renewed(chunk)
+        return Chunk(min(wanted, max(2 * earned, SMALL_CHUNK_BYTES)), self)
+
+    def give(self, chunk: Chunk) -> None:
+        """Take back a chunk without frames. Whether it is still seen is asked when it is needed."""
+        if self.idle_bytes + chunk.capacity <= self._max_idle_bytes:
+            self._idle.append(chunk)
+            self.idle_bytes += chunk.capacity
+
+    def tick(self) -> None:
+        """Count a turnover of small frames; after IDLE_TICKS without a large frame give memory up."""
+        self._ticks += 1
+        if self._ticks == IDLE_TICKS:
+            self._idle.clear()
+            self.idle_bytes = 0
+
+    def _remove(self, index: int) -> Chunk:
+        chunk = self._idle.pop(index)
+        self.idle_bytes -= chunk.capacity
+        return chunk
+
+    @staticmethod
+    def _renewed(chunk: Chunk) -> Chunk:
+        chunk.retired = False
+        return chunk
