@@ -1,3 +1,86 @@
-"""parley: Apache Kafka of any release, from Python and Spark."""
+"""parley: Apache Kafka of any release, from Python and Spark.
+
+    import parley
+
+    with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
+        client.create_topics([parley.NewTopic("flights", num_partitions=4)])
+        client.produce("flights", table)                       # pyarrow, columns "key" and "value"
+        for batch in client.fetch(parley.TopicPartition("flights", 0), 0, end_offset=1000):
+            print(batch.num_rows)                              # pyarrow.RecordBatch
+
+Importing parley loads nothing but itself; each name brings what it needs when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.client import (
+        EARLIEST,
+        LATEST,
+        AsyncClient,
+        BlockingClient,
+        ClientOptions,
+        FetchOptions,
+        NewTopic,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        ProduceOptions,
+        Timestamp,
+        TopicPartition,
+    )
+    from parley.errors import KafkaError
 
 __version__ = "0.1.0"
+
+_HOME = {
+    **dict.fromkeys(
+        (
+            "EARLIEST",
+            "LATEST",
+            "AsyncClient",
+            "BlockingClient",
+            "ClientOptions",
+            "FetchOptions",
+            "NewTopic",
+            "OffsetAndMetadata",
+            "OffsetAndTimestamp",
+            "ProduceOptions",
+            "Timestamp",
+            "TopicPartition",
+        ),
+        "parley.client",
+    ),
+    "KafkaError": "parley.errors",
+}
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AsyncClient",
+    "BlockingClient",
+    "ClientOptions",
+    "FetchOptions",
+    "KafkaError",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "ProduceOptions",
+    "Timestamp",
+    "TopicPartition",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,112 @@
+"""The client: metadata, reading, writing and administration, asynchronous or blocking.
+
+Names are imported when they are first used, so that asking for the options alone loads neither
+pyarrow nor the network.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.client.api import AsyncClient
+    from parley.client.blocking import BlockingClient
+    from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
+    from parley.client.options import (
+        AllOptions,
+        ClientOptions,
+        FetchOptions,
+        ProduceOptions,
+        split_properties,
+    )
+    from parley.client.results import (
+        EARLIEST,
+        LATEST,
+        MAX_TIMESTAMP,
+        BatchAck,
+        CreatedTopic,
+        FetchedBatch,
+        NewTopic,
+        OffsetAndTimestamp,
+        OffsetSpec,
+        PartitionAck,
+        PartitionRange,
+        ProduceResult,
+        Timestamp,
+    )
+    from parley.client.shapes import BatchShape, record_shape, spark_shape
+    from parley.types import Node, OffsetAndMetadata, Secret, TopicPartition, format_uuid, parse_uuid
+
+_MODULES = {
+    "parley.client.api": ("AsyncClient",),
+    "parley.client.blocking": ("BlockingClient",),
+    "parley.client.cluster_view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
+    "parley.client.options": ("AllOptions", "ClientOptions", "FetchOptions", "ProduceOptions", "split_properties"),
+    "parley.client.results": (
+        "EARLIEST",
+        "LATEST",
+        "MAX_TIMESTAMP",
+        "BatchAck",
+        "CreatedTopic",
+        "FetchedBatch",
+        "NewTopic",
+        "OffsetAndTimestamp",
+        "OffsetSpec",
+        "PartitionAck",
+        "PartitionRange",
+        "ProduceResult",
+        "Timestamp",
+    ),
+    "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
+    "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "AllOptions",
+    "AsyncClient",
+    "BatchAck",
+    "BatchShape",
+    "BlockingClient",
+    "ClientOptions",
+    "ClusterMetadata",
+    "CreatedTopic",
+    "FetchOptions",
+    "FetchedBatch",
+    "LeaderAndEpoch",
+    "NewTopic",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetSpec",
+    "PartitionAck",
+    "PartitionMetadata",
+    "PartitionRange",
+    "ProduceOptions",
+    "ProduceResult",
+    "Secret",
+    "Timestamp",
+    "TopicMetadata",
+    "TopicPartition",
+    "format_uuid",
+    "parse_uuid",
+    "record_shape",
+    "spark_shape",
+    "split_properties",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,132 @@
+"""What a client knows of a cluster: immutable values, safe to read while they are being replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from parley.types import ZERO_UUID, Node, TopicPartition
+
+TRUSTED_EPOCHS_VERSION = 9
+"""First Metadata version whose leader epochs may be trusted (KAFKA-9212): older brokers spread stale ones."""
+TOPIC_IDS_VERSION = 10
+"""First Metadata version that carries topic ids (KIP-516)."""
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition as Metadata describes it; `leader` and `leader_epoch` are -1 where unknown."""
+
+    partition: int
+    leader: int
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+class TopicMetadata(NamedTuple):
+    """One topic; `topic_id` is `ZERO_UUID` where the cluster has not told one."""
+
+    name: str
+    partitions: Mapping[int, PartitionMetadata]
+    topic_id: bytes = ZERO_UUID
+    is_internal: bool = False
+    error_code: int = 0
+
+
+class LeaderAndEpoch(NamedTuple):
+    """Who leads a partition: `node` is None while nobody is known to, `epoch` -1 while none is known."""
+
+    node: Node | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """A consistent picture of brokers, topics and leaders at one moment. Never changes once made."""
+
+    brokers: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    controller_id: int = -1
+    cluster_id: str | None = None
+
+    def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
+        """Return what is known of a partition, None when nothing is."""
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic is not None else None
+
+    def leader(self, tp: TopicPartition) -> Node | None:
+        """Return the broker that leads a partition, None when it has no known and reachable leader."""
+        found = self.partition(tp)
+        return self.brokers.get(found.leader) if found is not None else None
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return a topic's id, `ZERO_UUID` when there is none."""
+        found = self.topics.get(topic)
+        return found.topic_id if found is not None else ZERO_UUID
+
+
+class TopicUpdate(NamedTuple):
+    """One topic of a Metadata answer."""
+
+    name: str
+    error_code: int
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUpdate:
+    """A Metadata answer in plain values, whatever its version was."""
+
+    version: int
+    brokers: Mapping[int, Node]
+    topics: tuple[TopicUpdate, ...]
+    controller_id: int = -1
+    cluster_id: str | None = None
+
+
+def frozen(mapping: dict[Any, Any]) -> Mapping[Any, Any]:
+    """Return a read-only view. The caller gives the dict away and must not change it any more."""
+    return MappingProxyType(mapping)
+
+
+def read_metadata(response: Any, version: int) -> MetadataUpdate:
+    """Return a MetadataResponse as plain values.
+
+    M1: leader epochs of versions below 9 are left out, because brokers older than 2.4 spread stale ones.
+    """
+    trusted = version >= TRUSTED_EPOCHS_VERSION
+    topics = []
+    for topic in response.topics:
+        if topic.name is None:  # asked for by id and not found
+            continue
+        partitions = tuple(
+            PartitionMetadata(
+                found.partition_index,
+                found.leader_id,
+                max(found.leader_epoch, -1) if trusted else -1,
+                tuple(found.replica_nodes),
+                tuple(found.isr_nodes),
+                tuple(found.offline_replicas or ()),
+                found.error_code,
+            )
+            for found in topic.partitions
+        )
+        topics.append(TopicUpdate(topic.name, topic.error_code, bytes(topic.topic_id), topic.is_internal, partitions))
+    return MetadataUpdate(
+        version=version,
+        brokers=frozen(read_nodes(response.brokers)),
+        topics=tuple(topics),
+        controller_id=response.controller_id,
+        cluster_id=response.cluster_id,
+    )
+
+
+def read_nodes(brokers: Iterable[Any]) -> dict[int, Node]:
+    """Return the brokers of an answer by id (Metadata's Brokers, Produce's and Fetch's NodeEndpoints)."""
+    return {found.node_id: Node(found.node_id, found.host, found.port, found.rack) for found in brokers}

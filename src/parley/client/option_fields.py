@@ -1,0 +1,219 @@
+"""How options are declared, checked and read: one description per option serves all of it.
+
+An option is a dataclass field made with `option(...)`. Its snake_case name, Kafka's dotted name,
+its range, its choices and its one-line description stand in one place; `OptionSet` checks values,
+reads properties and lists the table for the documentation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from parley.errors import ConfigError, nearest_hint
+
+_TRUE = {"true", "yes", "1", "on"}
+_FALSE = {"false", "no", "0", "off"}
+
+
+class OptionRow(NamedTuple):
+    """One line of the option table: both spellings, the default and what the option means."""
+
+    name: str
+    dotted: str
+    default: Any
+    allowed: str
+    doc: str
+
+
+def option(
+    default: Any,
+    doc: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    choices: tuple[str, ...] = (),
+    dotted: str | None = None,
+    kind: type = object,
+) -> Any:
+    """Return a dataclass field that describes an option; `kind` is the type a text value is read as."""
+    if kind is object and default is not None:
+        kind = type(default)
+    metadata = {"doc": doc, "low": low, "high": high, "choices": choices, "dotted": dotted, "kind": kind}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def dotted_name(field: dataclasses.Field[Any]) -> str:
+    """Return Kafka's spelling of an option, `fetch.min.bytes` for `fetch_min_bytes`."""
+    return field.metadata.get("dotted") or field.name.replace("_", ".")
+
+
+class OptionSet:
+    """The base of every group of options: checked when made, frozen afterwards."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            if "doc" in field.metadata:
+                object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise ConfigError where two options contradict each other."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Return the options made from keyword names. Raises ConfigError, with the nearest name, for unknown ones."""
+        known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        for name in values:
+            if name not in known:
+                raise unknown_option(name, known)
+        return cls(**values)
+
+    @classmethod
+    def from_properties(cls, source: Mapping[str, Any] | str | Path) -> Self:
+        """Return the options made from Kafka's dotted names, given as a mapping or a `.properties` file.
+
+        Raises ConfigError for an unknown name (with the nearest known one) and for a value out of range.
+        """
+        return cls.of(snake_names(read_properties(source), option_names(cls)))
+
+    @classmethod
+    def table(cls) -> list[OptionRow]:
+        """Return the rows of the documentation's option table."""
+        rows = []
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            if "doc" in field.metadata:
+                row = OptionRow(
+                    field.name, dotted_name(field), field.default, _allowed(field), str(field.metadata["doc"])
+                )
+                rows.append(row)
+        return rows
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some options changed, checked again."""
+        return type(self).of({**_values(self), **changes})
+
+
+def option_names(*groups: type[OptionSet]) -> dict[str, str]:
+    """Return the table from both spellings to the snake_case name, for one or several groups of options."""
+    names = {}
+    for group in groups:
+        for field in dataclasses.fields(group):  # type: ignore[arg-type]
+            if "doc" in field.metadata:
+                names[dotted_name(field)] = field.name
+                names[field.name] = field.name
+    return names
+
+
+def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
+    """Return (not raise) the error for an option that does not exist."""
+    return ConfigError(f'there is no option "{name}".{nearest_hint(name, known)}')
+
+
+def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return `properties` under snake_case names. Raises ConfigError for a name that `names` lacks."""
+    found = {}
+    for name, value in properties.items():
+        if name not in names:
+            raise unknown_option(name, names)
+        found[names[name]] = value
+    return found
+
+
+def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
+    """Return the mapping itself, or what a `.properties` file says (`key=value`, `#` and `!` comments, `\\` goes on)."""
+    if isinstance(source, Mapping):
+        return source
+    found: dict[str, str] = {}
+    pending = ""
+    for number, line in enumerate(Path(source).read_text(encoding="utf-8").splitlines(), 1):
+        text = pending + line.strip()
+        pending = ""
+        if not text or text[0] in "#!":
+            continue
+        if text.endswith("\\"):
+            pending = text[:-1]
+            continue
+        ends = [text.find(sign) for sign in "=:" if sign in text]
+        if not ends:
+            raise ConfigError(f'{source}, line {number}: "{text}" is not of the form key=value')
+        found[text[: min(ends)].strip()] = text[min(ends) + 1 :].strip()
+    return found
+
+
+def _values(options: OptionSet) -> dict[str, Any]:
+    return {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}  # type: ignore[arg-type]
+
+
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """Return the value in its own type. Raises ConfigError naming the option, the value and what is allowed."""
+    if value is None:
+        if field.default is None:
+            return None
+        raise ConfigError(f"{field.name} must be given a value: {_allowed(field)}")
+    kind = field.metadata["kind"]
+    if kind is int:
+        value = _integer(field, value)
+    elif kind is bool:
+        value = _boolean(field, value)
+    elif kind is str:
+        value = value if isinstance(value, str) else str(value)
+    choices = field.metadata["choices"]
+    if choices:
+        value = _choice(field, value, choices)
+    return value
+
+
+def _integer(field: dataclasses.Field[Any], value: Any) -> int:
+    if isinstance(value, datetime.timedelta) and field.name.endswith("_ms"):
+        value = round(value.total_seconds() * 1000)
+    if isinstance(value, str):
+        try:
+            value = int(value.strip())
+        except ValueError:
+            raise _bad(field, value) from None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _bad(field, value)
+    low, high = field.metadata["low"], field.metadata["high"]
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise _bad(field, value)
+    return value
+
+
+def _boolean(field: dataclasses.Field[Any], value: Any) -> bool:
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in _TRUE or word in _FALSE:
+            return word in _TRUE
+    elif isinstance(value, bool):
+        return value
+    raise _bad(field, value)
+
+
+def _choice(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> str:
+    for choice in choices:
+        if isinstance(value, str) and value.strip().lower() == choice.lower():
+            return choice
+    raise ConfigError(f'{field.name}="{value}" is not one of {", ".join(choices)}.{nearest_hint(str(value), choices)}')
+
+
+def _bad(field: dataclasses.Field[Any], value: Any) -> ConfigError:
+    return ConfigError(
+        f"{field.name}={value!r} cannot be used: {_allowed(field)} is expected ({field.metadata['doc']})"
+    )
+
+
+def _allowed(field: dataclasses.Field[Any]) -> str:
+    if field.metadata["choices"]:
+        return " | ".join(field.metadata["choices"])
+    low, high, kind = field.metadata["low"], field.metadata["high"], field.metadata["kind"]
+    if kind is int:
+        if low is not None and high is not None:
+            return f"an integer from {low} to {high}"
+        return f"an integer of at least {low}" if low is not None else "an integer"
+    return {bool: "true or false", str: "a text"}.get(kind, "a value")

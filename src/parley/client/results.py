@@ -1,0 +1,136 @@
+"""The plain values that go into and come out of the client's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.types import ZERO_UUID, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """A moment to look for in a partition, in milliseconds since 1970-01-01 UTC."""
+
+    ms: int
+
+
+class OffsetSpec(NamedTuple):
+    """A place in a partition that has a name; the number is the one Kafka's ListOffsets uses."""
+
+    name: str
+    code: int
+
+
+EARLIEST = OffsetSpec("earliest", -2)
+"""The first offset that is still there."""
+LATEST = OffsetSpec("latest", -1)
+"""The offset that the next record gets (read_committed: the last stable offset)."""
+MAX_TIMESTAMP = OffsetSpec("max-timestamp", -3)
+"""The record with the highest timestamp (ListOffsets v7+, Kafka 3.0)."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An answer to `list_offsets`. `offset` is -1 where no record is as late as the timestamp asked for.
+
+    `timestamp_ms` is -1 where Kafka gives none (earliest and latest), `leader_epoch` where it is unknown.
+    """
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created. -1 takes the broker's default (CreateTopics v4+, Kafka 2.4)."""
+
+    name: str
+    num_partitions: int = 1
+    replication_factor: int = 1
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Brokers of each partition; instead of the two counts, which must then be left alone."""
+
+
+class CreatedTopic(NamedTuple):
+    """A topic that was created; counts are -1 and the id is zero where the broker does not tell them."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID
+    num_partitions: int = -1
+    replication_factor: int = -1
+
+
+class BatchAck(NamedTuple):
+    """A record batch that the broker has taken. `base_offset` is -1 where the broker gave none."""
+
+    base_offset: int
+    records: int
+    log_append_time_ms: int = -1
+
+
+class PartitionAck(NamedTuple):
+    """What one partition has taken of a produce call."""
+
+    partition: TopicPartition
+    batches: tuple[BatchAck, ...]
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record, -1 where the broker gave none (acks=0, or a retry it knew already)."""
+        return self.batches[0].base_offset if self.batches else -1
+
+    @property
+    def records(self) -> int:
+        """Number of records written."""
+        return sum(batch.records for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceResult:
+    """Where the rows of a produce call went."""
+
+    partitions: Mapping[TopicPartition, PartitionAck]
+    idempotent: bool = False
+    """Whether retries could not make duplicates (KIP-98)."""
+
+    @property
+    def records(self) -> int:
+        """Number of records written."""
+        return sum(ack.records for ack in self.partitions.values())
+
+
+class FetchedBatch(NamedTuple):
+    """Rows of one partition, in offset order, and where to go on."""
+
+    partition: TopicPartition
+    batch: pyarrow.RecordBatch
+    next_offset: int
+    """Offset to fetch next: after the last record *or* gap that this batch covers."""
+    leader_epoch: int
+    """Leader epoch of the last record batch in it (KIP-320), -1 where the format has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRange:
+    """What to read of a partition: from `start` up to, not including, `end` (None: without end)."""
+
+    start: int
+    end: int | None = None
+    leader_epoch: int = -1
+    """Epoch of the record before `start`, where it is known."""
+
+
+def as_range(value: Any) -> PartitionRange:
+    """Return a range given as one, as an offset, or as (start, end)."""
+    if isinstance(value, PartitionRange):
+        return value
+    if isinstance(value, int):
+        return PartitionRange(value)
+    start, end = value
+    return PartitionRange(start, end)

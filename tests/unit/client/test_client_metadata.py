@@ -1,0 +1,464 @@
+"""The metadata cache's rules, by the labels of Kafka's own tests (MetadataTest, MetadataSnapshotTest)."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from parley.client.cluster_view import (
+    ClusterMetadata,
+    LeaderAndEpoch,
+    MetadataUpdate,
+    PartitionMetadata,
+    TopicUpdate,
+    read_metadata,
+)
+from parley.client.metadata import AGREEING_ANSWERS, MetadataCache
+from parley.client.refresh import RefreshSchedule
+from parley.client.retry import Backoff
+from parley.errors import LocalProtocolError
+from parley.types import ZERO_UUID, Node, TopicPartition
+
+ID_A, ID_B = b"a" * 16, b"b" * 16
+NODES = {n: Node(n, "127.0.0.1", 9090 + n) for n in (1, 2, 3)}
+TP0, TP1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def answer(
+    epochs, *, leaders=None, topic_id=ZERO_UUID, version=12, nodes=NODES, error=0, name="t", errors=None, **part
+):
+    """An answer about one topic; `epochs` maps partitions to leader epochs."""
+    partitions = tuple(
+        PartitionMetadata(
+            index,
+            (leaders or {}).get(index, 1),
+            epoch,
+            (1, 2, 3),
+            (1, 2, 3),
+            error_code=(errors or {}).get(index, 0),
+            **part,
+        )
+        for index, epoch in epochs.items()
+    )
+    return MetadataUpdate(version, nodes, (TopicUpdate(name, error, topic_id, False, partitions),), 1, "cluster")
+
+
+def cache_with(epochs, **kwargs):
+    cache = MetadataCache()
+    cache.apply(answer(epochs, **kwargs), full=True)
+    return cache
+
+
+def raw_response(epoch):
+    partition = SimpleNamespace(
+        partition_index=0,
+        leader_id=1,
+        leader_epoch=epoch,
+        replica_nodes=[1],
+        isr_nodes=[1],
+        offline_replicas=None,
+        error_code=0,
+    )
+    topic = SimpleNamespace(name="t", topic_id=ZERO_UUID, error_code=0, is_internal=False, partitions=[partition])
+    broker = SimpleNamespace(node_id=1, host="h", port=1, rack=None)
+    return SimpleNamespace(brokers=[broker], topics=[topic], controller_id=1, cluster_id="c")
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_m01_epochs_of_versions_below_9_are_not_trusted(version):
+    update = read_metadata(raw_response(epoch=10), version)
+    cache = MetadataCache()
+    cache.apply(update, full=True)
+    expected = 10 if version >= 9 else -1
+    assert cache.current_leader(TP0) == LeaderAndEpoch(Node(1, "h", 1), expected)
+    assert cache.last_seen_epoch(TP0) == (10 if version >= 9 else None)
+
+
+def test_m02_a_lower_epoch_leaves_the_whole_partition_as_it_was():
+    cache = cache_with({0: 10}, leaders={0: 2})
+    before = cache.snapshot.partition(TP0)
+    stale = answer({0: 9}, leaders={0: 1})
+    stale = MetadataUpdate(
+        12, NODES, (stale.topics[0]._replace(partitions=(PartitionMetadata(0, 1, 9, (1,), (1,)),)),), 1, "cluster"
+    )
+    applied = cache.apply(stale, full=True)
+    assert applied.outdated == {TP0}
+    assert cache.snapshot.partition(TP0) == before
+
+
+def test_m03_an_equal_epoch_is_accepted_and_a_missing_topic_keeps_its_epochs():
+    cache = cache_with({0: 10})
+    smaller_isr = PartitionMetadata(0, 1, 10, (1, 2, 3), (1,))
+    update = MetadataUpdate(12, NODES, (TopicUpdate("t", 0, ZERO_UUID, False, (smaller_isr,)),), 1, "cluster")
+    assert not cache.apply(update, full=True).outdated
+    assert cache.snapshot.partition(TP0).isr == (1,)
+
+    cache.apply(MetadataUpdate(12, NODES, ()), full=True)
+    assert cache.snapshot.partition(TP0) is None
+    assert cache.last_seen_epoch(TP0) == 10
+
+    applied = cache.apply(answer({0: 9}), full=True)
+    assert applied.outdated == {TP0}
+    assert cache.snapshot.partition(TP0) is None
+    cache.apply(answer({0: 10}), full=True)
+    assert cache.snapshot.partition(TP0).leader_epoch == 10
+
+
+def test_m04_an_unknown_topic_keeps_its_epochs_and_another_id_accepts_a_lower_one():
+    cache = cache_with({0: 10}, topic_id=ID_A)
+    cache.apply(answer({}, error=3), full=True)
+    assert "t" not in cache.snapshot.topics
+    assert cache.last_seen_epoch(TP0) == 10
+    assert cache.topic_error("t") == 3
+    cache.apply(answer({0: 3}, topic_id=ID_A), full=True)
+    assert cache.snapshot.partition(TP0) is None
+    applied = cache.apply(answer({0: 3}, topic_id=ID_B), full=True)
+    assert not applied.outdated
+    assert cache.last_seen_epoch(TP0) == 3
+    assert cache.snapshot.topic_id("t") == ID_B
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "epoch", "accepted"),
+    [
+        (ZERO_UUID, ID_A, 5, True),  # unknown, then known
+        (ID_A, ID_A, 9, False),
+        (ID_A, ID_A, 10, True),
+        (ID_A, ID_A, 11, True),
+        (ID_A, ID_B, 1, True),
+        (ID_A, ID_B, 11, True),
+    ],
+)
+def test_m05_epochs_on_changed_topic_ids(first, second, epoch, accepted):
+    cache = cache_with({0: 10}, topic_id=first)
+    applied = cache.apply(answer({0: epoch}, topic_id=second), full=True)
+    assert cache.last_seen_epoch(TP0) == (epoch if accepted else 10)
+    assert bool(applied.outdated) is not accepted
+
+
+def test_m05_a_re_created_topic_with_fewer_partitions_is_taken_at_once():
+    cache = cache_with({0: 10, 1: 12}, topic_id=ID_A)
+    applied = cache.apply(answer({0: 0}, topic_id=ID_B), full=True)
+    assert not applied.outdated
+    assert set(cache.snapshot.topics["t"].partitions) == {0}
+    assert cache.last_seen_epoch(TP1) is None
+
+
+def test_m06_no_id_in_the_answer_takes_it_from_the_wire_but_not_from_memory():
+    cache = cache_with({0: 10}, topic_id=ID_A)
+    assert cache.apply(answer({0: 9}), full=True).outdated == {TP0}
+    cache.apply(answer({0: 10}), full=True)
+    assert cache.snapshot.topic_id("t") == ZERO_UUID
+    # the same id coming back from a broker that is behind: no detour around the epoch rule
+    assert cache.apply(answer({0: 9}, topic_id=ID_A), full=True).outdated == {TP0}
+    assert cache.last_seen_epoch(TP0) == 10
+
+
+def test_m06_a_version_that_cannot_carry_ids_says_nothing_about_them():
+    cache = cache_with({0: 10}, topic_id=ID_A)
+    cache.apply(answer({0: 11}, version=9), full=True)
+    assert cache.snapshot.topic_id("t") == ID_A
+    assert cache.last_seen_epoch(TP0) == 11
+
+
+def test_m07_only_a_larger_epoch_seen_elsewhere_asks_for_an_update():
+    cache = cache_with({0: 41})
+    seen = [cache.see_epoch(TP0, epoch) for epoch in (42, 42, 41, 41, 42, 43, 43, 42, 41, 44)]
+    assert seen == [True, False, False, False, False, True, False, False, False, True]
+    assert cache.last_seen_epoch(TP0) == 44
+
+
+def test_m08_the_leader_is_unknown_while_the_picture_is_older_than_what_was_seen():
+    cache = cache_with({0: 100})
+    assert cache.see_epoch(TP0, 101)
+    assert cache.current_leader(TP0) == LeaderAndEpoch(None, 101)
+    assert len(cache.snapshot.topics["t"].partitions) == 1
+    assert cache.apply(answer({0: 100}), full=True).outdated == {TP0}
+    assert cache.current_leader(TP0).node is None
+    cache.apply(answer({0: 101}, leaders={0: 3}), full=True)
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[3], 101)
+
+
+def test_m09_without_epochs_everything_works_and_none_is_made_up():
+    cache = cache_with({0: -1})
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], -1)
+    assert not cache.see_epoch(TP0, 10)
+    assert cache.last_seen_epoch(TP0) is None
+    assert not cache.apply(answer({0: -1}, leaders={0: 2}), full=True).outdated
+    assert cache.current_leader(TP0).node == NODES[2]
+    with pytest.raises(LocalProtocolError):
+        cache.see_epoch(TP0, -1)
+
+
+def test_m10_a_stale_broker_list_makes_the_leader_unavailable_never_the_old_one():
+    cache = cache_with({0: 10}, leaders={0: 1})
+    stale = answer({0: 8}, leaders={0: 2}, nodes={2: NODES[2], 3: NODES[3]})
+    cache.apply(stale, full=True)
+    assert cache.snapshot.partition(TP0).leader == 1
+    assert cache.snapshot.partition(TP0).leader_epoch == 10
+    assert cache.current_leader(TP0) == LeaderAndEpoch(None, 10)
+    assert cache.snapshot.leader(TP0) is None
+    assert cache.current_leader(TopicPartition("other", 9)) == LeaderAndEpoch(None, -1)
+
+
+def test_m11_offline_and_foreign_replicas_are_not_read_from():
+    cache = cache_with({0: 1}, offline_replicas=(2,))
+    assert cache.online_replica(TP0, 1) == NODES[1]
+    assert cache.online_replica(TP0, 2) is None
+    assert cache.online_replica(TP0, 9) is None
+    assert cache.online_replica(TopicPartition("t", 5), 1) is None
+
+
+def schedule(max_age_ms=300_000):
+    made = RefreshSchedule(Backoff(100, 1000), max_age_ms, lambda: 0.5)
+    first = made.begin(0)
+    made.finished(first, MetadataCache().apply(MetadataUpdate(12, NODES, ()), full=True), 0)
+    return made
+
+
+def test_m12_a_topic_wanted_meanwhile_is_still_needed():
+    cache, plan = MetadataCache(), schedule()
+    assert plan.want(["a"])
+    request = plan.begin(10)
+    assert (request.full, request.topics) == (False, {"a"})
+    assert plan.want(["b"])
+    assert not plan.want(["a", "b"])
+    plan.finished(request, cache.apply(answer({0: 1}, name="a"), full=False), 20)
+    assert plan.needed(20)
+    assert plan.begin(20).topics == {"b"}
+
+
+def test_m12_full_wins_over_partial_and_age_makes_full():
+    cache, plan = MetadataCache(), schedule(max_age_ms=1000)
+    plan.want(["a"])
+    plan.request_full()
+    request = plan.begin(10)
+    assert (request.full, request.topics) == (True, {"a"})
+    plan.finished(request, cache.apply(answer({0: 1}, name="a"), full=True), 10)
+    assert not plan.needed(10)
+    assert plan.due_in_ms(10) == 1000
+    plan.want(["b"])
+    assert not plan.begin(1009).full
+    assert plan.begin(1010).full
+    assert plan.begin(1010).topics == {"a", "b"}
+
+
+def test_m13_a_partial_answer_leaves_other_topics_alone_and_merges_errors():
+    cache = cache_with({0: 10}, name="t")
+    cache.apply(answer({0: 1}, name="u"), full=False)
+    cache.apply(answer({}, name="v", error=29), full=False)
+    assert set(cache.snapshot.topics) == {"t", "u"}
+    assert cache.topic_error("v") == 29
+    cache.apply(answer({}, name="u", error=3), full=False)
+    assert set(cache.snapshot.topics) == {"t"}
+    assert (cache.topic_error("u"), cache.topic_error("v")) == (3, 29)
+    cache.forget("t")
+    assert not cache.snapshot.topics
+    assert cache.last_seen_epoch(TP0) == 10
+
+
+@pytest.mark.parametrize("code", [5, 9])
+def test_m14_a_partition_in_error_teaches_its_epoch(code):
+    cache = cache_with({0: 10})
+    leaders = {0: -1} if code == 5 else {0: 2}
+    applied = cache.apply(answer({0: 11}, leaders=leaders, errors={0: code}), full=True)
+    assert cache.last_seen_epoch(TP0) == 11
+    # error 9 says that some replica is away: there is a leader and nothing to wait for
+    assert applied.incomplete == ({"t"} if code == 5 else set())
+    assert (cache.current_leader(TP0).node is None) is (code == 5)
+
+
+def test_m14_a_retriable_topic_error_keeps_the_topic_and_asks_again():
+    cache = cache_with({0: 10})
+    applied = cache.apply(answer({}, error=5), full=True)
+    assert applied.incomplete == {"t"}
+    assert cache.current_leader(TP0).node == NODES[1]
+    applied = cache.apply(answer({}, error=29), full=True)
+    assert not applied.incomplete
+    assert cache.topic_error("t") == 29
+
+
+def test_m15_answers_without_news_back_off_exponentially():
+    cache, plan, now = MetadataCache(), schedule(), 0
+    pauses = []
+    for _ in range(6):
+        plan.request_full()
+        now += plan.due_in_ms(now)
+        request = plan.begin(now)
+        plan.finished(request, cache.apply(answer({0: 1}), full=True), now)
+        plan.request_full()
+        pauses.append(plan.due_in_ms(now))
+    assert pauses == [0, 100, 200, 400, 800, 1000]
+    plan.finished(plan.begin(now), cache.apply(answer({0: 2}), full=True), now)
+    assert plan.due_in_ms(now) > 1000  # nothing needed: only the age counts
+    plan.request_full()
+    assert plan.due_in_ms(now) == 0
+
+
+def test_m15_failures_back_off_too():
+    plan = schedule()
+    plan.request_full()
+    pauses = []
+    for _ in range(6):
+        plan.failed(0)
+        pauses.append(plan.due_in_ms(0))
+    assert pauses == [100, 200, 400, 800, 1000, 1000]
+
+
+def test_m16_a_snapshot_never_changes():
+    cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
+    snapshot = cache.snapshot
+    copy = ClusterMetadata(dict(snapshot.brokers), dict(snapshot.topics), snapshot.controller_id, snapshot.cluster_id)
+    cache.apply(answer({0: 11, 1: 11}, leaders={0: 2, 1: 3}, topic_id=ID_A), full=True)
+    cache.apply_hint(TP0, 9, 20, [Node(9, "new", 1)])
+    cache.forget("t")
+    assert snapshot == copy
+    assert snapshot.leader(TP0) == NODES[1]
+    with pytest.raises(TypeError):
+        snapshot.topics["x"] = None
+    with pytest.raises(TypeError):
+        snapshot.topics["t"].partitions[5] = None
+
+
+def test_m17_an_answer_without_epoch_does_not_undo_a_known_one():
+    cache = cache_with({0: 10}, leaders={0: 1})
+    # the same leader: the known epoch stays with it
+    assert not cache.apply(answer({0: -1}, leaders={0: 1}), full=True).outdated
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], 10)
+    # another leader: who is right is not known, the old one stays and is asked about again
+    for _ in range(AGREEING_ANSWERS - 1):
+        assert cache.apply(answer({0: -1}, leaders={0: 2}), full=True).outdated == {TP0}
+        assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], 10)
+    applied = cache.apply(answer({0: -1}, leaders={0: 2}), full=True)
+    assert not applied.outdated
+    assert not applied.possible_data_loss
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[2], -1)
+
+
+def test_m18_five_agreeing_answers_are_believed_and_reported():
+    cache = cache_with({0: 10})
+    for _ in range(AGREEING_ANSWERS - 1):
+        assert cache.apply(answer({0: 4}), full=True).outdated == {TP0}
+    applied = cache.apply(answer({0: 4}), full=True)
+    assert applied.possible_data_loss == {TP0}
+    assert not applied.outdated
+    assert cache.last_seen_epoch(TP0) == 4
+
+
+def test_m18_answers_that_disagree_are_counted_anew():
+    cache = cache_with({0: 10})
+    for epoch in (4, 4, 4, 4, 5, 4, 4, 4, 4):
+        assert cache.apply(answer({0: epoch}), full=True).outdated == {TP0}
+    cache.apply(answer({0: 10}), full=True)
+    for _ in range(AGREEING_ANSWERS - 1):
+        assert cache.apply(answer({0: 4}), full=True).outdated == {TP0}
+
+
+def test_m18_a_topic_re_created_with_fewer_partitions_without_ids():
+    cache = cache_with({0: 1, 1: 1}, version=9)
+    for _ in range(AGREEING_ANSWERS - 1):
+        applied = cache.apply(answer({0: 1}, version=9), full=True)
+        assert applied.outdated == {TP1}
+        assert set(cache.snapshot.topics["t"].partitions) == {0, 1}
+    applied = cache.apply(answer({0: 1}, version=9), full=True)
+    assert applied.possible_data_loss == {TP1}
+    assert set(cache.snapshot.topics["t"].partitions) == {0}
+
+
+def test_only_partitions_of_interest_make_an_answer_outdated():
+    cache = cache_with({0: 10, 1: 10})
+    cache.set_interest([TP0])
+    assert not cache.apply(answer({0: 10, 1: 3}), full=True).outdated
+    assert cache.last_seen_epoch(TP1) == 10  # the old entry stays all the same
+    assert not cache.apply(answer({0: 10}), full=True).outdated
+    assert cache.apply(answer({0: 9, 1: 11}), full=True).outdated == {TP0}
+    cache.set_interest(None)
+    assert cache.apply(answer({0: 9, 1: 3}), full=True).outdated == {TP0, TP1}
+
+
+@pytest.mark.parametrize("shuffle_seed", range(20))
+def test_epochs_never_go_backwards_in_any_order_of_answers(shuffle_seed):
+    dice = random.Random(shuffle_seed)
+    cache, highest = cache_with({0: 0}), 0
+    history = list(range(1, 40))
+    dice.shuffle(history)
+    for epoch in history:
+        cache.apply(answer({0: epoch}, leaders={0: dice.choice((1, 2, 3))}), full=dice.random() < 0.5)
+        highest = max(highest, epoch)
+        assert cache.last_seen_epoch(TP0) == highest
+        assert cache.snapshot.partition(TP0).leader_epoch == highest
+
+
+# ---- leader hints (KIP-951) ------------------------------------------------------------------------
+
+
+def test_k02_a_hint_enters_leader_epoch_and_a_new_node():
+    cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
+    assert cache.apply_hint(TP0, 999, 11, [Node(999, "new", 1)])
+    assert cache.current_leader(TP0) == LeaderAndEpoch(Node(999, "new", 1), 11)
+    assert cache.last_seen_epoch(TP0) == 11
+    assert cache.current_leader(TP1) == LeaderAndEpoch(NODES[1], 10)
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "nodes", "partition"),
+    [
+        (-1, 11, [Node(2, "h", 1)], 0),
+        (2, -1, [Node(2, "h", 1)], 0),
+        (2, 10, [Node(2, "h", 1)], 0),
+        (2, 9, [Node(2, "h", 1)], 0),
+        (77, 11, [], 0),
+        (77, 11, [Node(78, "h", 1)], 0),
+        (2, 11, [Node(2, "h", 1)], 5),
+    ],
+)
+def test_k07_hints_that_are_ignored(leader, epoch, nodes, partition):
+    cache = cache_with({0: 10})
+    before = cache.snapshot
+    assert not cache.apply_hint(TopicPartition("t", partition), leader, epoch, nodes)
+    assert cache.snapshot is before
+
+
+def test_k08_a_hint_keeps_everything_else():
+    cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
+    before = cache.snapshot
+    cache.apply_hint(TP0, 2, 11, [])
+    after = cache.snapshot
+    assert (after.controller_id, after.cluster_id) == (before.controller_id, before.cluster_id)
+    assert after.topic_id("t") == ID_A
+    assert set(after.topics["t"].partitions) == {0, 1}
+
+
+def test_k09_an_endpoint_overrides_the_cached_one_of_that_id_only():
+    cache = cache_with({0: 10})
+    assert cache.apply_hint(TP0, 2, 11, [Node(2, "moved", 7)])
+    assert cache.snapshot.brokers[2] == Node(2, "moved", 7)
+    assert cache.snapshot.brokers[3] == NODES[3]
+
+
+def test_k10_a_hint_without_endpoints_serves_for_a_known_node():
+    cache = cache_with({0: 10})
+    assert cache.apply_hint(TP0, 3, 11, [])
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[3], 11)
+
+
+def test_k13_two_brokers_naming_each_other_make_no_loop():
+    cache = cache_with({0: 10})
+    assert cache.apply_hint(TP0, 2, 11, [])
+    assert not any(cache.apply_hint(TP0, leader, 11, []) for leader in (1, 2, 1, 2, 1))
+    assert cache.current_leader(TP0).node == NODES[2]
+
+
+def test_a_hint_below_an_epoch_seen_elsewhere_is_ignored():
+    cache = cache_with({0: 10})
+    cache.see_epoch(TP0, 15)
+    assert not cache.apply_hint(TP0, 2, 14, [])
+    assert cache.apply_hint(TP0, 2, 15, [])
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[2], 15)
+
+
+def test_hostile_epochs_do_no_harm():
+    cache = cache_with({0: 2**31 - 1})
+    assert not cache.apply_hint(TP0, 2, 2**31 - 1, [])
+    assert cache.apply(answer({0: -1}, leaders={0: 2}), full=True).outdated == {TP0}
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], 2**31 - 1)

@@ -1,0 +1,129 @@
+"""Options: names, ranges, both spellings, and what bad values are told."""
+
+import datetime
+
+import pytest
+
+from parley.client.options import ClientOptions, FetchOptions, ProduceOptions, parse_servers, split_properties
+from parley.errors import ConfigError
+
+GROUPS = (ClientOptions, FetchOptions, ProduceOptions)
+
+
+def test_defaults_are_javas():
+    client, fetch, produce = ClientOptions(), FetchOptions(), ProduceOptions()
+    # the figures of Kafka's CommonClientConfigs, ConsumerConfig and ProducerConfig, 4.x
+    assert (client.request_timeout_ms, client.default_api_timeout_ms) == (30_000, 60_000)
+    assert (client.retry_backoff_ms, client.retry_backoff_max_ms) == (100, 1_000)
+    assert (client.metadata_max_age_ms, client.connections_max_idle_ms) == (300_000, 540_000)
+    assert (fetch.fetch_min_bytes, fetch.fetch_max_bytes, fetch.fetch_max_wait_ms) == (1, 52_428_800, 500)
+    assert (fetch.max_partition_fetch_bytes, fetch.isolation_level, fetch.check_crcs) == (
+        1_048_576,
+        "read_uncommitted",
+        True,
+    )
+    assert (produce.acks, produce.delivery_timeout_ms, produce.max_request_size) == ("all", 120_000, 1_048_576)
+    assert (produce.buffer_memory, produce.max_block_ms) == (33_554_432, 60_000)
+    assert produce.max_in_flight_requests_per_connection == 5
+    assert produce.wants_idempotence
+    assert produce.compression_type == "none"
+
+
+def test_an_unknown_option_names_the_nearest():
+    with pytest.raises(ConfigError, match=r'"bootstrap_server".*"bootstrap_servers"'):
+        ClientOptions.of({"bootstrap_server": "a:1"})
+    with pytest.raises(ConfigError, match=r'"fetch\.min\.byte".*"fetch\.min\.bytes"'):
+        FetchOptions.from_properties({"fetch.min.byte": "1"})
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_has_both_spellings_and_a_text(group):
+    rows = group.table()
+    assert rows
+    for row in rows:
+        assert row.doc
+        assert row.dotted == row.name.replace("_", ".")
+        text = str(row.default).lower() if isinstance(row.default, bool) else row.default
+        if text is not None:
+            assert getattr(group.from_properties({row.dotted: text}), row.name) == row.default
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [
+        (ClientOptions, "request_timeout_ms", 0),
+        (ClientOptions, "request_timeout_ms", 2**31),
+        (ClientOptions, "request_timeout_ms", "soon"),
+        (ClientOptions, "request_timeout_ms", True),
+        (ClientOptions, "request_timeout_ms", 1.5),
+        (ClientOptions, "request_timeout_ms", None),
+        (ClientOptions, "security_protocol", "SSH"),
+        (FetchOptions, "isolation_level", "read_comitted"),
+        (FetchOptions, "check_crcs", "perhaps"),
+        (FetchOptions, "max_batch_rows", 0),
+        (ProduceOptions, "acks", "2"),
+        (ProduceOptions, "compression_type", "rar"),
+        (ProduceOptions, "delivery_timeout_ms", -1),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name_and_what_is_allowed(group, name, value):
+    with pytest.raises(ConfigError, match=name):
+        group.of({name: value})
+
+
+def test_values_may_be_texts_and_timedeltas():
+    options = ClientOptions(request_timeout_ms=datetime.timedelta(seconds=2))
+    assert options.request_timeout_ms == 2000
+    produce = ProduceOptions.from_properties({"acks": "1", "enable.idempotence": "false", "compression.type": "ZSTD"})
+    assert (produce.acks, produce.required_acks, produce.enable_idempotence) == ("1", 1, False)
+    assert produce.compression_type == "zstd"
+    assert ProduceOptions(acks=-1).acks == "all"
+    assert ProduceOptions(acks=0).required_acks == 0
+
+
+def test_idempotence_and_its_conditions():
+    assert not ProduceOptions(acks="1").wants_idempotence
+    assert not ProduceOptions(max_in_flight_requests_per_connection=6).wants_idempotence
+    with pytest.raises(ConfigError, match="acks"):
+        ProduceOptions(enable_idempotence=True, acks="1")
+    with pytest.raises(ConfigError, match="at most 5"):
+        ProduceOptions(enable_idempotence=True, max_in_flight_requests_per_connection=6)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:x", "host:９０９２", " , "]
+)
+def test_bad_servers_are_refused(text):
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        ClientOptions(bootstrap_servers=text)
+
+
+def test_servers_as_text_and_as_list():
+    assert ClientOptions(bootstrap_servers=["a:1", "b:2"]).servers == (("a", 1), ("b", 2))
+    assert parse_servers("a:1,,b:2,") == (("a", 1), ("b", 2))
+
+
+def test_a_properties_file_is_read(tmp_path):
+    path = tmp_path / "client.properties"
+    path.write_text("# a comment\n! another\nbootstrap.servers = a:1,\\\n  b:2\nacks:1\nfetch.max.bytes=7\n\n")
+    options = split_properties(path)
+    assert options.client.servers == (("a", 1), ("b", 2))
+    assert options.produce.acks == "1"
+    assert options.fetch.fetch_max_bytes == 7
+    path.write_text("a line without a sign\n")
+    with pytest.raises(ConfigError, match="line 1"):
+        split_properties(path)
+
+
+def test_an_option_of_two_groups_goes_to_both():
+    options = split_properties({"request.timeout.ms": 1234})
+    assert options.client.request_timeout_ms == options.produce.request_timeout_ms == 1234
+    with pytest.raises(ConfigError, match=r"group\.id"):
+        split_properties({"group.id": "x"})
+
+
+def test_replace_checks_again():
+    options = FetchOptions().replace(fetch_min_bytes=5)
+    assert options.fetch_min_bytes == 5
+    with pytest.raises(ConfigError):
+        options.replace(fetch_min_bytes=-1)
