@@ -1,0 +1,61 @@
+"""PLAIN (RFC 4616): one message, `authorization id NUL user NUL password`."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+
+from parley.errors import AuthenticationError
+from parley.protocol.sasl.base import REFUSED
+from parley.types import Secret
+
+
+class PlainClient:
+    """The client's side. The password crosses the wire as it is: use it over TLS."""
+
+    name = "PLAIN"
+
+    def __init__(self, username: str, password: Secret) -> None:
+        if "\0" in username or "\0" in password.reveal():
+            raise AuthenticationError("PLAIN cannot carry a user name or password with a NUL character")
+        self._username = username
+        self._password = password
+        self.complete = False
+
+    def first(self) -> bytes:
+        """Return the only message."""
+        return f"\0{self._username}\0{self._password.reveal()}".encode()
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """Take the server's (empty) answer: the login is complete."""
+        self.complete = True
+        return None
+
+
+class PlainServer:
+    """The server's side. `password_of(user)` gives the expected password, or None for no such user."""
+
+    name = "PLAIN"
+
+    def __init__(self, password_of: Callable[[str], Secret | None]) -> None:
+        self._password_of = password_of
+        self.complete = False
+        self.principal: str | None = None
+
+    def step(self, message: bytes) -> bytes:
+        """Check the credentials in constant time. Raises AuthenticationError."""
+        parts = message.split(b"\0")
+        if len(parts) != 3 or not parts[1] or not parts[2]:
+            raise AuthenticationError(REFUSED)
+        try:
+            authorization, username = parts[0].decode(), parts[1].decode()
+        except UnicodeDecodeError as error:
+            raise AuthenticationError(REFUSED) from error
+        known = self._password_of(username)
+        expected = known.reveal().encode() if known is not None else b""
+        equal = hmac.compare_digest(expected, parts[2])
+        if known is None or not equal or authorization not in ("", username):
+            raise AuthenticationError(REFUSED)
+        self.principal = username
+        self.complete = True
+        return b""

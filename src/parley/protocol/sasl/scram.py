@@ -1,0 +1,224 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) for both ends.
+
+    client first   n,,n=USER,r=CNONCE[,tokenauth=true]
+    server first   r=CNONCE SNONCE,s=SALT,i=ITERATIONS
+    client final   c=biws,r=CNONCE SNONCE,p=PROOF
+    server final   v=SIGNATURE   (or e=REASON)
+
+Both ends verify: the nonces (CVE-2024-56128 was a server that did not), the iteration count within
+4096..16384 (Kafka's bounds; unbounded, a hostile server could keep a client's processor busy for
+hours, CVE-2026-10143), and the client the server's signature. All comparisons are in constant time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import stringprep
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from parley.errors import AuthenticationError
+from parley.protocol.sasl.base import REFUSED
+from parley.types import Secret
+
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password: enough to check a proof, not enough to log in elsewhere."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def from_password(
+        cls, mechanism: str, password: Secret, salt: bytes, iterations: int = MIN_ITERATIONS
+    ) -> ScramCredential:
+        """Return the credential of a password. The salt comes from the caller; 16 random bytes will do."""
+        hash_name = HASHES[mechanism]
+        salted = hashlib.pbkdf2_hmac(hash_name, saslprep(password.reveal()).encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", hash_name)
+        stored_key = hashlib.new(hash_name, client_key).digest()
+        return cls(salt, stored_key, hmac.digest(salted, b"Server Key", hash_name), iterations)
+
+
+def saslprep(text: str) -> str:
+    """Return the text prepared as RFC 4013 asks. Raises AuthenticationError for forbidden characters.
+
+    >>> saslprep("I\\u00adX")
+    'IX'
+    """
+    mapped = "".join(
+        " " if stringprep.in_table_c12(char) else char for char in text if not stringprep.in_table_b1(char)
+    )
+    prepared = unicodedata.normalize("NFKC", mapped)
+    forbidden = (
+        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
+        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
+        stringprep.in_table_c9,
+    )  # fmt: skip
+    if any(check(char) for char in prepared for check in forbidden):
+        raise AuthenticationError("a user name or password has a character that SASLprep forbids (RFC 4013)")
+    if any(stringprep.in_table_d1(char) for char in prepared):
+        edges = prepared[0], prepared[-1]
+        if any(stringprep.in_table_d2(char) for char in prepared) or not all(map(stringprep.in_table_d1, edges)):
+            raise AuthenticationError("a user name or password mixes writing directions as SASLprep forbids (RFC 4013)")
+    return prepared
+
+
+class ScramClient:
+    """The client's side of one login; `nonce` is a fresh printable text without commas."""
+
+    def __init__(
+        self, mechanism: str, username: str, password: Secret, nonce: str, *, token_auth: bool = False
+    ) -> None:
+        self.name = mechanism
+        self._hash = HASHES[mechanism]
+        self._password = password
+        self._nonce = nonce
+        escaped = saslprep(username).replace("=", "=3D").replace(",", "=2C")
+        extension = ",tokenauth=true" if token_auth else ""
+        self._first_bare = f"n={escaped},r={nonce}{extension}"
+        self._server_signature: bytes | None = None
+        self.complete = False
+
+    def first(self) -> bytes:
+        """Return the client's first message."""
+        return f"n,,{self._first_bare}".encode()
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """Answer the server's first message with the proof; check the signature in its last one."""
+        if self._server_signature is None:
+            return self._prove(challenge)
+        fields = _fields(challenge, "the broker's last SCRAM message")
+        if "e" in fields:
+            raise AuthenticationError(f"the broker refused the {self.name} login: {fields['e'][:200]}")
+        if not hmac.compare_digest(_unbase64(fields.get("v", ""), "signature"), self._server_signature):
+            raise AuthenticationError(
+                f"the peer could not prove that it knows the {self.name} credentials: it may not be the broker"
+            )
+        self.complete = True
+        return None
+
+    def _prove(self, challenge: bytes) -> bytes:
+        fields = _fields(challenge, "the broker's first SCRAM message")
+        if "e" in fields:
+            raise AuthenticationError(f"the broker refused the {self.name} login: {fields['e'][:200]}")
+        nonce = fields.get("r", "")
+        if not nonce.startswith(self._nonce) or len(nonce) <= len(self._nonce):
+            raise AuthenticationError("the broker's SCRAM nonce does not continue ours: a replay or a broken server")
+        iterations = _iterations(fields.get("i", ""))
+        salt = _unbase64(fields.get("s", ""), "salt")
+        salted = hashlib.pbkdf2_hmac(self._hash, saslprep(self._password.reveal()).encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", self._hash)
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        without_proof = f"c=biws,r={nonce}"
+        auth_message = b",".join((self._first_bare.encode(), challenge, without_proof.encode()))
+        signature = hmac.digest(stored_key, auth_message, self._hash)
+        self._server_signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), auth_message, self._hash)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+
+class ScramServer:
+    """The server's side of one login.
+
+    `credential_of(user)` returns the stored credential or None; an unknown user goes through the same
+    steps with a made-up one, so that an answer does not tell which names exist.
+    """
+
+    def __init__(self, mechanism: str, credential_of: Callable[[str], ScramCredential | None], nonce: str) -> None:
+        self.name = mechanism
+        self._hash = HASHES[mechanism]
+        self._credential_of = credential_of
+        self._nonce = nonce
+        self._first_exchange: tuple[str, bytes] | None = None
+        self._credential: ScramCredential | None = None
+        self._username = ""
+        self._full_nonce = ""
+        self.complete = False
+        self.principal: str | None = None
+
+    def step(self, message: bytes) -> bytes:
+        """Answer the client's first message, then check its proof. Raises AuthenticationError to refuse."""
+        if self.complete:
+            raise AuthenticationError(REFUSED)
+        return self._challenge(message) if self._first_exchange is None else self._verify(message)
+
+    def _challenge(self, message: bytes) -> bytes:
+        header, _, bare = _decode(message).partition(",,")
+        fields = _fields(bare.encode(), "the client's first SCRAM message")
+        if header != "n" or not bare.startswith("n=") or not fields.get("r"):
+            raise AuthenticationError(REFUSED)
+        self._username = fields["n"].replace("=2C", ",").replace("=3D", "=")
+        self._credential = self._credential_of(self._username)
+        decoy = hashlib.sha256(self._username.encode()).digest()
+        known = self._credential or ScramCredential(decoy[:16], decoy, decoy, MIN_ITERATIONS)
+        self._full_nonce = fields["r"] + self._nonce
+        answer = f"r={self._full_nonce},s={base64.b64encode(known.salt).decode()},i={known.iterations}".encode()
+        self._first_exchange = (bare, answer)
+        return answer
+
+    def _verify(self, message: bytes) -> bytes:
+        assert self._first_exchange is not None
+        fields = _fields(message, "the client's last SCRAM message")
+        without_proof, separator, proof_text = _decode(message).rpartition(",p=")
+        credential = self._credential
+        if credential is None or not separator or fields.get("c") != "biws":
+            raise AuthenticationError(REFUSED)
+        if not hmac.compare_digest(fields.get("r", "").encode(), self._full_nonce.encode()):
+            raise AuthenticationError(REFUSED)
+        bare, challenge = self._first_exchange
+        auth_message = b",".join((bare.encode(), challenge, without_proof.encode()))
+        signature = hmac.digest(credential.stored_key, auth_message, self._hash)
+        proof = _unbase64(proof_text, "proof")
+        if len(proof) != len(signature):
+            raise AuthenticationError(REFUSED)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
+            raise AuthenticationError(REFUSED)
+        self.principal = self._username
+        self.complete = True
+        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash))
+
+
+def _decode(message: bytes) -> str:
+    try:
+        return message.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise AuthenticationError("a SCRAM message is not UTF-8") from error
+
+
+def _fields(message: bytes, what: str) -> dict[str, str]:
+    fields = {}
+    for part in _decode(message).split(","):
+        name, separator, value = part.partition("=")
+        if not separator or name in fields:
+            raise AuthenticationError(f"{what} is malformed")
+        fields[name] = value
+    return fields
+
+
+def _unbase64(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise AuthenticationError(f"the SCRAM {what} is not base64") from error
+
+
+def _iterations(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not MIN_ITERATIONS <= int(text[:9]) <= MAX_ITERATIONS:
+        raise AuthenticationError(
+            f"the broker asks for {text[:20] or 'no'} SCRAM iterations;"
+            f" {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
+        )
+    return int(text)
