@@ -51,7 +51,7 @@ def test_rfc_7677_exchange_for_sha_256() -> None:
 
 
 # kafka-python 3.0.12 reads its own version through a deprecated importlib call when it is imported.
-@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_foreign_scram_client_logs_in_to_our_server(mechanism: str) -> None:
     scram = importlib.import_module("kafka.net.sasl.scram")
