@@ -1,0 +1,77 @@
+"""The per-record kernel: batches of magic 0, 1 and 2 to Arrow-layout column buffers and back.
+
+The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always with
+PARLEY_PURE=1 in the environment. Only `records` imports this package.
+"""
+
+from __future__ import annotations
+
+import os
+
+from parley.kernel import reference
+from parley.kernel.contract import (
+    MAX_COLUMN_BYTES,
+    NO_OFFSET_LIMIT,
+    Buffer,
+    Codec,
+    Columns,
+    Decoded,
+    DecodeOptions,
+    Encoded,
+    EncodeOptions,
+    HeadersColumn,
+    Kernel,
+    KernelError,
+    KernelErrorKind,
+    LegacyRun,
+    TimestampType,
+    VarColumn,
+    Want,
+    batch_limit,
+)
+
+__all__ = [
+    "MAX_COLUMN_BYTES",
+    "NO_OFFSET_LIMIT",
+    "PURE_ASKED",
+    "Buffer",
+    "Codec",
+    "Columns",
+    "DecodeOptions",
+    "Decoded",
+    "EncodeOptions",
+    "Encoded",
+    "HeadersColumn",
+    "Kernel",
+    "KernelError",
+    "KernelErrorKind",
+    "LegacyRun",
+    "TimestampType",
+    "VarColumn",
+    "Want",
+    "active",
+    "batch_limit",
+    "why_reference",
+]
+
+
+PURE_ASKED = "PARLEY_PURE is set"
+
+
+def _pick() -> tuple[Kernel, str | None]:
+    if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
+        return reference, PURE_ASKED
+    try:
+        from parley.kernel import native
+    except ImportError as error:
+        return reference, f"the compiled kernel cannot be loaded ({error})"
+    return native, None
+
+
+active: Kernel
+"""The kernel that this process uses."""
+
+why_reference: str | None
+"""Why the reference runs, or None where the compiled kernel does."""
+
+active, why_reference = _pick()

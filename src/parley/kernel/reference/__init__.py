@@ -1,0 +1,71 @@
+"""The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parley.kernel.contract import (
+    MAX_COLUMN_BYTES,
+    Buffer,
+    Decoded,
+    DecodeOptions,
+    KernelError,
+    KernelErrorKind,
+)
+from parley.kernel.reference.columns import ColumnsBuilder
+from parley.kernel.reference.compress import compress, decompress
+from parley.kernel.reference.crc import crc32, crc32c
+from parley.kernel.reference.encode import encode
+from parley.kernel.reference.legacy import MAGIC_AT, decode_legacy, scan_legacy
+from parley.kernel.reference.magic2 import decode_batch, decompress_batch
+from parley.kernel.reference.murmur2 import murmur2_partitions
+
+NAME = "python"
+VERSION = "1"
+
+__all__ = [
+    "NAME",
+    "VERSION",
+    "compress",
+    "crc32",
+    "crc32c",
+    "decode",
+    "decompress",
+    "encode",
+    "murmur2_partitions",
+    "scan_legacy",
+]
+
+
+def decode(data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOptions) -> Decoded:
+    """Return the records of as many spans as the options' limits admit, as columns."""
+    view = memoryview(data).cast("B")
+    builder = ColumnsBuilder(options)
+    used = 0                                 # decompressed bytes so far
+    for index, (start, end) in enumerate(spans):
+        try:
+            if not 0 <= start <= end <= len(view):
+                raise KernelError(KernelErrorKind.ARGUMENT, f"span {start}..{end} of {len(view)} bytes")
+            if end - start <= MAGIC_AT:
+                raise KernelError(KernelErrorKind.MALFORMED, f"{end - start} bytes are no batch")
+            magic = view[start + MAGIC_AT]
+            if index and (builder.rows >= options.max_rows or used >= options.max_bytes):
+                return Decoded(builder.finish(), index)
+            if magic == 2:
+                plain, count = decompress_batch(view, start, end, options)
+                if index and (builder.rows + count > options.max_rows or used + len(plain) > MAX_COLUMN_BYTES):
+                    return Decoded(builder.finish(), index)
+                decode_batch(view, start, plain, count, builder)
+                used += len(plain)
+            elif magic in (0, 1):
+                room = MAX_COLUMN_BYTES - used if index else MAX_COLUMN_BYTES
+                read = decode_legacy(view, (start, end), options, builder, room)
+                if read is None:
+                    return Decoded(builder.finish(), index)
+                used += read
+            else:
+                raise KernelError(KernelErrorKind.MAGIC, f"magic {magic} does not exist")
+        except KernelError as error:
+            error.span = index
+            raise
+    return Decoded(builder.finish(), len(spans))
