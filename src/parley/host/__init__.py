@@ -1,0 +1,30 @@
+"""Facts about this machine: which Java, which interpreter, which tools.
+
+Finding out starts processes and reads the environment; what follows from the facts is decided in
+pure functions. Nothing here knows of Kafka.
+"""
+
+from parley.host.interpreter import interpreter_has, spark_interpreter
+from parley.host.java import (
+    JavaHome,
+    find_java,
+    java17,
+    make_spark_java_home,
+    parse_java_version,
+    require_java,
+)
+from parley.host.spark import spark_environment
+from parley.host.tools import find_tool
+
+__all__ = [
+    "JavaHome",
+    "find_java",
+    "find_tool",
+    "interpreter_has",
+    "java17",
+    "make_spark_java_home",
+    "parse_java_version",
+    "require_java",
+    "spark_environment",
+    "spark_interpreter",
+]
