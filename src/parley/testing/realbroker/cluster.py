@@ -185,6 +185,11 @@ class RealCluster:
             raise ConfigError(f'there is no listener "{listener}".{nearest_hint(listener, self._listeners)}')
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._brokers())
 
+    @property
+    def zookeeper_address(self) -> str:
+        """`host:port` of ZooKeeper, which the tools of old releases ask for."""
+        return f"{HOST}:{self._zookeeper_port}"
+
     def broker(self, broker_id: int) -> RealNode:
         """Return a node by its id; ConfigError when there is none."""
         if broker_id not in self.nodes:

@@ -13,10 +13,11 @@ from parley.testing.realbroker.artifacts import find_maven
 _OPENED = ("java.base/sun.nio.ch", "java.base/java.nio", "java.base/java.lang", "java.base/java.util.concurrent",
            "java.base/jdk.internal.ref")  # fmt: skip
 
-_LOG4J = """log4j.rootLogger=WARN, stdout
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+_LOG4J = """log4j.rootLogger=WARN, stderr
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.Target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
