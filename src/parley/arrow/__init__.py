@@ -1,0 +1,18 @@
+"""Arrow at the edges: the schemas, decoded columns as RecordBatches, RecordBatches for producing."""
+
+from parley.arrow.build import to_record_batch, to_spark_batch, valid_utf8, want_for
+from parley.arrow.parse import ProduceColumns, columns_from_arrow
+from parley.arrow.schema import HEADERS_TYPE, RECORD_SCHEMA, SPARK_COLUMNS, spark_schema
+
+__all__ = [
+    "HEADERS_TYPE",
+    "RECORD_SCHEMA",
+    "SPARK_COLUMNS",
+    "ProduceColumns",
+    "columns_from_arrow",
+    "spark_schema",
+    "to_record_batch",
+    "to_spark_batch",
+    "valid_utf8",
+    "want_for",
+]
