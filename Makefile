@@ -1,0 +1,45 @@
+# `make help` lists the targets. Each one makes the environment first, which takes no time when it is made.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup check fix test test-real test-spark42 demo bench clean
+
+PYTHON_FOR_SETUP = $$(tools/find_python.sh)
+BIN := .venv/bin
+# Two workers at most: the Spark tests share one of them and the real brokers the other.
+PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -gt 2 ] && echo 2 || echo $$n)
+ARGS ?=
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## make .venv: parley with its native kernel (where cargo is), Spark, tools, a Java
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py
+
+check: setup  ## ruff, mypy --strict, import contracts, file map, sizes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_filemap.py
+	$(BIN)/python tools/check_sizes.py
+
+fix: setup  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: setup  ## all tests but the long ones; ARGS="-k name" goes to pytest
+	$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup -m "not long" $(ARGS)
+
+test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
+	PARLEY_REAL_RELEASES=all $(BIN)/python -m pytest -q tests/real $(ARGS)
+
+test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their own
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
+	.venv-spark42/bin/python -m pytest -q -m "not long" tests/spark $(ARGS)
+
+demo: setup  ## the main job on an embedded cluster; ARGS="--input FILE" for data of your own
+	$(BIN)/parley demo $(ARGS)
+
+clean:  ## remove environments, builds, caches and the demo's output
+	rm -rf .venv .venv-spark42 build native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f src/parley/kernel/_native*.so

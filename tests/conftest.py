@@ -1,0 +1,93 @@
+"""For all tests: what this machine can run, who shares a worker, and an honest count of what was skipped.
+
+Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
+reason, and where CI is set a skipped test fails the run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from parley.host import find_java, find_tool, java17
+
+HERE = Path(__file__).parent
+
+# Time limits per example say more about the machine than about the code: pytest-timeout guards instead.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("long", parent=settings.get_profile("ci"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@cache
+def missing(need: str) -> str | None:
+    """Return why tests with this marker cannot run on this machine, or None when they can."""
+    if need in {"real", "jars"} and find_tool("mvn") is None:
+        return "no mvn: real brokers and the kafka-clients jars come from Maven"
+    if need == "real" and java17() is None:
+        return "no Java 17: real brokers need one"
+    if need == "spark" and importlib.util.find_spec("pyspark") is None:
+        return "no pyspark"
+    if need == "spark" and find_java() is None:
+        return "no Java 17 or later: Spark needs one"
+    return None
+
+
+def needs_of(item: pytest.Item) -> set[str]:
+    """Return what a test needs of the machine: by its markers, or by the folder it lies in."""
+    needs = {name for name in ("real", "jars", "spark") if item.get_closest_marker(name) is not None}
+    if item.path.is_relative_to(HERE):
+        needs |= {"real", "spark"} & {item.path.relative_to(HERE).parts[0]}
+    return needs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot run here, with the reason; keep sessions that are dear to start in one worker."""
+    for item in items:
+        needs = needs_of(item)
+        for need in sorted(needs):
+            reason = missing(need)
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+                break
+        group = next((name for name in ("spark", "real") if name in needs), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def skip_line(reasons: Counter[str]) -> str:
+    """Return the account of skipped tests, as one line."""
+    if not reasons:
+        return "skipped 0"
+    listed = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda one: -one[1]))
+    return f"skipped {reasons.total()}: {listed}"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Write the account as the very last line; where CI is set, turn a skip into a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    reasons: Counter[str] = Counter(_reason(report) for report in skipped)
+    in_ci = bool(os.environ.get("CI"))
+    if reasons and in_ci and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    yield
+    if reporter is not None:
+        failure = " (CI is set: nothing may be skipped, so this run fails)" if reasons and in_ci else ""
+        reporter.write_line(skip_line(reasons) + failure, red=bool(failure), yellow=bool(reasons))
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return why a test was skipped, without pytest's prefix."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")

