@@ -16,12 +16,11 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parley.testing.realbroker import REAL_RELEASES, RealCluster, available, full_release
+from parley.testing.realbroker import REAL_RELEASES, RealCluster, full_release
 
 SOME_RELEASES = ("0.9.0.1", "0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 _MOST_AT_ONCE = 6
@@ -64,13 +63,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("real_release", selected_releases(), scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.real)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
@@ -81,17 +73,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.fixture(scope="session")
-def needs_real_brokers() -> None:
-    """Skip, with the reason, where real brokers cannot run; in CI that is a failure."""
-    reason = available()
-    if reason is not None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{reason}; where CI is set nothing may be skipped")
-        pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def real_cluster(needs_real_brokers: None) -> Iterator[Callable[[str], RealCluster]]:
+def real_cluster() -> Iterator[Callable[[str], RealCluster]]:
     """A function from a release to its shared, running, one-broker cluster."""
     yield _SHARED.get
     _SHARED.stop()

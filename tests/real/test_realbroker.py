@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from parley.errors import ConfigError
 from parley.testing.realbroker import RealCluster, StartError
 from parley.testing.realbroker.probe import accepts_connections, listed_nodes
 from parley.testing.realbroker.properties import HOST
@@ -25,7 +24,6 @@ def test_release_answers_metadata(real_broker: RealCluster, real_release: str) -
     [("3.9.1", {2: "3.7.2"}), ("2.4.1", {2: "0.10.0.1", 3: "0.9.0.1"})],
     ids=["kraft", "zookeeper"],
 )
-@pytest.mark.usefixtures("needs_real_brokers")
 def test_mixed_releases_are_one_cluster(release: str, releases: dict[int, str]) -> None:
     with RealCluster(release, brokers=len(releases) + 1, releases=releases) as cluster:
         everyone = {node.id: (HOST, node.ports["PLAINTEXT"]) for node in cluster.nodes.values()}
@@ -38,7 +36,6 @@ def test_mixed_releases_are_one_cluster(release: str, releases: dict[int, str]) 
         assert cluster.broker(2).release == release
 
 
-@pytest.mark.usefixtures("needs_real_brokers")
 def test_frozen_broker_is_silent_until_resumed() -> None:
     with RealCluster("2.4.1") as cluster:
         port = cluster.broker(1).ports["PLAINTEXT"]
@@ -49,7 +46,6 @@ def test_frozen_broker_is_silent_until_resumed() -> None:
         cluster.wait_ready()
 
 
-@pytest.mark.usefixtures("needs_real_brokers")
 def test_data_directory_is_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with RealCluster("3.9.1", data_dir=tmp_path) as cluster:
@@ -58,7 +54,6 @@ def test_data_directory_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "node-1" / "data" / "meta.properties").read_text() == identity
 
 
-@pytest.mark.usefixtures("needs_real_brokers")
 def test_failed_start_shows_the_log_and_leaves_nothing() -> None:
     cluster = RealCluster("2.4.1", properties={"log.retention.hours": "many"})
     with pytest.raises(StartError, match=r"(?s)ended with status.*log\.retention\.hours"):
@@ -66,13 +61,7 @@ def test_failed_start_shows_the_log_and_leaves_nothing() -> None:
     assert cluster.nodes == {}
 
 
-@pytest.mark.usefixtures("needs_real_brokers")
 def test_java_programs_run_on_the_brokers_class_path(real_release: str, real_broker: RealCluster) -> None:
     done = real_broker.run_java(["kafka.Kafka"])  # without arguments it prints its usage
     assert done.returncode == 1
     assert "server.properties" in done.stdout + done.stderr
-
-
-def test_zookeeper_and_kraft_do_not_mix() -> None:
-    with pytest.raises(ConfigError, match="ZooKeeper"):
-        RealCluster("3.9", brokers=2, releases={2: "2.4"})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from parley.errors import ConfigError
+from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.ports import PortPool
 from parley.testing.realbroker.process import JavaProcess, StartError
@@ -146,3 +147,8 @@ def test_class_path_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.M
     jar.with_name("b.jar").touch()
     maven.write_text(maven.read_text().replace("a.jar", "b.jar"))
     assert class_path(["g:a:1"]).endswith("b.jar")
+
+
+def test_zookeeper_and_kraft_do_not_mix() -> None:
+    with pytest.raises(ConfigError, match="ZooKeeper"):
+        RealCluster("3.9", brokers=2, releases={2: "2.4"})
