@@ -1,0 +1,91 @@
+"""The root command: looks commands up in the table, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from parley import __version__
+from parley.cli.commands import COMMANDS
+from parley.cli.exit_codes import ExitCode, exit_code_of, is_expected
+from parley.errors import nearest_hint
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that imports a command's module only when that command is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = typer.main.get_command(importlib.import_module(entry.module).app)
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f'there is no command "{args[0]}".{nearest_hint(args[0], COMMANDS)}')
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help from the table: nothing is imported for it."""
+        formatter.write_usage("parley", "[OPTIONS] COMMAND [ARGUMENTS]...")
+        formatter.write_paragraph()
+        formatter.write_text("Apache Kafka of any release, from Python and Spark.")
+        with formatter.section("Options"):
+            formatter.write_dl([("--version", "Show the version and exit."), ("--help", "Show this help and exit.")])
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+        formatter.write_paragraph()
+        formatter.write_text(
+            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by the broker."
+        )
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"parley {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True)) -> None:
+    """Apache Kafka of any release, from Python and Spark."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. Expected errors become one line on stderr."""
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(args=arguments, prog_name="parley", standalone_mode=False)
+    except BaseException as error:
+        return _ended_by(error)
+    return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _ended_by(error: BaseException) -> int:
+    """Report what ended a command and return the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+    if type(error).__name__ == "Abort":
+        return ExitCode.INTERRUPTED
+    show = getattr(error, "show", None)
+    if callable(show):  # usage errors of the parser bring their own text and code
+        show()
+        return int(getattr(error, "exit_code", ExitCode.USAGE))
+    if not is_expected(error):
+        raise error
+    if not isinstance(error, KeyboardInterrupt):
+        print(f"parley: {error}", file=sys.stderr)
+    return exit_code_of(error)

@@ -1,0 +1,19 @@
+"""The table of commands. A new command is a module with `app` (a typer.Typer) and a line here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """Where a command lives, and the line that `parley --help` shows without importing it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {
+    "cluster": Command("parley.cli.cluster", "Run an embedded Kafka cluster whose brokers speak as chosen releases."),
+    "demo": Command("parley.cli.demo", "Run the demo job: a rolling upgrade under a Spark stream, with an account."),
+    "doctor": Command("parley.cli.doctor", "Say what this installation can do, and what is missing for more."),
+}

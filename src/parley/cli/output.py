@@ -1,0 +1,97 @@
+"""How commands print: data on stdout in one of a few formats, messages on stderr.
+
+Text columns are UPPER-HYPHEN, JSON keys lower_snake; a table on a terminal, tab-separated lines in
+a pipe. Colour follows NO_COLOR and whether stdout is a terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, TextIO
+
+import typer
+
+JSON_VERSION = 1
+"""The version of the JSON envelope: raised when a key changes its meaning or goes away."""
+
+
+class OutputFormat(StrEnum):
+    """The values of `--format`."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+FormatOption = Annotated[
+    OutputFormat | None,
+    typer.Option("--format", help="table, json, jsonl or csv. [default: table; in a pipe tab-separated lines]"),
+]
+"""The type of every command's `--format` option."""
+
+
+def print_rows(
+    command: str,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    output_format: OutputFormat | None = None,
+    stream: TextIO | None = None,
+) -> None:
+    """Print rows in the chosen format. `columns` are keys of the rows, in order."""
+    stream = stream if stream is not None else sys.stdout
+    if output_format is OutputFormat.JSON:
+        print_document(command, {"rows": [{name: row.get(name) for name in columns} for row in rows]}, stream)
+    elif output_format is OutputFormat.JSONL:
+        for row in rows:
+            print(json.dumps({name: row.get(name) for name in columns}, default=str), file=stream)
+    elif output_format is OutputFormat.CSV:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    elif output_format is OutputFormat.TABLE or stream.isatty():
+        _print_table(columns, rows, stream)
+    else:
+        print("\t".join(_heading(name) for name in columns), file=stream)
+        for row in rows:
+            print("\t".join(_cell(row.get(name)) for name in columns), file=stream)
+
+
+def print_document(command: str, document: Mapping[str, Any], stream: TextIO | None = None) -> None:
+    """Print one JSON object inside the envelope that says what it is."""
+    envelope = {"_command": command, "_version": JSON_VERSION, **document}
+    print(json.dumps(envelope, indent=2, default=str), file=stream if stream is not None else sys.stdout)
+
+
+def say(text: str) -> None:
+    """Print a message for the person at the terminal."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stream: TextIO) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(_heading(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
+    Console(file=stream, highlight=False, markup=False).print(table)
+
+
+def _heading(name: str) -> str:
+    return name.upper().replace("_", "-")
+
+
+def _cell(value: Any) -> str:
+    """Return a value as text without tabs and line breaks, which would break the columns."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(str(value).split("\n")).replace("\t", " ")
