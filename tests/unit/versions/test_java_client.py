@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from parley.versions import releases
 from parley.versions.java_client import broker_block, java_apis
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_tools"
-MEASURED = json.loads(resources.files("parley.versions").joinpath("api-versions.json").read_text())
 
 
 @pytest.mark.parametrize(("release", "port"), [("1.0.2", 29607), ("4.3.0", 29602)])
 def test_the_block_is_what_the_real_tool_printed(release: str, port: int) -> None:
-    ranges = {int(key): (low, high) for key, (low, high) in MEASURED[release].items()}
+    ranges = releases()[release].ranges
     printed = (GOLDEN / f"api-versions.tool-4.3.0.broker-{release}.stdout").read_text()
     assert broker_block("127.0.0.1", port, 1, None, ranges) == printed
 

@@ -1,0 +1,122 @@
+"""Ranges of API versions: what a side speaks, and what parley uses of what it could speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from parley.schema import ApiKey, VersionRange, load
+
+
+@dataclass(frozen=True, slots=True)
+class MustNotUse:
+    """Versions of an API that are never chosen although a broker advertises them (KIP-35, point 6).
+
+    The rule holds for brokers whose highest version of the API is at least `if_broker_max`.
+    """
+
+    api: ApiKey
+    versions: VersionRange
+    reason: str
+    if_broker_max: int = 0
+
+
+MUST_NOT_USE: tuple[MustNotUse, ...] = (
+    MustNotUse(
+        ApiKey.PRODUCE,
+        VersionRange(0, 2),
+        "4.x brokers advertise Produce 0-2 for the sake of old clients and close the connection on them (KAFKA-18659)",
+        if_broker_max=12,
+    ),
+    MustNotUse(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        VersionRange(0, 2),
+        "below version 3 it needs the CLUSTER permission, which clients do not have (KAFKA-8422)",
+    ),
+)
+"""The versions that parley itself never uses; callers may add their own to a `BrokerVersions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotTrusted:
+    """A response field that is not believed below a version, while the version itself stays usable."""
+
+    api: ApiKey
+    field: str
+    below_version: int
+    reason: str
+
+
+FIELDS_NOT_TRUSTED: tuple[NotTrusted, ...] = (
+    NotTrusted(
+        ApiKey.METADATA,
+        "leader_epoch",
+        9,
+        "brokers before 2.4 spread stale epochs during reassignments, and a client that believes them"
+        " is fenced for ever (KAFKA-9212)",
+    ),
+)
+"""Fields that older releases fill unreliably."""
+
+
+def is_trusted(api: ApiKey, field: str, version: int) -> bool:
+    """Return whether a field of an API's response may be believed in a version.
+
+    >>> is_trusted(ApiKey.METADATA, "leader_epoch", 8), is_trusted(ApiKey.METADATA, "leader_epoch", 9)
+    (False, True)
+    """
+    return not any(
+        rule.api == api and rule.field == field and version < rule.below_version for rule in FIELDS_NOT_TRUSTED
+    )
+
+
+class _ClientRanges(Mapping[int, VersionRange]):
+    """The versions of every API that parley speaks, read from the notation at first use."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, VersionRange] = {}
+
+    def __getitem__(self, api_key: int) -> VersionRange:
+        if api_key not in self._known:
+            try:
+                schema = load(ApiKey(api_key)).request
+            except ValueError:
+                raise KeyError(api_key) from None
+            low, high = schema.valid_versions
+            unstable = schema.unstable_versions
+            if unstable is not None and unstable.min <= low:  # a draft that came before the first stable version
+                low = unstable.max + 1
+            elif unstable is not None:
+                high = unstable.min - 1
+            self._known[api_key] = VersionRange(low, high)
+        return self._known[api_key]
+
+    def __iter__(self) -> Iterator[int]:
+        return (key.value for key in ApiKey)
+
+    def __len__(self) -> int:
+        return len(ApiKey)
+
+
+CLIENT_RANGES: Mapping[int, VersionRange] = _ClientRanges()
+"""What parley can speak: every version from 0 to the newest stable one of the newest known release."""
+
+
+def usable_range(
+    api_key: int, client: VersionRange, broker: VersionRange, rules: Iterable[MustNotUse] = MUST_NOT_USE
+) -> VersionRange | None:
+    """Return the versions that both sides have and no rule forbids, None when there are none.
+
+    >>> usable_range(ApiKey.PRODUCE, VersionRange(0, 13), VersionRange(0, 12))
+    VersionRange(min=3, max=12)
+    """
+    common = client.intersect(broker)
+    for rule in rules:
+        if common is not None and rule.api == api_key and broker.max >= rule.if_broker_max:
+            low, high = common
+            if rule.versions.min <= low <= rule.versions.max:
+                low = rule.versions.max + 1
+            if rule.versions.min <= high <= rule.versions.max:
+                high = rule.versions.min - 1
+            common = VersionRange(low, high) if low <= high else None
+    return common

@@ -1,0 +1,75 @@
+"""The feature table against the measured releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.errors import ConfigError, UnsupportedVersionError
+from parley.versions import CLIENT_RANGES, FEATURES, BrokerVersions, Feature, release, releases
+from parley.versions.releases import release_number
+from parley.versions.view import require
+
+
+@pytest.mark.parametrize("feature", list(Feature), ids=lambda feature: feature.value)
+def test_each_feature_appears_with_its_first_release(feature: Feature) -> None:
+    """No measured release before `first_release` has it, and the first one from then on that has it is the next one.
+
+    Some APIs came with ZooKeeper and went missing in the first KRaft releases, so later gaps are allowed.
+    """
+    since = release_number(FEATURES[feature].first_release)
+    having = [found for found in releases().values() if BrokerVersions.from_release(found.name).supports(feature)]
+    assert having, "no measured release has it"
+    first = having[0]
+    later = [found for found in releases().values() if found.number >= since]
+    # 3.4 and 2.3-ish thresholds fall between measured releases: the next measured one must have it
+    assert first.number >= since
+    assert first == later[0]
+
+
+def test_every_row_asks_for_versions_that_parley_speaks() -> None:
+    for feature, need in FEATURES.items():
+        for api, version in need.apis:
+            assert version in CLIENT_RANGES[api], feature
+        assert need.otherwise
+        assert need.kip
+
+
+def test_each_feature_has_a_row() -> None:
+    assert set(FEATURES) == set(Feature)
+
+
+def test_names_are_forgiving_and_errors_name_the_nearest() -> None:
+    assert Feature.named(" Exactly_Once ") is Feature.EXACTLY_ONCE
+    with pytest.raises(ConfigError, match='Did you mean "exactly-once"'):
+        Feature.named("exactly-one")
+
+
+def test_requiring_names_the_broker_and_the_release() -> None:
+    brokers = {1: BrokerVersions.from_release("3.9", broker="1"), 2: BrokerVersions.from_release("2.4", broker="2")}
+    require(brokers, (Feature.EXACTLY_ONCE,))
+    with pytest.raises(UnsupportedVersionError) as caught:
+        require(brokers, (Feature.EXACTLY_ONCE, Feature.TOPIC_IDS))
+    error = caught.value
+    assert (error.broker, error.feature, error.first_release, error.api) == ("2", "topic-ids", "2.8", "Metadata")
+    assert error.client_range == (10, 13)
+    assert error.broker_range == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("3.9", "3.9.1"), ("0.9", "0.9.0.1"), ("0.10", "0.10.2.2"), ("4", "4.3.0"), ("2.4.1", "2.4.1")]
+)
+def test_short_names_mean_the_newest_measured_release(name: str, found: str) -> None:
+    assert release(name).name == found
+
+
+@pytest.mark.parametrize("name", ["2.5", "5.0", "", "3.9.1.1", "latest", "-1"])
+def test_unknown_releases_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError):
+        release(name)
+
+
+def test_releases_stand_in_their_order() -> None:
+    numbers = [found.number for found in releases().values()]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == 22
+    assert not release("0.9.0.1").answers_api_versions
