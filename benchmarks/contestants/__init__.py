@@ -1,0 +1,37 @@
+"""One module per client: reads every record of a topic's partitions, as fast as that client can.
+
+Each is run in a process of its own: `python -m benchmarks.contestants.NAME BOOTSTRAP TOPIC PARTITIONS RECORDS`
+and prints one JSON line. What it imports is loaded before its clock starts; connecting is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to read."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    records: int
+
+
+def run(read: Callable[[Job], int]) -> None:
+    """Time `read`, which returns the number of records it saw, and print the result."""
+    bootstrap, topic, partitions, records = sys.argv[1:]
+    job = Job(bootstrap, topic, int(partitions), int(records))
+    start = time.perf_counter()
+    rows = read(job)
+    seconds = time.perf_counter() - start
+    if rows < job.records:
+        raise SystemExit(f"{rows} records were read, {job.records} were expected")
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"rows": rows, "seconds": seconds, "peak_rss_mb": peak_mb}))
