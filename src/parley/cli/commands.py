@@ -16,4 +16,5 @@ COMMANDS: dict[str, Command] = {
     "cluster": Command("parley.cli.cluster", "Run an embedded Kafka cluster whose brokers speak as chosen releases."),
     "demo": Command("parley.cli.demo", "Run the demo job: a rolling upgrade under a Spark stream, with an account."),
     "doctor": Command("parley.cli.doctor", "Say what this installation can do, and what is missing for more."),
+    "protocol": Command("parley.cli.protocol", "Show what each release of Kafka speaks, and what changed between two."),
 }
