@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from parley.errors.tree import KafkaError, UnsupportedVersionError
@@ -75,7 +75,7 @@ class UnknownBrokerError(BrokerError):
 def error_codes() -> dict[int, ErrorCode]:
     """Return the table of Kafka's error codes, by code."""
     table = {}
-    text = resources.files("parley.errors").joinpath("codes.txt").read_text(encoding="ascii")
+    text = Path(__file__).with_name("codes.txt").read_text(encoding="ascii")
     for line in text.splitlines():
         if line and not line.startswith("#"):
             code, name, retriable, refresh = line.split()

@@ -1,0 +1,58 @@
+"""Kafka's messages: one class each for all versions, with compiled encoders and decoders.
+
+    from parley.messages import FetchRequest, encode_request
+    request = FetchRequest(max_wait_ms=500, topics=[FetchRequest.FetchTopic(topic="t")])
+    segments = encode_request(request, version=12, correlation_id=1, client_id="me")
+
+Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
+every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
+"""
+
+from typing import Any
+
+from parley.messages.catalog import class_by_name, class_names, data_class, request_class, response_class
+from parley.messages.classes import Message, MessageStruct
+from parley.messages.codec import decode_at, decode_body, encode_body, encode_to
+from parley.messages.headers import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    decode_response_header,
+    encode_request,
+    encode_response,
+    peek_request_header,
+    request_header_version,
+    response_header_version,
+)
+
+__all__ = [
+    "Message",
+    "MessageStruct",
+    "RequestHeader",
+    "class_names",
+    "data_class",
+    "decode_at",
+    "decode_body",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "decode_response_header",
+    "encode_body",
+    "encode_request",
+    "encode_response",
+    "encode_to",
+    "peek_request_header",
+    "request_class",
+    "request_header_version",
+    "response_class",
+    "response_header_version",
+]
+
+
+def __getattr__(name: str) -> Any:
+    found = None if name.startswith("_") else class_by_name(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: no Kafka message has that name")
+    globals()[name] = found
+    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from parley.schema.apikeys import ApiKey
 from parley.schema.model import ApiSchema, MessageSchema
 from parley.schema.notation import Parser
 
-_FOLDER = resources.files("parley.schema") / "apis"
+_FOLDER = Path(__file__).parent / "apis"
 
 
 @cache

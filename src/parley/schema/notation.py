@@ -74,8 +74,8 @@ class Parser:
         api = head.words[2]
         try:
             key = ApiKey(int(head.words[1]))
-        except ValueError:
-            raise self._error(head, f"key {head.words[1]} is not in schema/apikeys.py")
+        except ValueError as error:
+            raise self._error(head, f"key {head.words[1]} is not in schema/apikeys.py") from error
         schema = ApiSchema(
             key=key,
             name=api,
@@ -210,8 +210,8 @@ class Parser:
     def _range(self, line: _Line, text: str, end: int | None) -> VersionRange:
         try:
             parsed = VersionRange.parse(text, end)
-        except ValueError:
-            raise self._error(line, f'"{text}" is not a range of versions')
+        except ValueError as error:
+            raise self._error(line, f'"{text}" is not a range of versions') from error
         if end is not None and parsed.max > end:
             raise self._error(line, f"the versions {text} reach beyond {end}, the last one here")
         return parsed

@@ -1,0 +1,63 @@
+"""Finds message classes by name or by API key, and makes each at first use."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from parley.errors import RemoteProtocolError
+from parley.messages.classes import Message, make_message_class
+from parley.schema import ApiKey, data_names, load, load_data
+
+MODULE = "parley.messages"
+
+# Plain dictionaries, not functools.cache: its keys tell ApiKey.FETCH from 1, and two classes of one
+# message would never be equal.
+_REQUESTS: dict[int, type[Message]] = {}
+_RESPONSES: dict[int, type[Message]] = {}
+
+
+def request_class(api_key: int) -> type[Message]:
+    """Return the request of an API. Raises RemoteProtocolError for a key that parley does not know."""
+    found = _REQUESTS.get(api_key)
+    return found if found is not None else _make_pair(api_key)[0]
+
+
+def response_class(api_key: int) -> type[Message]:
+    """Return the response of an API. Raises RemoteProtocolError for a key that parley does not know."""
+    found = _RESPONSES.get(api_key)
+    return found if found is not None else _make_pair(api_key)[1]
+
+
+def _make_pair(api_key: int) -> tuple[type[Message], type[Message]]:
+    try:
+        key = ApiKey(api_key)
+    except ValueError:
+        raise RemoteProtocolError(f"API key {api_key} is not known: parley knows 0 to {max(ApiKey)}") from None
+    schema = load(key)
+    # setdefault: when two threads come here at once, both must leave with the same classes.
+    request = _REQUESTS.setdefault(key, make_message_class(schema.request, key, MODULE))
+    return request, _RESPONSES.setdefault(key, make_message_class(schema.response, key, MODULE))
+
+
+@cache
+def data_class(name: str) -> type[Message]:
+    """Return a data message's class. Raises KeyError when there is none of that name."""
+    return make_message_class(load_data(name), None, MODULE)
+
+
+@cache
+def class_names() -> dict[str, ApiKey | None]:
+    """Return the names of all messages with their API keys; None marks data messages."""
+    names: dict[str, ApiKey | None] = {}
+    for key in ApiKey:
+        names[f"{key.api_name}Request"] = key
+        names[f"{key.api_name}Response"] = key
+    return names
+
+
+def class_by_name(name: str) -> type[Message] | None:
+    """Return the message class of that name, or None."""
+    key = class_names().get(name)
+    if key is not None:
+        return request_class(key) if name.endswith("Request") else response_class(key)
+    return data_class(name) if name in data_names() else None

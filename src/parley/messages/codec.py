@@ -1,0 +1,149 @@
+"""Encoding and decoding of message bodies: the compiled code, made at first use, behind one face."""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Any
+
+from parley.errors import LocalProtocolError, RemoteProtocolError
+from parley.messages.classes import Message
+from parley.messages.decode import Decoder
+from parley.messages.encode import Encoder
+from parley.messages.fast_decode import Malformed, generate_decoder
+from parley.messages.fast_encode import Unfit, generate_encoder
+from parley.messages.plan import StructPlan, make_plan
+from parley.wire import Cursor, WriteBuffer
+
+EXPLAIN_UP_TO_BYTES = 64 * 1024
+"""Bad messages up to this size are decoded once more by the slow reference to name the field; beyond
+it a hostile peer could keep the event loop busy with explanations."""
+
+
+class Codec:
+    """The compiled decoder and encoder of one message in one version."""
+
+    __slots__ = ("decode", "encode", "holds_records", "message", "plan", "version")
+
+    def __init__(self, message: type[Message], version: int) -> None:
+        self.message = message
+        self.version = version
+        self.plan: StructPlan = make_plan(message.SCHEMA, version)
+        self.holds_records = self.plan.holds_records()
+        self.decode: Any = _LazyDecoder(self)
+        self.encode: Any = _LazyEncoder(self)
+
+
+class _LazyDecoder:
+    """Stands in until the first call: a client encodes requests only, and decodes responses only."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __call__(self, data: Any, position: int) -> Any:
+        codec = self._codec
+        codec.decode = generate_decoder(codec.message, codec.version, codec.plan)
+        return codec.decode(data, position)
+
+
+class _LazyEncoder:
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __call__(self, message: Message, buffer: WriteBuffer) -> None:
+        codec = self._codec
+        codec.encode = generate_encoder(codec.message, codec.version, codec.plan)
+        codec.encode(message, buffer)
+
+
+_CODECS: dict[tuple[Any, int], Codec] = {}
+
+
+def codec_for(message: type[Message], version: int) -> Codec:
+    """Return the codec of a message in a version. Raises LocalProtocolError for a version it does not have."""
+    found = _CODECS.get((message, version))
+    if found is None:
+        found = _CODECS.setdefault((message, version), Codec(message, version))
+    return found
+
+
+def decode_at(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[Message, int]:
+    """Return the message that begins at `position` in `data`, and the position after it.
+
+    Fields of type records are views of `data`; everything else is copied, so without such fields
+    the message does not keep `data` alive. Raises RemoteProtocolError, and nothing else, for any
+    bytes that are no such message.
+    """
+    codec = codec_for(message, version)
+    # Indexing and slicing bytes is faster than a view; records must stay views of what was received.
+    source = memoryview(data).cast("B") if codec.holds_records else bytes(data)
+    try:
+        result: tuple[Message, int] = codec.decode(source, position)
+        return result
+    except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
+        raise _explained(codec, source, position, error) from error
+
+
+def _explained(codec: Codec, data: Any, position: int, error: Exception) -> RemoteProtocolError:
+    name = f"{codec.message.__name__} v{codec.version}"
+    if len(data) <= EXPLAIN_UP_TO_BYTES:
+        try:
+            reference_decode_at(codec.message, codec.version, data, position)
+        except RemoteProtocolError as explained:
+            return explained
+    return RemoteProtocolError(f"{len(data) - position} bytes are not a whole {name}: {error or 'bad length or count'}")
+
+
+def decode_body(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, *, trailing: bool = False
+) -> Message:
+    """Return the message that `data` holds, header excluded.
+
+    Bytes after the message raise RemoteProtocolError unless `trailing` allows them: brokers accept
+    them in requests, but in a response they mean that it has another version than was asked for.
+    """
+    decoded, end = decode_at(message, version, data)
+    if not trailing:
+        check_end(message, version, end, len(data))
+    return decoded
+
+
+def check_end(message: type[Message], version: int, end: int, size: int) -> None:
+    """Raise RemoteProtocolError when a message ended before its frame did."""
+    if end != size:
+        raise RemoteProtocolError(
+            f"{message.__name__} v{version} ends at byte {end}, but the frame has {size}: "
+            "the peer answered in another version than was asked for"
+        )
+
+
+def encode_to(message: Message, version: int, buffer: WriteBuffer) -> None:
+    """Append a message, header excluded, to a write buffer. Raises LocalProtocolError that names the field."""
+    codec = codec_for(type(message), version)
+    try:
+        codec.encode(message, buffer)
+    except (Unfit, StructError, TypeError, AttributeError, ValueError, LocalProtocolError) as error:
+        Encoder(message, version, codec.plan, WriteBuffer()).encode()
+        raise LocalProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
+
+
+def encode_body(message: Message, version: int) -> list[bytes | memoryview]:
+    """Return a message's bytes, header excluded, as segments; large records fields by reference."""
+    buffer = WriteBuffer()
+    encode_to(message, version, buffer)
+    return buffer.segments()
+
+
+def reference_decode_at(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[Message, int]:
+    """Do what `decode_at` does with the reference decoder; the oracle of the compiled ones."""
+    cursor = Cursor(data, position)
+    decoded = Decoder(message, version, codec_for(message, version).plan, cursor).decode()
+    return decoded, cursor.pos
+
+
+def reference_encode_to(message: Message, version: int, buffer: WriteBuffer) -> None:
+    """Do what `encode_to` does with the reference encoder."""
+    Encoder(message, version, codec_for(type(message), version).plan, buffer).encode()
