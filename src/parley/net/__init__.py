@@ -1,0 +1,46 @@
+"""Input and output: streams, connections, servers, time.
+
+`open_connection` gives a negotiated `BrokerConnection`, `Pool` shares them, `serve` is the broker's
+side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
+"""
+
+from parley.net.address import Address, parse_address, parse_bootstrap
+from parley.net.asyncio_backend import AsyncioBackend
+from parley.net.clock import Clock, Deadline, LoopClock, ManualClock, TimerHandle
+from parley.net.connection import BrokerConnection, Reply
+from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
+from parley.net.opening import open_connection
+from parley.net.options import SECURITY_PROTOCOLS, ConnectOptions
+from parley.net.server import Server, ServerConnection, serve
+from parley.net.stream import Backend, Listener, Receiver, Stream
+from parley.net.verdicts import Verdict, Verdicts
+
+__all__ = [
+    "SECURITY_PROTOCOLS",
+    "Address",
+    "AsyncioBackend",
+    "Backend",
+    "BrokerConnection",
+    "Clock",
+    "ConnectOptions",
+    "Deadline",
+    "Faults",
+    "Listener",
+    "LoopClock",
+    "ManualClock",
+    "MemoryBackend",
+    "MemoryStream",
+    "Receiver",
+    "Reply",
+    "Server",
+    "ServerConnection",
+    "Stream",
+    "TimerHandle",
+    "Verdict",
+    "Verdicts",
+    "Way",
+    "open_connection",
+    "parse_address",
+    "parse_bootstrap",
+    "serve",
+]

@@ -1,0 +1,47 @@
+"""The state of one connection, without input or output: bytes in, events out.
+
+`ClientProtocol` and `BrokerProtocol` are the two ends; joined in memory they speak to each other.
+"""
+
+from parley.protocol.broker import BrokerProtocol
+from parley.protocol.client import ClientProtocol, ClientSettings
+from parley.protocol.connection import Connection, State
+from parley.protocol.events import (
+    NEED_DATA,
+    PAUSED,
+    Closed,
+    Event,
+    Negotiated,
+    NoEvent,
+    RequestReceived,
+    ResponseReceived,
+)
+from parley.protocol.negotiation import clean_software_name
+from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, Serve, ServeAll, Swallow
+from parley.protocol.throttle import CLIENT_THROTTLES_FROM, client_throttle_ms
+
+__all__ = [
+    "CLIENT_THROTTLES_FROM",
+    "NEED_DATA",
+    "PAUSED",
+    "BrokerPolicy",
+    "BrokerProtocol",
+    "ClientProtocol",
+    "ClientSettings",
+    "Close",
+    "Closed",
+    "Connection",
+    "Decision",
+    "Event",
+    "Negotiated",
+    "NoEvent",
+    "RequestReceived",
+    "Respond",
+    "ResponseReceived",
+    "Serve",
+    "ServeAll",
+    "State",
+    "Swallow",
+    "clean_software_name",
+    "client_throttle_ms",
+]

@@ -1,0 +1,330 @@
+"""One connection to one broker: bytes pumped between a stream and `protocol.ClientProtocol`.
+
+Rules:
+1. Everything runs in one event loop; nothing here is called from another thread.
+2. Requests go out in the order of the `submit` calls and are answered in that order.
+3. A request whose deadline passes ends the connection: answers come in order, so those behind it
+   would wait as well, and a late answer must not be taken for another one (Java does the same).
+4. A caller that is cancelled leaves nothing behind: its answer is dropped unread when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from parley.errors import KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
+from parley.net.address import Address
+from parley.net.clock import Clock, Deadline, TimerHandle
+from parley.net.failures import REQUEST, VERSIONS, explain
+from parley.net.options import ConnectOptions
+from parley.net.stream import Stream
+from parley.protocol import (
+    NEED_DATA,
+    ClientProtocol,
+    ClientSettings,
+    Closed,
+    Event,
+    Negotiated,
+    ResponseReceived,
+    State,
+)
+from parley.versions import BrokerVersions, VersionRange
+
+_log = logging.getLogger("parley.net")
+
+SILENCE_HINT = (
+    "the broker is overloaded, or older than 0.10 (pin its release), "
+    "or this listener wants TLS or SASL (security_protocol)"
+)
+"""What silence instead of an answer to ApiVersions can mean."""
+
+
+class Reply:
+    """A broker's answer, and the version in which it was given."""
+
+    __slots__ = ("api_key", "correlation_id", "message", "version")
+
+    def __init__(self, event: ResponseReceived) -> None:
+        self.correlation_id = event.correlation_id
+        self.api_key = event.api_key
+        self.version = event.version
+        self.message = event.message
+
+    def release(self) -> None:
+        """Forget the message. Its receive buffer is used again once no view of it is alive."""
+        self.message = None
+
+    def __repr__(self) -> str:
+        return f"Reply(api_key={self.api_key}, version={self.version}, {self.message!r})"
+
+
+class BrokerConnection:
+    """A negotiated connection; `open_connection` (or `BrokerConnection.open`) makes one."""
+
+    def __init__(self, address: Address, options: ConnectOptions, settings: ClientSettings, clock: Clock) -> None:
+        self.address = address
+        self.clock = clock
+        self._options = options
+        self._protocol = ClientProtocol(settings)
+        self.get_buffer = self._protocol.get_buffer
+        self._stream: Stream | None = None
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: TimerHandle | None = None
+        self._timer_ms = 0
+        self._throttled_until_ms = 0
+        self._expired: frozenset[int] = frozenset()
+        self.inferred = False
+        self.error: KafkaError | None = None
+        self.opened_ms = 0
+
+    @staticmethod
+    async def open(address: Address | str, options: ConnectOptions | None = None, **seams: Any) -> BrokerConnection:
+        """Return a negotiated connection; see `parley.net.opening.open_connection`."""
+        from parley.net.opening import open_connection  # it makes these connections, so it imports this module
+
+        return await open_connection(address, options, **seams)
+
+    @property
+    def versions(self) -> BrokerVersions:
+        """What the broker can do, learnt on this connection. Raises NetworkError when it is over."""
+        versions = self._protocol.versions
+        if versions is None:
+            raise self._why_closed("its versions are forgotten")
+        return versions
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no request can be sent any more."""
+        return self._protocol.is_closed
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests whose answer has not come."""
+        return self._protocol.in_flight
+
+    @property
+    def throttled_ms(self) -> int:
+        """How long the broker still wants to hear nothing; `request` waits for it by itself."""
+        return max(0, self._throttled_until_ms - self.clock.now_ms())
+
+    def submit(
+        self,
+        message: Any,
+        *,
+        timeout_ms: int | None = None,
+        allowed: VersionRange | None = None,
+        version: int | None = None,
+    ) -> asyncio.Future[Reply]:
+        """Send a request now, behind those submitted before it; return its answer's future.
+
+        For a Produce without acknowledgement the future is done at once, with a Reply of None.
+        Cancelling the future drops the answer when it comes. Raises UnsupportedVersionError or
+        LocalProtocolError when nothing could be sent, NetworkError when the connection is over.
+        """
+        if self._protocol.is_closed:
+            raise self._why_closed("nothing was sent")
+        timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
+        now_ms = self.clock.now_ms()
+        before = self._protocol.in_flight
+        correlation_id = self._protocol.send_request(
+            message, now_ms=now_ms, timeout_ms=timeout, allowed=allowed, version=version
+        )
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        if self._protocol.in_flight == before:
+            future.set_result(Reply(ResponseReceived(correlation_id, int(message.API_KEY), -1, None)))
+        else:
+            self._waiting[correlation_id] = future
+            future.add_done_callback(lambda done: self._forget(correlation_id, done))
+            self._watch(now_ms + timeout)
+        self._flush()
+        return future
+
+    async def request(
+        self,
+        message: Any,
+        *,
+        timeout_ms: int | None = None,
+        allowed: VersionRange | None = None,
+        version: int | None = None,
+    ) -> Reply:
+        """Send a request and return its answer.
+
+        Waits first while the broker throttles this connection or the send buffer is full; that time
+        counts. Raises what `submit` raises, RequestTimedOut when the deadline passes (the connection
+        is over then, and whether the broker acted is unknown), NetworkError when it is lost,
+        RemoteProtocolError when the broker's bytes make no sense.
+        """
+        timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
+        if self._stream is not None and (self.throttled_ms or not self._stream.is_writable):
+            deadline_ms = self.clock.now_ms() + timeout
+            await self._until_sendable(deadline_ms, message)
+            timeout = max(1, deadline_ms - self.clock.now_ms())
+        return await self.submit(message, timeout_ms=timeout, allowed=allowed, version=version)
+
+    async def close(self) -> None:
+        """End the connection and wait for its end. Requests in flight fail with NetworkError. Idempotent."""
+        self._protocol.close()
+        self._pump()
+        if self._stream is not None:
+            await self._stream.wait_closed()
+
+    def abort(self) -> None:
+        """End the connection at once, without waiting."""
+        self._protocol.close()
+        self._pump()
+        if self._stream is not None:
+            self._stream.abort()
+
+    async def wait_closed(self) -> None:
+        """Return when the connection is over; `error` says why."""
+        await asyncio.shield(self._closed)
+
+    # -- opening
+
+    async def negotiate(self, stream: Stream, timeout_ms: int) -> None:
+        """Exchange versions over a fresh stream. Raises what ended the connection, if anything did."""
+        self._stream = stream
+        now_ms = self.clock.now_ms()
+        self._protocol.start(now_ms, timeout_ms)
+        self._watch(now_ms + timeout_ms)
+        self._pump()
+        await asyncio.shield(self._negotiated)
+        self.opened_ms = self.clock.now_ms()
+
+    # -- the stream's receiver (get_buffer is the protocol's own)
+
+    def buffer_updated(self, received_bytes: int) -> None:
+        """Take received bytes. Called by the stream."""
+        self._protocol.buffer_updated(received_bytes)
+        self._pump()
+
+    def connection_lost(self, cause: Exception | None) -> None:
+        """Take note of the stream's end. Called by the stream."""
+        self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.address, REQUEST),)))
+        self._pump()
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # -- inside
+
+    def _pump(self) -> None:
+        while (event := self._protocol.next_event()) is not NEED_DATA:
+            self._take(event)  # type: ignore[arg-type]  # a client is never PAUSED
+        self._flush()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ResponseReceived):
+            if event.throttle_ms:
+                self._throttled_until_ms = max(self._throttled_until_ms, self.clock.now_ms() + event.throttle_ms)
+            future = self._waiting.pop(event.correlation_id, None)
+            if future is not None and not future.done():
+                future.set_result(Reply(event))
+        elif isinstance(event, Negotiated):
+            self.inferred = event.inferred
+            if not self._negotiated.done():
+                self._negotiated.set_result(None)
+        elif isinstance(event, Closed):
+            self._end(event)
+
+    def _flush(self) -> None:
+        data = self._protocol.data_to_send()
+        if data and self._stream is not None:
+            self._stream.write(data)
+
+    def _end(self, event: Closed) -> None:
+        self.error = event.error
+        _log.debug("connection to %s is over: %s", self.address, event.error or "closed by this side")
+        if self._timer is not None:
+            self._timer.cancel()
+        failures: dict[asyncio.Future[Any], KafkaError] = {self._negotiated: self._failed_opening(event.error)}
+        for correlation_id, waiting in self._waiting.items():
+            failures[waiting] = self._failed_request(event.error, correlation_id)
+        self._waiting.clear()
+        for future, error in failures.items():
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marked as seen: nobody may be waiting for it
+        if self._stream is None:
+            return
+        if event.error is None:
+            self._flush()
+            self._stream.close()
+        else:
+            self._stream.abort()
+
+    def _failed_opening(self, error: KafkaError | None) -> KafkaError:
+        if error is None or isinstance(error, NetworkError):
+            text = "closed by this side" if error is None else str(error)
+            kind = RequestTimedOut if isinstance(error, RequestTimedOut) else NetworkError
+            return _caused(kind(f"{self.address}: {text}", address=str(self.address), stage=VERSIONS), error)
+        if isinstance(error, RemoteProtocolError):
+            return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
+        return error
+
+    def _failed_request(self, error: KafkaError | None, correlation_id: int) -> KafkaError:
+        if isinstance(error, RemoteProtocolError):
+            return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
+        if correlation_id in self._expired:
+            return RequestTimedOut(
+                f"{self.address} did not answer in time; whether it acted on the request is unknown",
+                address=str(self.address),
+                stage=REQUEST,
+            )
+        return self._why_closed("whether the broker acted on the request is unknown")
+
+    def _why_closed(self, consequence: str) -> KafkaError:
+        why = "closed by this side" if self.error is None else str(self.error)
+        text = f"the connection to {self.address} is over ({why}); {consequence}"
+        return _caused(NetworkError(text, address=str(self.address), stage=REQUEST), self.error)
+
+    def _forget(self, correlation_id: int, future: asyncio.Future[Reply]) -> None:
+        if future.cancelled() and self._waiting.pop(correlation_id, None) is not None:
+            self._protocol.abandon(correlation_id)
+
+    async def _until_sendable(self, deadline_ms: int, message: Any) -> None:
+        try:
+            async with Deadline(self.clock, deadline_ms):
+                while self.throttled_ms:
+                    await self.clock.sleep_ms(self.throttled_ms)
+                if self._stream is not None:
+                    await self._stream.drained()
+        except TimeoutError as error:
+            why = f"it wants to hear nothing for {self.throttled_ms} ms" if self.throttled_ms else "it reads too slowly"
+            text = f"{self.address}: {type(message).__name__} could not be sent in time ({why}); nothing was sent"
+            raise RequestTimedOut(text, address=str(self.address), stage=REQUEST) from error
+
+    def _watch(self, deadline_ms: int) -> None:
+        # One timer for the earliest deadline that was ever set; it plans the next one when it runs.
+        if self._timer is not None and self._timer_ms <= deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self.clock.call_at_ms(deadline_ms, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        expired = self._protocol.expired(self.clock.now_ms())
+        if expired:
+            self._expired = frozenset(expired)
+            self._protocol.close(self._timed_out())
+            self._pump()
+            return
+        next_ms = self._protocol.next_deadline_ms()
+        if next_ms is not None:
+            self._watch(next_ms)
+
+    def _timed_out(self) -> RequestTimedOut:
+        if self._protocol.state is State.NEGOTIATING:
+            text = f"ApiVersions was not answered in time: {SILENCE_HINT}"
+            return RequestTimedOut(text, address=str(self.address), stage=VERSIONS)
+        return RequestTimedOut("an earlier request was not answered in time", address=str(self.address), stage=REQUEST)
+
+
+def _caused(error: KafkaError, cause: BaseException | None) -> KafkaError:
+    error.__cause__ = cause
+    return error

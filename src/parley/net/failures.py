@@ -1,0 +1,63 @@
+"""Foreign exceptions become parley's at this seam, with the address, the stage and the remedy."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from parley.errors import NetworkError
+from parley.net.address import Address
+
+NAME_LOOKUP = "name lookup"
+CONNECT = "connect"
+TLS = "tls"
+LISTEN = "listen"
+VERSIONS = "versions"
+REQUEST = "request"
+
+
+@contextmanager
+def network_errors(address: Address, stage: str) -> Iterator[None]:
+    """Turn OSError, TLS and lookup errors inside the block into NetworkError(stage, address)."""
+    try:
+        yield
+    except (OSError, ssl.SSLError, UnicodeError) as error:
+        raise network_error(error, address, stage) from error
+
+
+def network_error(error: Exception, address: Address, stage: str) -> NetworkError:
+    """Return parley's error for a foreign one."""
+    made = NetworkError(f"{address}: {explain(error, address, stage)}", address=str(address), stage=stage)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        made.retriable = False  # the same certificate comes again
+    return made
+
+
+def explain(error: Exception, address: Address, stage: str) -> str:
+    """Return what a foreign exception means here, with the remedy."""
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return f'the name "{address.host}" cannot be resolved ({_text(error)}); check its spelling and DNS'
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the broker's certificate is not trusted: {error.verify_message}; "
+            "give its CA as ssl_cafile, and connect by a name that the certificate holds"
+        )
+    if stage == TLS:
+        return (
+            f"the TLS handshake failed ({_text(error)}); if this listener is plaintext use "
+            "security_protocol=PLAINTEXT, if it wants a client certificate give ssl_certfile"
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused; no broker listens there, or a firewall says so"
+    if stage == LISTEN:
+        return f"the address cannot be listened on ({_text(error)}); choose another port, or 0 for any free one"
+    if stage == CONNECT:
+        return f"no connection could be made ({_text(error)})"
+    return f"the connection was lost ({_text(error)})"
+
+
+def _text(error: Exception) -> str:
+    strerror = getattr(error, "strerror", None)
+    return strerror if isinstance(strerror, str) and strerror else (str(error) or type(error).__name__)

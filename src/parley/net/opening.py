@@ -1,0 +1,152 @@
+"""Opening a connection: name lookup, connect, TLS, versions, all within one deadline.
+
+Each failure names its address and stage. What is tried, in order:
+1. every place that the name stands for, until one connects;
+2. ApiVersions, newest version first, with the canary for old brokers on the first connection to a
+   plain or TLS address (see protocol/negotiation.py);
+3. where the broker closed the connection instead of answering, once more with ApiVersions v0, since
+   some proxies close on versions that they do not know (V4).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from parley import __version__
+from parley.errors import NetworkError, RequestTimedOut
+from parley.net.address import Address, parse_address
+from parley.net.asyncio_backend import AsyncioBackend
+from parley.net.clock import Clock, Deadline, LoopClock
+from parley.net.connection import SILENCE_HINT, BrokerConnection
+from parley.net.failures import CONNECT, NAME_LOOKUP, VERSIONS
+from parley.net.options import ConnectOptions
+from parley.net.stream import Backend
+from parley.net.tls import client_tls
+from parley.net.verdicts import Verdict, Verdicts
+from parley.protocol import ClientSettings
+from parley.schema import ApiKey
+from parley.versions import VersionRange
+
+_log = logging.getLogger("parley.net")
+
+OLD_BROKER_RELEASE = "0.9.0.1"
+"""The release whose table stands for every broker that does not answer ApiVersions."""
+
+
+async def open_connection(
+    address: Address | str,
+    options: ConnectOptions | None = None,
+    *,
+    backend: Backend | None = None,
+    clock: Clock | None = None,
+    verdicts: Verdicts | None = None,
+) -> BrokerConnection:
+    """Return a negotiated connection to a broker.
+
+    Raises NetworkError (its `stage` is "name lookup", "connect", "tls" or "versions"),
+    RemoteProtocolError when something else than Kafka answers, UnsupportedVersionError or BrokerError
+    when negotiation fails, ConfigError for options that cannot be used. Nothing stays open then, nor
+    when the caller is cancelled.
+    """
+    options = options if options is not None else ConnectOptions()
+    target = parse_address(address) if isinstance(address, str) else address
+    clock = clock if clock is not None else LoopClock()
+    if backend is None:
+        backend = AsyncioBackend(
+            receive_buffer_bytes=options.receive_buffer_bytes, send_buffer_bytes=options.send_buffer_bytes
+        )
+    opener = _Opener(target, options, backend, clock, verdicts if verdicts is not None else Verdicts())
+    return await opener.open()
+
+
+class _Opener:
+    def __init__(
+        self, address: Address, options: ConnectOptions, backend: Backend, clock: Clock, verdicts: Verdicts
+    ) -> None:
+        self._address = address
+        self._options = options
+        self._backend = backend
+        self._clock = clock
+        self._verdicts = verdicts
+        self._deadline_ms = clock.now_ms() + options.connect_timeout_ms
+        self._stage = NAME_LOOKUP  # how far it has come, for the error of a deadline that passes
+        self._tls = client_tls(options)
+
+    async def open(self) -> BrokerConnection:
+        try:
+            async with Deadline(self._clock, self._deadline_ms):
+                connection = await self._open()
+        except TimeoutError as error:
+            hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
+            raise RequestTimedOut(
+                f"{self._address}: not connected within connect_timeout_ms={self._options.connect_timeout_ms}, "
+                f"at the stage of {self._stage}{hint}",
+                address=str(self._address),
+                stage=self._stage,
+            ) from error
+        if self._options.release is None:
+            verdict = Verdict.SILENT if connection.inferred else Verdict.ANSWERS
+            self._verdicts.put(self._address, verdict, self._clock.now_ms())
+        return connection
+
+    async def _open(self) -> BrokerConnection:
+        settings = self._settings()
+        places = await self._backend.lookup(self._address)
+        try:
+            return await self._open_one_of(places, settings)
+        except NetworkError as error:
+            if error.stage != VERSIONS or settings.pinned_release is not None:
+                raise
+            _log.debug("%s closed the connection on ApiVersions; trying its v0", self._address)
+        return await self._open_one_of(places, _asking_v0_only(settings))
+
+    async def _open_one_of(self, places: Sequence[Any], settings: ClientSettings) -> BrokerConnection:
+        for index, place in enumerate(places[:-1]):
+            left_ms = self._deadline_ms - self._clock.now_ms()
+            share_ms = self._clock.now_ms() + left_ms // (len(places) - index)
+            try:
+                async with Deadline(self._clock, share_ms):
+                    return await self._open_at(place, settings)
+            except (NetworkError, TimeoutError) as error:
+                if self._stage != CONNECT:
+                    raise
+                _log.debug("%s: %s did not connect (%s); trying the next one", self._address, place, error)
+        return await self._open_at(places[-1], settings)
+
+    async def _open_at(self, place: Any, settings: ClientSettings) -> BrokerConnection:
+        connection = BrokerConnection(self._address, self._options, settings, self._clock)
+        try:
+            stream = await self._backend.connect(self._address, place, connection, self._tls, self._enter)
+            self._enter(VERSIONS)
+            await connection.negotiate(stream, self._deadline_ms - self._clock.now_ms())
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    def _enter(self, stage: str) -> None:
+        self._stage = stage
+
+    def _settings(self) -> ClientSettings:
+        options = self._options
+        verdict = self._verdicts.get(self._address, self._clock.now_ms())
+        pinned = options.release
+        if pinned is None and verdict is Verdict.SILENT:
+            pinned = OLD_BROKER_RELEASE
+        return ClientSettings(
+            client_id=options.client_id,
+            software_version=__version__,
+            max_frame_bytes=options.max_frame_bytes,
+            pinned_release=pinned,
+            probe_old_brokers=options.probe_old_brokers and verdict is None and not options.uses_sasl,
+            version_limits=options.version_limits,
+            broker=str(self._address),
+        )
+
+
+def _asking_v0_only(settings: ClientSettings) -> ClientSettings:
+    limits = {**settings.version_limits, ApiKey.API_VERSIONS: VersionRange(0, 0)}
+    return replace(settings, version_limits=limits, probe_old_brokers=False)

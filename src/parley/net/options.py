@@ -1,0 +1,100 @@
+"""How brokers are reached: typed once, checked once."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from parley.errors import ConfigError, nearest_hint
+from parley.frames import DEFAULT_MAX_FRAME_BYTES
+from parley.net.address import Address, parse_bootstrap
+from parley.types import Secret
+from parley.versions import VersionRange
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """What connecting to a broker needs to know. Times in milliseconds, sizes in bytes.
+
+    `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
+    asked. `version_limits` narrows what parley may use, by API key. `ssl_context` is used as it is;
+    the other `ssl_` options make one. Raises ConfigError for a value that cannot be used.
+    """
+
+    bootstrap_servers: str = "localhost:9092"
+    client_id: str = "parley"
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    receive_buffer_bytes: int = -1  # -1: the system's choice, which on Linux grows by itself
+    send_buffer_bytes: int = -1
+    release: str | None = None
+    probe_old_brokers: bool = True
+    verdict_ttl_ms: int = 20 * 60 * 1000
+    version_limits: Mapping[int, VersionRange] = field(default_factory=dict)
+    security_protocol: str = "PLAINTEXT"
+    ssl_context: ssl.SSLContext | None = None
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_key_password: Secret | None = field(default=None, repr=False)
+    ssl_check_hostname: bool = True
+
+    def __post_init__(self) -> None:
+        _check_ranges(self)
+        if self.security_protocol not in SECURITY_PROTOCOLS:
+            hint = nearest_hint(self.security_protocol.upper(), SECURITY_PROTOCOLS)
+            allowed = ", ".join(SECURITY_PROTOCOLS)
+            raise ConfigError(f'security_protocol="{self.security_protocol}" is none of {allowed}.{hint}')
+        if not self.uses_tls and self._tls_options():
+            raise ConfigError(
+                f"{self._tls_options()[0]} is given but security_protocol={self.security_protocol} uses no TLS; "
+                "use SSL or SASL_SSL"
+            )
+        parse_bootstrap(self.bootstrap_servers)
+
+    @property
+    def servers(self) -> tuple[Address, ...]:
+        """The addresses of `bootstrap_servers`."""
+        return parse_bootstrap(self.bootstrap_servers)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether connections are authenticated by SASL."""
+        return self.security_protocol.startswith("SASL")
+
+    def _tls_options(self) -> list[str]:
+        names = ("ssl_context", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_key_password")
+        return [name for name in names if getattr(self, name) is not None]
+
+
+_LIMITS = {
+    "request_timeout_ms": (1, _INT32_MAX),
+    "connect_timeout_ms": (1, _INT32_MAX),
+    "reconnect_backoff_ms": (0, _INT32_MAX),
+    "reconnect_backoff_max_ms": (0, _INT32_MAX),
+    "max_frame_bytes": (1024, _INT32_MAX),
+    "receive_buffer_bytes": (-1, _INT32_MAX),
+    "send_buffer_bytes": (-1, _INT32_MAX),
+    "verdict_ttl_ms": (0, _INT32_MAX),
+}
+
+
+def _check_ranges(options: ConnectOptions) -> None:
+    for name, (low, high) in _LIMITS.items():
+        value = getattr(options, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(f"{name}={value!r} is not a whole number from {low} to {high}")
+    if len(options.client_id.encode()) > 0x7FFF:
+        raise ConfigError("client_id is longer than 32767 bytes, which no request can carry")

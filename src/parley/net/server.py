@@ -1,0 +1,252 @@
+"""The broker's side of the network: accept connections, hand their requests out one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from parley.errors import KafkaError
+from parley.frames import DEFAULT_MAX_FRAME_BYTES
+from parley.net.address import Address
+from parley.net.asyncio_backend import AsyncioBackend
+from parley.net.failures import REQUEST, explain
+from parley.net.stream import Backend, Listener, Stream
+from parley.protocol import NEED_DATA, BrokerPolicy, BrokerProtocol, Closed, Event, NoEvent, RequestReceived
+
+_log = logging.getLogger("parley.net")
+
+READ_AHEAD_BYTES = 256 * 1024
+"""What a client may send ahead while its request is served; then its socket is left unread."""
+
+CLOSE_GRACE_S = 2.0
+"""How long an orderly close waits for clients to take the answers that are queued for them."""
+
+
+class ServerConnection:
+    """One client's connection. `async for request in connection` until it ends."""
+
+    def __init__(self, stream: Stream, policy: BrokerPolicy, max_frame_bytes: int) -> None:
+        self._stream = stream
+        self._protocol = BrokerProtocol(policy, max_frame_bytes=max_frame_bytes)
+        self.get_buffer = self._protocol.get_buffer
+        self._arrived = asyncio.Event()
+        self._event: Event | NoEvent | None = None  # taken from the protocol, not yet received
+        self._paused = False
+        self.error: KafkaError | None = None
+
+    @property
+    def peer(self) -> Address:
+        """The client's address."""
+        return self._stream.peer
+
+    @property
+    def local(self) -> Address:
+        """The address that the client connected to."""
+        return self._stream.local
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no answer can be sent any more. A request being served may be given up then."""
+        return self._protocol.is_closed
+
+    def __aiter__(self) -> ServerConnection:
+        return self
+
+    async def __anext__(self) -> RequestReceived:
+        request = await self.receive()
+        if request is None:
+            raise StopAsyncIteration
+        return request
+
+    async def receive(self) -> RequestReceived | None:
+        """Return the next request, None when the connection is over (`error` says why).
+
+        The one before it must have been answered or dropped: Kafka serves one at a time, in order.
+        """
+        while True:
+            event, self._event = self._event or self._protocol.next_event(), None
+            self._flush()
+            if isinstance(event, RequestReceived):
+                return event
+            if isinstance(event, Closed):
+                self._end(event)
+                return None
+            if self._protocol.is_closed:
+                return None
+            if self._paused:
+                self._paused = False
+                self._stream.resume_reading()
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def respond(self, request: RequestReceived, message: Any, *, version: int | None = None) -> None:
+        """Answer the current request; return when the send buffer has room again.
+
+        On a connection that is over the answer is dropped. Raises LocalProtocolError when the message
+        has no form in that version, or the request is not the current one.
+        """
+        if self._protocol.is_closed:
+            return
+        self._protocol.send_response(request, message, version=version)
+        self._flush()
+        if not self._stream.is_writable:
+            await self._stream.drained()
+
+    def drop(self, request: RequestReceived) -> None:
+        """Leave the current request unanswered (Produce with acks=0, or a release that stays silent)."""
+        if not self._protocol.is_closed:
+            self._protocol.drop_request(request)
+
+    def close(self) -> None:
+        """End the connection after what was queued is sent. `receive` returns None then."""
+        self._protocol.close()
+        self._stream.close()
+        self._arrived.set()
+
+    def abort(self, *, reset: bool = False) -> None:
+        """End the connection at once; `reset` as a killed process does."""
+        self._protocol.close()
+        self._stream.abort(reset=reset)
+        self._arrived.set()
+
+    async def wait_closed(self) -> None:
+        """Return when the stream is over."""
+        await self._stream.wait_closed()
+
+    # -- the stream's receiver (get_buffer is the protocol's own)
+
+    def buffer_updated(self, received_bytes: int) -> None:
+        """Take received bytes. Called by the stream."""
+        self._protocol.buffer_updated(received_bytes)
+        if self._protocol.is_serving:
+            if self._protocol.unread_bytes > READ_AHEAD_BYTES and not self._paused:
+                self._paused = True
+                self._stream.pause_reading()
+        elif self._event is None:
+            # The waiting task is woken for a whole request, not for each piece of one.
+            event = self._protocol.next_event()
+            if event is NEED_DATA:
+                self._flush()
+            else:
+                self._event = event
+                self._arrived.set()
+
+    def connection_lost(self, cause: Exception | None) -> None:
+        """Take note of the stream's end. Called by the stream."""
+        self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.peer, REQUEST),)))
+        self._arrived.set()
+
+    # -- inside
+
+    def _flush(self) -> None:
+        data = self._protocol.data_to_send()
+        if data:
+            self._stream.write(data)
+
+    def _end(self, event: Closed) -> None:
+        self.error = event.error
+        _log.debug("client %s is gone: %s", self.peer, event.error or "closed by this side")
+        self._stream.close()
+
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+PolicySource = BrokerPolicy | Callable[[], BrokerPolicy]
+
+
+class Server:
+    """A listening socket and the connections accepted through it; `serve` makes one."""
+
+    def __init__(self, handler: Handler, policy: Callable[[], BrokerPolicy], max_frame_bytes: int) -> None:
+        self._handler = handler
+        self._policy = policy
+        self._max_frame_bytes = max_frame_bytes
+        self._listener: Listener | None = None
+        self._tasks: dict[asyncio.Task[None], ServerConnection] = {}
+        self.address = Address("", 0)
+
+    @property
+    def connections(self) -> tuple[ServerConnection, ...]:
+        """The connections whose handlers run."""
+        return tuple(self._tasks.values())
+
+    async def start(self, address: Address, backend: Backend, tls: ssl.SSLContext | None) -> None:
+        """Listen. Raises NetworkError (stage "listen") when the address cannot be had."""
+        self._listener = await backend.listen(address, self._accept, tls)
+        self.address = self._listener.address
+
+    async def close(self) -> None:
+        """Stop in order: accept no more, send what is queued, end every connection and handler."""
+        await self._stop_listening()
+        tasks = dict(self._tasks)
+        for connection in tasks.values():
+            connection.close()
+        await self._end_tasks(tasks)
+        ends = [asyncio.ensure_future(connection.wait_closed()) for connection in tasks.values()]
+        if ends:
+            await asyncio.wait(ends, timeout=CLOSE_GRACE_S)
+        for connection in tasks.values():
+            connection.abort()  # a client that does not read cannot keep the server from closing
+        await asyncio.gather(*ends)
+
+    async def abort(self) -> None:
+        """Stop as a killed process does: every client sees a reset, no answer is sent any more."""
+        tasks = dict(self._tasks)
+        for connection in tasks.values():
+            connection.abort(reset=True)
+        await self._stop_listening()
+        await self._end_tasks(tasks)
+
+    async def _stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+
+    @staticmethod
+    async def _end_tasks(tasks: dict[asyncio.Task[None], ServerConnection]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, stream: Stream) -> ServerConnection:
+        connection = ServerConnection(stream, self._policy(), self._max_frame_bytes)
+        task = asyncio.get_running_loop().create_task(self._run(connection))
+        self._tasks[task] = connection
+        task.add_done_callback(self._tasks.pop)
+        return connection
+
+    async def _run(self, connection: ServerConnection) -> None:
+        try:
+            await self._handler(connection)
+        except asyncio.CancelledError:
+            if not connection.is_closed:  # else it was closed in order, and what is queued still goes out
+                connection.abort()
+            raise
+        except Exception:
+            _log.exception("the handler of client %s failed; its connection is dropped", connection.peer)
+            connection.abort()
+        else:
+            connection.close()
+
+
+async def serve(
+    host: str,
+    port: int,
+    handler: Handler,
+    *,
+    policy: PolicySource,
+    backend: Backend | None = None,
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Server:
+    """Listen on an address and run `handler` for each connection; return the running server.
+
+    `policy` is a profile, or a callable that gives one for each connection. `port` 0 takes a free
+    one; `server.address` tells it. Raises NetworkError (stage "listen") when it cannot be had.
+    """
+    source = policy if callable(policy) else lambda: policy
+    server = Server(handler, source, max_frame_bytes)
+    await server.start(Address(host, port), backend if backend is not None else AsyncioBackend(), ssl_context)
+    return server

@@ -1,0 +1,108 @@
+"""The broker's end of a connection.
+
+Rules:
+1. One request at a time: until it is answered or dropped, `next_event` returns PAUSED. Kafka mutes
+   the connection in the same way, which is why answers are always in request order.
+2. The policy is asked before a body is read; a release's refusals are its own affair.
+3. A request that does not decode is the client's fault; the policy only chooses between silence and
+   closing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parley.errors import LocalProtocolError, RemoteProtocolError
+from parley.frames import DEFAULT_MAX_FRAME_BYTES, Frame, Framer
+from parley.messages import decode_request, encode_response, peek_request_header
+from parley.protocol.connection import Connection, State
+from parley.protocol.events import PAUSED, NoEvent, RequestReceived
+from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, Serve
+
+
+class BrokerProtocol(Connection):
+    """Requests in, answers out, by the policy of a release."""
+
+    def __init__(self, policy: BrokerPolicy, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        super().__init__(Framer(max_frame_bytes, empty_frames=policy.empty_frames), State.READY)
+        self._policy = policy
+        self._current: RequestReceived | None = None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request waits for its answer; no other is read meanwhile."""
+        return self._current is not None
+
+    def send_response(self, request: RequestReceived, message: Any, *, version: int | None = None) -> None:
+        """Answer the current request, in its own version unless another one is given.
+
+        Mutates: the next request may be read afterwards. Raises LocalProtocolError when `request` is
+        not the current one, or when `message` has no form in that version; nothing is sent then.
+        """
+        self._check_current(request)
+        answered_in = request.version if version is None else version
+        self._queue(encode_response(message, answered_in, request.correlation_id))
+        self._current = None
+
+    def drop_request(self, request: RequestReceived) -> None:
+        """Leave the current request unanswered: Produce with acks=0, or a release that stays silent."""
+        self._check_current(request)
+        self._current = None
+
+    def _check_current(self, request: RequestReceived) -> None:
+        if request is not self._current:
+            raise LocalProtocolError("only the request that was received last can be answered, and only once")
+
+    def _waits_for(self) -> NoEvent | None:
+        if self._current is not None and self._state is not State.CLOSED:
+            return PAUSED
+        return super()._waits_for()
+
+    def _take_frame(self, frame: Frame) -> None:
+        try:
+            self._take_request(frame.data)
+        finally:
+            frame.release()  # messages may keep views: the buffer is not used again while they live
+
+    def _take_request(self, data: memoryview) -> None:
+        try:
+            api_key, api_version, correlation_id = peek_request_header(data)
+        except RemoteProtocolError as error:
+            self._refuse(self._policy.malformed(-1, -1), error)
+            return
+        decision = self._policy.decide(api_key, api_version)
+        if isinstance(decision, Serve):
+            self._serve(decision, data, api_key, api_version)
+        elif isinstance(decision, Respond):
+            self._queue(encode_response(decision.message, decision.version, correlation_id))
+        else:
+            self._refuse(decision, None)
+
+    def _serve(self, decision: Serve, data: memoryview, api_key: int, api_version: int) -> None:
+        version = api_version if decision.as_version is None else decision.as_version
+        try:
+            header, message = decode_request(data, as_version=version)
+        except RemoteProtocolError as error:
+            self._refuse(self._policy.malformed(api_key, api_version), error)
+            return
+        self._current = RequestReceived(
+            api_key=api_key,
+            version=version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=message,
+            api_version=api_version,
+        )
+        self._events.append(self._current)
+
+    def _refuse(self, decision: Decision, cause: RemoteProtocolError | None) -> None:
+        if isinstance(decision, Close):
+            reason = decision.reason if cause is None else f"{decision.reason}: {cause}"
+            raise RemoteProtocolError(f"the connection is closed: {reason}") from cause
+
+    def _lost(self) -> tuple[int, ...]:
+        current, self._current = self._current, None
+        return () if current is None else (current.correlation_id,)
+
+    def _stage(self) -> str:
+        return "request"

@@ -1,0 +1,79 @@
+"""What a broker does with a request, decided from its key and version before its body is read.
+
+A release of Kafka differs from the next one also in how it refuses: some close the connection, 0.9
+stays silent, ApiVersions is answered in a shape of its own (brokers.md, sections 2 and 5). The
+connection knows the five things that can be done; which one a release does is told by its profile,
+through `BrokerPolicy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from parley.frames import EmptyFrames
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Decode the request and hand it to the broker.
+
+    With `as_version`, request and answer have that version's shape whatever the header says: 0.9
+    answers Metadata v99 as v0.
+    """
+
+    as_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection without an answer. `reason` is for the broker's own journal."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swallow:
+    """Say nothing, keep the connection open and usable (0.9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0 shape)."""
+
+    message: Any
+    version: int
+
+
+Decision = Serve | Close | Swallow | Respond
+
+
+class BrokerPolicy(Protocol):
+    """The profile of a release, as far as the connection asks it."""
+
+    @property
+    def empty_frames(self) -> EmptyFrames:
+        """What a frame of size 0 does: IGNORE up to 0.11, REJECT from 1.0 on."""
+        ...
+
+    def decide(self, api_key: int, api_version: int) -> Decision:
+        """Return what becomes of a request, before its body is read."""
+        ...
+
+    def malformed(self, api_key: int, api_version: int) -> Decision:
+        """Return Close or Swallow for a request that does not decode; -1, -1 when not even its header does."""
+        ...
+
+
+class ServeAll:
+    """A policy that serves whatever the schema can decode, and closes on anything else."""
+
+    empty_frames = EmptyFrames.REJECT
+
+    def decide(self, api_key: int, api_version: int) -> Decision:
+        """Return Serve; decoding decides."""
+        return Serve()
+
+    def malformed(self, api_key: int, api_version: int) -> Decision:
+        """Return Close."""
+        return Close(f"request {api_key} v{api_version} does not decode")
