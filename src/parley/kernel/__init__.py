@@ -62,7 +62,7 @@ def _pick() -> tuple[Kernel, str | None]:
     if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
         return reference, PURE_ASKED
     try:
-        from parley.kernel import native
+        import parley.kernel.native as native
     except ImportError as error:
         return reference, f"the compiled kernel cannot be loaded ({error})"
     return native, None

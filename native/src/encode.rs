@@ -1,0 +1,393 @@
+//! Encoding of columns into batches of magic 2 and message sets of magic 0 and 1.
+
+use crate::buffers::View;
+use crate::compress;
+use crate::crc;
+use crate::limits::{flaw, Failure, Flaw, Kind, MAX_COLUMN_BYTES};
+use crate::magic2::{CRC_AT, CRC_START, HEADER_BYTES};
+use crate::varint;
+
+const LOG_APPEND_TIME: u8 = 8;
+const TRANSACTIONAL: u8 = 16;
+const MESSAGE_HEAD_BYTES: usize = 18;
+
+const fn argument(what: &'static str) -> Flaw {
+    flaw(Kind::Argument, what)
+}
+
+const NO_ROW: Flaw = argument("a column has no such row");
+
+/// A column of nullable byte strings that Python holds.
+pub struct VarInput {
+    pub validity: Option<View>,
+    pub offsets: View,
+    pub data: View,
+    pub bit_offset: usize,
+}
+
+impl VarInput {
+    pub fn rows(&self) -> usize {
+        (self.offsets.bytes().len() / 4).saturating_sub(1)
+    }
+
+    #[inline(always)]
+    pub fn get(&self, row: usize) -> Result<Option<&[u8]>, Flaw> {
+        if let Some(validity) = &self.validity {
+            let bit = row + self.bit_offset;
+            let byte = *validity.bytes().get(bit >> 3).ok_or(NO_ROW)?;
+            if byte >> (bit & 7) & 1 == 0 {
+                return Ok(None);
+            }
+        }
+        let start = self.offsets.int32(row).ok_or(NO_ROW)?;
+        let end = self.offsets.int32(row + 1).ok_or(NO_ROW)?;
+        if start < 0 || end < start {
+            return Err(argument("a column's offsets are out of order"));
+        }
+        self.data.bytes().get(start as usize..end as usize).map(Some).ok_or(NO_ROW)
+    }
+}
+
+pub struct HeadersInput {
+    pub offsets: View,
+    pub keys: VarInput,
+    pub values: VarInput,
+}
+
+/// The columns to encode and which of their rows.
+pub struct Input {
+    pub rows: usize,
+    pub offsets: Option<View>,
+    pub timestamps: Option<View>,
+    pub key: Option<VarInput>,
+    pub value: Option<VarInput>,
+    pub headers: Option<HeadersInput>,
+    pub selection: Option<View>,
+}
+
+/// The header facts of the batch and its bounds (contract.py, EncodeOptions).
+pub struct Options {
+    pub magic: i64,
+    pub codec: i64,
+    pub level: Option<i32>,
+    pub max_bytes: usize,
+    pub max_records: usize,
+    pub base_offset: i64,
+    pub timestamp_ms: i64,
+    pub log_append_time_ms: Option<i64>,
+    pub leader_epoch: i32,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub transactional: bool,
+}
+
+pub struct Output {
+    pub data: Vec<u8>,
+    pub next_start: usize,
+    pub max_timestamp: i64,
+}
+
+/// One record to write.
+struct Row<'a> {
+    offset: i64,
+    timestamp: i64,
+    key: Option<&'a [u8]>,
+    value: Option<&'a [u8]>,
+    headers: (usize, usize),
+}
+
+impl Input {
+    pub fn selected(&self) -> usize {
+        self.selection.as_ref().map_or(self.rows, |view| view.bytes().len() / 4)
+    }
+
+    pub fn row_index(&self, at: usize) -> Result<usize, Flaw> {
+        let row = match &self.selection {
+            None => at,
+            Some(selection) => usize::try_from(selection.int32(at).ok_or(NO_ROW)?)
+                .map_err(|_| argument("a negative row"))?,
+        };
+        if row >= self.rows {
+            return Err(NO_ROW);
+        }
+        Ok(row)
+    }
+
+    #[inline(always)]
+    fn row(&self, at: usize, start: usize, options: &Options) -> Result<Row<'_>, Flaw> {
+        let row = self.row_index(at)?;
+        let headers = match &self.headers {
+            None => (0, 0),
+            Some(column) => {
+                let from = column.offsets.int32(row).ok_or(NO_ROW)?;
+                let to = column.offsets.int32(row + 1).ok_or(NO_ROW)?;
+                if from < 0 || to < from {
+                    return Err(argument("the headers' offsets are out of order"));
+                }
+                (from as usize, to as usize)
+            }
+        };
+        Ok(Row {
+            offset: match &self.offsets {
+                None => options.base_offset.wrapping_add((at - start) as i64),
+                Some(offsets) => offsets.int64(row).ok_or(NO_ROW)?,
+            },
+            timestamp: match &self.timestamps {
+                None => options.timestamp_ms,
+                Some(timestamps) => timestamps.int64(row).ok_or(NO_ROW)?,
+            },
+            key: self.key.as_ref().map_or(Ok(None), |column| column.get(row))?,
+            value: self.value.as_ref().map_or(Ok(None), |column| column.get(row))?,
+            headers,
+        })
+    }
+}
+
+/// Returns one batch of the selected rows from position `start` on.
+pub fn encode(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
+    if !(0..=2).contains(&options.magic) {
+        return Err(argument("there is no such magic").into());
+    }
+    if !(0..=(if options.magic == 2 { 4 } else { 3 })).contains(&options.codec) {
+        return Err(flaw(Kind::Codec, "the format has no such codec").into());
+    }
+    if start >= input.selected() {
+        return Err(argument("no rows are left to begin a batch").into());
+    }
+    if options.magic == 2 {
+        magic2(input, start, options)
+    } else {
+        legacy(input, start, options)
+    }
+}
+
+fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
+    let plain = options.codec == 0;
+    let mut body: Vec<u8> = Vec::with_capacity(options.max_bytes.min(1 << 16));
+    if plain {
+        body.resize(HEADER_BYTES, 0); // uncompressed records are written where they stay
+    }
+    let head = if plain { 0 } else { HEADER_BYTES };
+    let limit = options.max_bytes.min(MAX_COLUMN_BYTES);
+    let stop = input.selected().min(start.saturating_add(options.max_records));
+    let mut first: Option<(i64, i64)> = None;
+    let (mut last_offset, mut max_timestamp, mut at) = (0i64, i64::MIN, start);
+    while at < stop {
+        let row = input.row(at, start, options).map_err(|flaw| flaw.at_record(at))?;
+        let (base_offset, base_timestamp) = *first.get_or_insert((row.offset, row.timestamp));
+        if at > start {
+            if row.offset <= last_offset {
+                return Err(argument("offsets do not count up").at_record(at));
+            }
+            if i128::from(row.offset) - i128::from(base_offset) > i128::from(i32::MAX) {
+                break; // the delta is an int32: the next batch begins here
+            }
+        }
+        let offset_delta = row.offset.wrapping_sub(base_offset) as i32;
+        let timestamp_delta = row.timestamp.wrapping_sub(base_timestamp);
+        let size = body_size(input, &row, offset_delta, timestamp_delta).map_err(|flaw| flaw.at_record(at))?;
+        let framed = size + varint::size(u64::from(varint::fold32(size.min(MAX_COLUMN_BYTES) as i32)));
+        if head + body.len() + framed > if at > start { limit } else { MAX_COLUMN_BYTES } {
+            if at > start {
+                break;
+            }
+            return Err(flaw(Kind::TooLarge, "a record fits no batch").at_record(at));
+        }
+        body.reserve(framed);
+        varint::write(&mut body, u64::from(varint::fold32(size as i32)));
+        write_record(&mut body, input, &row, offset_delta, timestamp_delta)
+            .map_err(|flaw| flaw.at_record(at))?;
+        last_offset = row.offset;
+        max_timestamp = max_timestamp.max(row.timestamp);
+        at += 1;
+    }
+    let Some((base_offset, base_timestamp)) = first else {
+        return Err(argument("a batch needs at least one record").into());
+    };
+    let mut batch = if plain {
+        body
+    } else {
+        let mut packed = vec![0; HEADER_BYTES];
+        compress::compress(options.codec as u8, &body, options.level, 2, &mut packed)?;
+        packed
+    };
+    let mut attributes = options.codec as u8;
+    if options.transactional {
+        attributes |= TRANSACTIONAL;
+    }
+    if let Some(time) = options.log_append_time_ms {
+        attributes |= LOG_APPEND_TIME;
+        max_timestamp = time;
+    }
+    if batch.len() > MAX_COLUMN_BYTES {
+        return Err(flaw(Kind::TooLarge, "a batch beyond 2 GiB").into());
+    }
+    let length = (batch.len() - 12) as i32;
+    put(&mut batch, 0, &base_offset.to_be_bytes());
+    put(&mut batch, 8, &length.to_be_bytes());
+    put(&mut batch, 12, &options.leader_epoch.to_be_bytes());
+    put(&mut batch, 16, &[2]);
+    put(&mut batch, 21, &i16::from(attributes).to_be_bytes());
+    put(&mut batch, 23, &(last_offset.wrapping_sub(base_offset) as i32).to_be_bytes());
+    put(&mut batch, 27, &base_timestamp.to_be_bytes());
+    put(&mut batch, 35, &max_timestamp.to_be_bytes());
+    put(&mut batch, 43, &options.producer_id.to_be_bytes());
+    put(&mut batch, 51, &options.producer_epoch.to_be_bytes());
+    put(&mut batch, 53, &options.base_sequence.to_be_bytes());
+    put(&mut batch, 57, &((at - start) as i32).to_be_bytes());
+    let crc = crc::crc32c(&batch[CRC_START..]);
+    put(&mut batch, CRC_AT, &crc.to_be_bytes());
+    Ok(Output { data: batch, next_start: at, max_timestamp })
+}
+
+fn put(batch: &mut [u8], at: usize, field: &[u8]) {
+    batch[at..at + field.len()].copy_from_slice(field);
+}
+
+#[inline(always)]
+fn field_size(value: Option<&[u8]>) -> usize {
+    match value {
+        None => 1,
+        Some(value) => value.len() + varint::size((value.len() as u64) << 1),
+    }
+}
+
+#[inline(always)]
+fn body_size(input: &Input, row: &Row, offset_delta: i32, timestamp_delta: i64) -> Result<usize, Flaw> {
+    let (from, to) = row.headers;
+    let mut size = 1
+        + varint::size(varint::fold64(timestamp_delta))
+        + varint::size(u64::from(varint::fold32(offset_delta)))
+        + field_size(row.key)
+        + field_size(row.value)
+        + varint::size(((to - from) as u64) << 1);
+    if let Some(column) = &input.headers {
+        for at in from..to {
+            let key = column.keys.get(at)?.ok_or(argument("a header's key is null"))?;
+            size += field_size(Some(key)) + field_size(column.values.get(at)?);
+        }
+    }
+    Ok(size)
+}
+
+#[inline(always)]
+fn write_field(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        None => out.push(1),
+        Some(value) => {
+            varint::write(out, (value.len() as u64) << 1);
+            out.extend_from_slice(value);
+        }
+    }
+}
+
+#[inline(always)]
+fn write_record(
+    out: &mut Vec<u8>,
+    input: &Input,
+    row: &Row,
+    offset_delta: i32,
+    timestamp_delta: i64,
+) -> Result<(), Flaw> {
+    out.push(0); // attributes: no bit has a meaning yet
+    varint::write(out, varint::fold64(timestamp_delta));
+    varint::write(out, u64::from(varint::fold32(offset_delta)));
+    write_field(out, row.key);
+    write_field(out, row.value);
+    let (from, to) = row.headers;
+    varint::write(out, ((to - from) as u64) << 1);
+    if let Some(column) = &input.headers {
+        for at in from..to {
+            write_field(out, column.keys.get(at)?);
+            write_field(out, column.values.get(at)?);
+        }
+    }
+    Ok(())
+}
+
+fn legacy(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
+    let mut body: Vec<u8> = Vec::new();
+    let limit = options.max_bytes.min(MAX_COLUMN_BYTES);
+    let relative = options.magic == 1 && options.codec != 0; // KIP-31
+    let stop = input.selected().min(start.saturating_add(options.max_records));
+    let (mut first_offset, mut last_offset, mut max_timestamp, mut at) = (0i64, 0i64, i64::MIN, start);
+    while at < stop {
+        let row = input.row(at, start, options).map_err(|flaw| flaw.at_record(at))?;
+        if row.headers.0 != row.headers.1 {
+            return Err(argument("headers need magic 2 (Kafka 0.11)").at_record(at));
+        }
+        if at > start && row.offset <= last_offset {
+            return Err(argument("offsets do not count up").at_record(at));
+        }
+        if at == start {
+            first_offset = row.offset;
+        }
+        let timestamp = options.log_append_time_ms.unwrap_or(row.timestamp);
+        let offset = if relative { row.offset.wrapping_sub(first_offset) } else { row.offset };
+        let size = message_size(options, row.key, row.value);
+        if body.len() + size > if at > start { limit } else { MAX_COLUMN_BYTES } {
+            if at > start {
+                break;
+            }
+            return Err(flaw(Kind::TooLarge, "a record fits no message set").at_record(at));
+        }
+        write_message(&mut body, offset, options, 0, timestamp, row.key, row.value);
+        last_offset = row.offset;
+        max_timestamp = max_timestamp.max(timestamp);
+        at += 1;
+    }
+    if at == start {
+        return Err(argument("a message set needs at least one record").into());
+    }
+    if options.codec == 0 {
+        return Ok(Output { data: body, next_start: at, max_timestamp });
+    }
+    let mut packed = Vec::new();
+    compress::compress(options.codec as u8, &body, options.level, options.magic as u8, &mut packed)?;
+    if message_size(options, None, Some(&packed)) > MAX_COLUMN_BYTES {
+        return Err(flaw(Kind::TooLarge, "a message set beyond 2 GiB").into());
+    }
+    let mut wrapper = Vec::new();
+    write_message(&mut wrapper, last_offset, options, options.codec as u8, max_timestamp, None, Some(&packed));
+    Ok(Output { data: wrapper, next_start: at, max_timestamp })
+}
+
+fn message_size(options: &Options, key: Option<&[u8]>, value: Option<&[u8]>) -> usize {
+    let timestamp = if options.magic == 1 { 8 } else { 0 };
+    MESSAGE_HEAD_BYTES + timestamp + 8 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
+}
+
+fn write_message(
+    out: &mut Vec<u8>,
+    offset: i64,
+    options: &Options,
+    codec: u8,
+    timestamp: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+) {
+    let start = out.len();
+    let size = message_size(options, key, value);
+    out.reserve(size);
+    out.extend_from_slice(&offset.to_be_bytes());
+    out.extend_from_slice(&((size - 12) as i32).to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    let append_time = options.magic == 1 && options.log_append_time_ms.is_some();
+    out.push(options.magic as u8);
+    out.push(codec | if append_time { LOG_APPEND_TIME } else { 0 });
+    if options.magic == 1 {
+        out.extend_from_slice(&timestamp.to_be_bytes());
+    }
+    for field in [key, value] {
+        match field {
+            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            Some(field) => {
+                out.extend_from_slice(&(field.len() as i32).to_be_bytes());
+                out.extend_from_slice(field);
+            }
+        }
+    }
+    let crc = crc::crc32(&out[start + 16..]);
+    out[start + 12..start + 16].copy_from_slice(&crc.to_be_bytes());
+}

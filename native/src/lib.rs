@@ -1,0 +1,247 @@
+//! The compiled record kernel: the functions of parley/kernel/contract.py as a Python module.
+//!
+//! Everything per record runs detached from the interpreter. Foreign bytes can cause Failure and
+//! nothing else; a panic, which would be a bug, is stopped here and becomes one too.
+
+mod args;
+mod buffers;
+mod columns;
+mod compress;
+mod crc;
+mod encode;
+mod gzip;
+mod legacy;
+mod limits;
+mod lz4;
+mod magic2;
+mod murmur2;
+mod varint;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use args::{ColumnsArg, DecodeArg, EncodeArg, VarArg};
+use buffers::{Buffer, Owned, View};
+use columns::Builder;
+use limits::{flaw, Failure, Flaw, Kind, MAX_COLUMN_BYTES};
+
+pyo3::create_exception!(
+    _native,
+    NativeError,
+    pyo3::exceptions::PyValueError,
+    "A kernel call failed; args are (kind, detail, span, record)."
+);
+
+fn raise(failure: Failure) -> PyErr {
+    NativeError::new_err((failure.flaw.kind.name(), failure.flaw.what, failure.span, failure.record))
+}
+
+/// Runs `work` without the interpreter; a panic in it becomes a Failure.
+fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, Failure> + Send) -> PyResult<R> {
+    py.detach(|| {
+        catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|_| Err(flaw(Kind::Malformed, "the kernel panicked: a bug in parley").into()))
+    })
+    .map_err(raise)
+}
+
+/// Decodes as many spans as the limits admit; returns (columns, spans done).
+#[pyfunction]
+#[pyo3(name = "decode")]
+fn py_decode<'py>(
+    py: Python<'py>,
+    data: View,
+    spans: Vec<(usize, usize)>,
+    options: DecodeArg,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let options = options.into_options();
+    let (builder, done) = detached(py, || {
+        compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch))
+    })?;
+    args::decoded(py, builder, done)
+}
+
+fn decode_spans(
+    data: &[u8],
+    spans: &[(usize, usize)],
+    options: &columns::Options,
+    scratch: &mut compress::Scratch,
+) -> Result<(Builder, usize), Failure> {
+    let mut builder = Builder::new(options);
+    let mut used = 0usize;
+    for (index, &(start, end)) in spans.iter().enumerate() {
+        let full = index > 0 && (builder.rows >= options.max_rows || used >= options.max_bytes);
+        let read = decode_span(data, start, end, options, index, full, used, &mut builder, scratch)
+            .map_err(|failure| Failure { span: index as i64, ..failure })?;
+        match read {
+            Some(read) => used += read,
+            None => return Ok((builder, index)),
+        }
+    }
+    Ok((builder, spans.len()))
+}
+
+/// Adds one span; returns the bytes of records it held, or None where it must wait for the next call.
+#[allow(clippy::too_many_arguments)]
+fn decode_span(
+    data: &[u8],
+    start: usize,
+    end: usize,
+    options: &columns::Options,
+    index: usize,
+    full: bool,
+    used: usize,
+    builder: &mut Builder,
+    scratch: &mut compress::Scratch,
+) -> Result<Option<usize>, Failure> {
+    let Some(span) = (start <= end).then(|| data.get(start..end)).flatten() else {
+        return Err(flaw(Kind::Argument, "a span outside the data").into());
+    };
+    let Some(&magic) = span.get(16) else {
+        return Err(limits::malformed("too few bytes for a batch").into());
+    };
+    if full {
+        return Ok(None);
+    }
+    let room = if index > 0 { MAX_COLUMN_BYTES - used } else { MAX_COLUMN_BYTES };
+    match magic {
+        2 => {
+            let (header, plain) = magic2::open(span, options, scratch)?;
+            if index > 0 && (builder.rows + header.count > options.max_rows || plain.len() > room) {
+                return Ok(None);
+            }
+            magic2::decode(&header, plain, builder)?;
+            Ok(Some(plain.len()))
+        }
+        0 | 1 => legacy::decode(span, options, builder, room, scratch),
+        _ => Err(flaw(Kind::Magic, "there is no such magic").into()),
+    }
+}
+
+/// Encodes one batch; returns (data, next start, max timestamp).
+#[pyfunction]
+#[pyo3(name = "encode")]
+fn py_encode(
+    py: Python<'_>,
+    columns: ColumnsArg,
+    rows: Option<View>,
+    start: i64,
+    options: EncodeArg,
+) -> PyResult<(Buffer, usize, i64)> {
+    let input = columns.into_input(rows);
+    let options = options.into_options();
+    let start = usize::try_from(start).unwrap_or(usize::MAX);
+    let output = detached(py, || encode::encode(&input, start, &options))?;
+    Ok((Buffer::new(Owned::Bytes(output.data)), output.next_start, output.max_timestamp))
+}
+
+type RunTuple = (usize, u8, u8, usize, i64, i64, i64, i32);
+
+/// Finds the span of magic-0/1 messages at `start`; returns the fields of LegacyRun, or None.
+#[pyfunction]
+fn scan_legacy(py: Python<'_>, data: View, start: usize, max_entries: usize) -> PyResult<Option<RunTuple>> {
+    detached(py, || {
+        Ok(legacy::scan(data.bytes(), start, max_entries).map(|run| {
+            (
+                run.end,
+                run.magic,
+                run.codec,
+                run.entries,
+                run.first_offset,
+                run.last_offset,
+                run.max_timestamp,
+                run.timestamp_type,
+            )
+        }))
+    })
+}
+
+/// Returns Java's default partition of each key as int32, -1 where the key is null.
+#[pyfunction]
+fn murmur2_partitions(
+    py: Python<'_>,
+    key: VarArg,
+    rows: Option<View>,
+    count: usize,
+    partitions: i64,
+) -> PyResult<Buffer> {
+    let key = key.into_input();
+    let found = detached(py, || {
+        let partitions = u32::try_from(partitions).ok().filter(|n| *n > 0 && *n <= i32::MAX as u32);
+        let Some(partitions) = partitions else {
+            return Err(flaw(Kind::Argument, "a topic has at least one partition").into());
+        };
+        let input = encode::Input {
+            rows: key.rows(),
+            offsets: None,
+            timestamps: None,
+            key: None,
+            value: None,
+            headers: None,
+            selection: rows,
+        };
+        let total = if input.selection.is_some() { input.selected() } else { count };
+        let mut found = Vec::with_capacity(total.min(key.rows()));
+        for at in 0..total {
+            let row = input.row_index(at)?;
+            found.push(key.get(row)?.map_or(-1, |value| murmur2::partition(value, partitions)));
+        }
+        Ok(found)
+    })?;
+    Ok(Buffer::new(Owned::Int32(found)))
+}
+
+#[pyfunction]
+#[pyo3(name = "crc32c")]
+fn py_crc32c(py: Python<'_>, data: View) -> PyResult<u32> {
+    detached(py, || Ok(crc::crc32c(data.bytes())))
+}
+
+#[pyfunction]
+#[pyo3(name = "crc32")]
+fn py_crc32(py: Python<'_>, data: View) -> PyResult<u32> {
+    detached(py, || Ok(crc::crc32(data.bytes())))
+}
+
+fn codec_number(codec: i64) -> Result<u8, Flaw> {
+    u8::try_from(codec).map_err(|_| flaw(Kind::Codec, "there is no such compression codec"))
+}
+
+#[pyfunction]
+fn compress_bytes(py: Python<'_>, codec: i64, data: View, level: Option<i32>, magic: u8) -> PyResult<Buffer> {
+    let packed = detached(py, || {
+        let mut out = Vec::new();
+        compress::compress(codec_number(codec)?, data.bytes(), level, magic, &mut out)?;
+        Ok(out)
+    })?;
+    Ok(Buffer::new(Owned::Bytes(packed)))
+}
+
+#[pyfunction]
+fn decompress_bytes(py: Python<'_>, codec: i64, data: View, max_bytes: usize, magic: u8) -> PyResult<Buffer> {
+    let plain = detached(py, || {
+        compress::with_scratch(|scratch| {
+            let plain = scratch.decompress(codec_number(codec)?, data.bytes(), max_bytes, magic)?;
+            Ok(plain.to_vec())
+        })
+    })?;
+    Ok(Buffer::new(Owned::Bytes(plain)))
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("NativeError", module.py().get_type::<NativeError>())?;
+    module.add_class::<Buffer>()?;
+    module.add_function(wrap_pyfunction!(py_decode, module)?)?;
+    module.add_function(wrap_pyfunction!(py_encode, module)?)?;
+    module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;
+    module.add_function(wrap_pyfunction!(murmur2_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(py_crc32c, module)?)?;
+    module.add_function(wrap_pyfunction!(py_crc32, module)?)?;
+    module.add_function(wrap_pyfunction!(compress_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(decompress_bytes, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,34 @@
+"""Types of the compiled kernel (native/src/lib.rs). `native.py` gives its results the contract's shapes."""
+
+from collections.abc import Sequence
+
+from parley.kernel import contract
+
+VERSION: str
+
+class NativeError(ValueError):
+    """args: (kind, detail, span, record)."""
+
+class Buffer:
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+_Var = tuple[Buffer | None, Buffer, Buffer, int]
+_Headers = tuple[Buffer, _Var, _Var, int]
+
+def decode(
+    data: contract.Buffer, spans: Sequence[tuple[int, int]], options: contract.DecodeOptions
+) -> tuple[int, Buffer | None, Buffer | None, Buffer | None, _Var | None, _Var | None, _Headers | None, int]: ...
+def encode(
+    columns: contract.Columns, rows: contract.Buffer | None, start: int, options: contract.EncodeOptions
+) -> tuple[Buffer, int, int]: ...
+def scan_legacy(
+    data: contract.Buffer, start: int, max_entries: int
+) -> tuple[int, int, int, int, int, int, int, int] | None: ...
+def murmur2_partitions(
+    key: contract.VarColumn, rows: contract.Buffer | None, count: int, partitions: int
+) -> Buffer: ...
+def crc32c(data: contract.Buffer) -> int: ...
+def crc32(data: contract.Buffer) -> int: ...
+def compress_bytes(codec: int, data: contract.Buffer, level: int | None, magic: int) -> Buffer: ...
+def decompress_bytes(codec: int, data: contract.Buffer, max_bytes: int, magic: int) -> Buffer: ...

@@ -1,0 +1,96 @@
+"""The compiled kernel in the contract's shapes. Importing this fails where it was not built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from parley.kernel import _native
+from parley.kernel.contract import (
+    Buffer,
+    Columns,
+    Decoded,
+    DecodeOptions,
+    Encoded,
+    EncodeOptions,
+    HeadersColumn,
+    KernelError,
+    KernelErrorKind,
+    LegacyRun,
+    VarColumn,
+)
+
+NAME = "rust"
+VERSION = _native.VERSION
+
+crc32c = _native.crc32c
+crc32 = _native.crc32
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except _native.NativeError as error:
+        kind, detail, span, record = error.args
+        raise KernelError(KernelErrorKind(kind), detail, span=span, record=record) from error
+
+
+def _view(buffer: _native.Buffer | None) -> memoryview | None:
+    return None if buffer is None else memoryview(buffer)
+
+
+def _var(column: tuple[_native.Buffer | None, _native.Buffer, _native.Buffer, int]) -> VarColumn:
+    validity, offsets, data, nulls = column
+    return VarColumn(_view(validity), memoryview(offsets), memoryview(data), nulls)
+
+
+def decode(data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOptions) -> Decoded:
+    """Return the records of as many spans as the options' limits admit, as columns."""
+    with _translated():
+        rows, offsets, timestamps, types, key, value, headers, done = _native.decode(data, spans, options)
+    header_columns = None
+    if headers is not None:
+        ends, names, contents, count = headers
+        header_columns = HeadersColumn(memoryview(ends), _var(names), _var(contents), count)
+    columns = Columns(
+        rows=rows,
+        offsets=_view(offsets),
+        timestamps=_view(timestamps),
+        timestamp_types=_view(types),
+        key=None if key is None else _var(key),
+        value=None if value is None else _var(value),
+        headers=header_columns,
+    )
+    return Decoded(columns, done)
+
+
+def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
+    """Return one batch of the selected rows from position `start` on."""
+    with _translated():
+        data, next_start, max_timestamp_ms = _native.encode(columns, rows, start, options)
+    return Encoded(memoryview(data), next_start, max_timestamp_ms)
+
+
+def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
+    """Return the span that begins at `start`, or None where no whole magic-0/1 message stands."""
+    found = _native.scan_legacy(data, start, max_entries)
+    return None if found is None else LegacyRun(*found)
+
+
+def murmur2_partitions(key: VarColumn, rows: Buffer | None, count: int, partitions: int) -> Buffer:
+    """Return the partition of each selected key as int32, -1 where the key is null."""
+    with _translated():
+        return memoryview(_native.murmur2_partitions(key, rows, count, partitions))
+
+
+def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
+    """Return the bytes compressed as the format wants them."""
+    with _translated():
+        return memoryview(_native.compress_bytes(codec, data, level, magic))
+
+
+def decompress(codec: int, data: Buffer, max_bytes: int, magic: int) -> Buffer:
+    """Return the decompressed bytes, or raise KernelError as the contract says."""
+    with _translated():
+        return memoryview(_native.decompress_bytes(codec, data, max_bytes, magic))
