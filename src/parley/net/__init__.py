@@ -11,11 +11,14 @@ from parley.net.connection import BrokerConnection, Reply
 from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
 from parley.net.opening import open_connection
 from parley.net.options import SECURITY_PROTOCOLS, ConnectOptions
+from parley.net.pool import MAIN_LANE, Pool
+from parley.net.pool_plan import PoolPlan
 from parley.net.server import Server, ServerConnection, serve
 from parley.net.stream import Backend, Listener, Receiver, Stream
 from parley.net.verdicts import Verdict, Verdicts
 
 __all__ = [
+    "MAIN_LANE",
     "SECURITY_PROTOCOLS",
     "Address",
     "AsyncioBackend",
@@ -30,6 +33,8 @@ __all__ = [
     "ManualClock",
     "MemoryBackend",
     "MemoryStream",
+    "Pool",
+    "PoolPlan",
     "Receiver",
     "Reply",
     "Server",

@@ -79,7 +79,7 @@ class BrokerConnection:
         self._expired: frozenset[int] = frozenset()
         self.inferred = False
         self.error: KafkaError | None = None
-        self.opened_ms = 0
+        self.last_used_ms = clock.now_ms()
 
     @staticmethod
     async def open(address: Address | str, options: ConnectOptions | None = None, **seams: Any) -> BrokerConnection:
@@ -128,7 +128,7 @@ class BrokerConnection:
         if self._protocol.is_closed:
             raise self._why_closed("nothing was sent")
         timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
-        now_ms = self.clock.now_ms()
+        now_ms = self.last_used_ms = self.clock.now_ms()
         before = self._protocol.in_flight
         correlation_id = self._protocol.send_request(
             message, now_ms=now_ms, timeout_ms=timeout, allowed=allowed, version=version
@@ -193,7 +193,7 @@ class BrokerConnection:
         self._watch(now_ms + timeout_ms)
         self._pump()
         await asyncio.shield(self._negotiated)
-        self.opened_ms = self.clock.now_ms()
+        self.last_used_ms = self.clock.now_ms()
 
     # -- the stream's receiver (get_buffer is the protocol's own)
 
@@ -237,6 +237,7 @@ class BrokerConnection:
 
     def _end(self, event: Closed) -> None:
         self.error = event.error
+        self.last_used_ms = self.clock.now_ms()
         _log.debug("connection to %s is over: %s", self.address, event.error or "closed by this side")
         if self._timer is not None:
             self._timer.cancel()

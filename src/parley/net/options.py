@@ -31,6 +31,7 @@ class ConnectOptions:
     connect_timeout_ms: int = 10_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
+    connections_max_idle_ms: int = 540_000
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     receive_buffer_bytes: int = -1  # -1: the system's choice, which on Linux grows by itself
     send_buffer_bytes: int = -1
@@ -84,6 +85,7 @@ _LIMITS = {
     "connect_timeout_ms": (1, _INT32_MAX),
     "reconnect_backoff_ms": (0, _INT32_MAX),
     "reconnect_backoff_max_ms": (0, _INT32_MAX),
+    "connections_max_idle_ms": (-1, _INT32_MAX),
     "max_frame_bytes": (1024, _INT32_MAX),
     "receive_buffer_bytes": (-1, _INT32_MAX),
     "send_buffer_bytes": (-1, _INT32_MAX),
