@@ -1,0 +1,10 @@
+"""Complete Spark jobs on the data source: for now the demo job.
+
+inputs/      files -> rows: CSV, JSON lines, Parquet, and the flights of the demo
+feed         rows -> Arrow batches with keys, values and headers, at a pace
+scenario     what happens to the embedded cluster, and when
+job          the Spark session and its two streaming queries
+account      what went in against what came out
+progress     the display
+demo         puts them together
+"""

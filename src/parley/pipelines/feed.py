@@ -1,0 +1,138 @@
+"""Rows into a topic: as JSON with keys and headers, at a pace, with a ledger of what was acknowledged."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from parley.pipelines.inputs import Dataset, Row
+
+ROWS_PER_CHUNK = 2_000
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows `first_row` and following, ready to be produced; `checksums` are the CRC-32 of their values."""
+
+    first_row: int
+    batch: pa.RecordBatch
+    checksums: array[int]
+
+
+class Ledger:
+    """What the brokers have acknowledged: row numbers from 0 up to, not including, `rows`.
+
+    Rows are produced in order, one chunk at a time, so that a number says it all. The checksums are
+    what the table is compared with in the end.
+    """
+
+    def __init__(self) -> None:
+        self.checksums: array[int] = array("L")
+        self.idempotent = True
+
+    @property
+    def rows(self) -> int:
+        """Number of rows acknowledged so far. Safe to ask for from another thread."""
+        return len(self.checksums)
+
+    def acknowledge(self, chunk: Chunk, *, idempotent: bool) -> None:
+        """Enter a chunk that all brokers concerned have taken."""
+        if chunk.first_row != self.rows:
+            raise ValueError(f"row {chunk.first_row} was acknowledged, but {self.rows} is next")
+        self.checksums.extend(chunk.checksums)
+        self.idempotent = self.idempotent and idempotent
+
+
+class Pace:
+    """At most so many rows per second, counted from the first question; 0 means as fast as it goes."""
+
+    def __init__(self, rows_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rows_per_second = rows_per_second
+        self._clock = clock
+        self._start: float | None = None
+
+    def wait_seconds(self, rows_done: int) -> float:
+        """Return how long to wait before the next rows may go, `rows_done` having gone."""
+        if self._start is None:
+            self._start = self._clock()
+        if self._rows_per_second <= 0:
+            return 0.0
+        return max(0.0, self._start + rows_done / self._rows_per_second - self._clock())
+
+
+def chunks(dataset: Dataset, *, headers: bool, rows_per_chunk: int = ROWS_PER_CHUNK) -> Iterator[Chunk]:
+    """Yield the dataset as record batches with the columns key, value and (where wanted) headers.
+
+    Each value is the row as JSON with its number as `row_id`, by which it is found again. Raises
+    InputError at the first bad line.
+    """
+    rows = dataset.rows()
+    first_row = 0
+    header = [("source", dataset.path.name.encode()), ("content-type", b"application/json")]
+    while part := list(islice(rows, rows_per_chunk)):
+        values = [encode_value(first_row + index, row) for index, row in enumerate(part)]
+        keys = [encode_key(row, dataset.key_columns) for row in part]
+        columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+        names = ["key", "value"]
+        if headers:
+            columns.append(pa.array([header] * len(part), HEADERS_TYPE))
+            names.append("headers")
+        batch = pa.RecordBatch.from_arrays(columns, names=names)
+        yield Chunk(first_row, batch, array("L", map(binascii.crc32, values)))
+        first_row += len(part)
+
+
+def encode_value(row_id: int, row: Row) -> bytes:
+    """Return a row as JSON, its number first."""
+    return json.dumps({"row_id": row_id, **row}, separators=(",", ":")).encode()
+
+
+def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
+    """Return a record key: the key columns' values, None where all of them are missing."""
+    values = [row.get(name) for name in key_columns]
+    if all(value is None for value in values):
+        return None
+    return "-".join("" if value is None else str(value) for value in values).encode()
+
+
+class Feeder(threading.Thread):
+    """Produces a dataset in a thread of its own. `error` holds what ended it early, if anything did."""
+
+    def __init__(self, dataset: Dataset, send: Callable[[pa.RecordBatch], Any], *, pace: Pace, headers: bool) -> None:
+        super().__init__(name="parley-demo-feeder", daemon=True)
+        self.ledger = Ledger()
+        self.error: BaseException | None = None
+        self._dataset = dataset
+        self._send = send
+        self._pace = pace
+        self._headers = headers
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            for chunk in chunks(self._dataset, headers=self._headers):
+                if self._stopping.wait(self._pace.wait_seconds(chunk.first_row)):
+                    return
+                result = self._send(chunk.batch)
+                self.ledger.acknowledge(chunk, idempotent=bool(result.idempotent))
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything was produced and acknowledged."""
+        return self.ident is not None and not self.is_alive() and self.ledger.rows == self._dataset.row_count
+
+    def stop(self) -> None:
+        """Ask the thread to end after the chunk it is at."""
+        self._stopping.set()

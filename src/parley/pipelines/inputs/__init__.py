@@ -1,0 +1,7 @@
+"""Files as rows: every reader yields dicts, and every complaint names the file and the line."""
+
+from parley.pipelines.inputs.choose import open_input
+from parley.pipelines.inputs.model import ColumnType, Dataset, InputError, Row
+
+__all__ = ["ColumnType", "Dataset", "InputError", "Row", "open_input"]
+"""`open_input(path, ...)` returns a Dataset; `Dataset.rows()` reads it from the start each time."""

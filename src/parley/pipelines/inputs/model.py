@@ -1,0 +1,60 @@
+"""What a file of rows is to the demo job: its columns, its key, and how its table is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from parley.errors import KafkaError
+
+Row = dict[str, Any]
+"""One row: column name to int, float, bool, str, None or, from JSON, anything JSON has."""
+
+ADDED_COLUMNS = ("row_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "value_crc32")
+"""Columns that the job adds to the table: a file must not have its own by these names."""
+
+BY_KAFKA_PARTITION = "kafka_partition"
+
+
+class ColumnType(StrEnum):
+    """The types of table columns, under Spark's names."""
+
+    BIGINT = "bigint"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+    STRING = "string"
+
+
+class InputError(KafkaError):
+    """An input file cannot be parsed; `line` is its first bad line, None where a format has no lines."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        where = f"{path}, line {line}" if line is not None else str(path)
+        super().__init__(f"{where}: {problem}")
+        self.path = path
+        self.line = line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """An input that was looked through once.
+
+    `key_columns` make the record key; the table is partitioned by `partition_column`, and the
+    aggregates are counted per value of it; `measure_column`, if there is one, is averaged in them.
+    """
+
+    name: str
+    path: Path
+    columns: Mapping[str, ColumnType]
+    row_count: int
+    key_columns: tuple[str, ...]
+    partition_column: str
+    measure_column: str | None
+    reader: Callable[[Path, Mapping[str, ColumnType]], Iterator[Row]]
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows from the start of the file. Raises InputError at the first bad line."""
+        return self.reader(self.path, self.columns)
