@@ -1,0 +1,13 @@
+"""A Kafka cluster for development and tests, in this process, each broker speaking as its own release.
+
+    with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
+        print(cluster.bootstrap_servers)
+"""
+
+from parley.devcluster.blocking import BrokerHandle, LocalCluster
+from parley.devcluster.broker import Broker
+from parley.devcluster.cluster import AsyncLocalCluster
+from parley.devcluster.requests import JournalEntry
+from parley.devcluster.state.cluster_state import ClusterSettings
+
+__all__ = ["AsyncLocalCluster", "Broker", "BrokerHandle", "ClusterSettings", "JournalEntry", "LocalCluster"]

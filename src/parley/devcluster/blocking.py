@@ -1,0 +1,235 @@
+"""The blocking face of the embedded cluster: one event loop in one thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from parley.devcluster.broker import Broker
+from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
+from parley.devcluster.faults import EVERY_TIME
+from parley.devcluster.requests import JournalEntry, VersionsUsed
+from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class LocalCluster:
+    """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any thread.
+
+    >>> with LocalCluster(brokers=1, release="3.9") as cluster:
+    ...     cluster.create_topic("events", partitions=2)
+    ...     sorted(cluster.leaders("events"))
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        brokers: int = DEFAULT_BROKERS,
+        release: str = DEFAULT_RELEASE,
+        *,
+        releases: Mapping[int, str] | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        port: int | None = None,
+        settings: ClusterSettings | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._cluster = AsyncLocalCluster(
+            brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def start(self) -> LocalCluster:
+        """Start every broker; return the cluster. Raises NetworkError when a port is taken."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="parley-cluster", daemon=True)
+            self._thread.start()
+            try:
+                self._run(self._cluster.start())
+            except BaseException:
+                self._end_loop()
+                raise
+        return self
+
+    def close(self) -> None:
+        """Stop every broker in order and end the thread. Idempotent."""
+        if self._loop is not None:
+            try:
+                self._run(self._cluster.close())
+            finally:
+                self._end_loop()
+
+    stop = close
+
+    def _end_loop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def __enter__(self) -> LocalCluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            raise ConfigError("the cluster does not run; call start() first")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _call(self, function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+        """Call in the loop's thread: the state is only ever touched there."""
+
+        async def call() -> T:
+            return function(*arguments, **keywords)
+
+        return self._run(call())
+
+    # -- brokers -------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,…` of the brokers that run."""
+        return self._cluster.bootstrap_servers
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that Metadata gives."""
+        return self._cluster.cluster_id
+
+    @property
+    def brokers(self) -> Sequence[BrokerHandle]:
+        """Every broker, running or not, by id."""
+        return [BrokerHandle(self, broker) for broker in self._cluster.brokers]
+
+    def broker(self, broker_id: int) -> BrokerHandle:
+        """Return a broker. Raises ConfigError when there is none of that id."""
+        return BrokerHandle(self, self._cluster.broker(broker_id))
+
+    def start_broker(self, broker_id: int, release: str | None = None) -> None:
+        """Start a broker that was stopped or killed, at its old port, as another release if one is named."""
+        self._run(self._cluster.start_broker(broker_id, release))
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in order: its leaders move first, then its connections end."""
+        self._run(self._cluster.stop_broker(broker_id))
+
+    def kill_broker(self, broker_id: int) -> None:
+        """Kill a broker: its connections are reset, only then do the others elect leaders."""
+        self._run(self._cluster.kill_broker(broker_id))
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic on the brokers that run. Raises ConfigError with Kafka's own text."""
+        self._call(self._cluster.create_topic, name, partitions, replication_factor, configs)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records. Raises ConfigError when there is none of that name."""
+        self._call(self._cluster.delete_topic, name)
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's place."""
+        self._call(self._cluster.move_leader, topic, partition, to)
+
+    def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Return leader (-1: none) and leader epoch by partition."""
+        return self._call(self._cluster.leaders, topic)
+
+    # -- what clients do, and what is done to them ---------------------------------------------
+
+    def requests(self, api: str | int | None = None, broker: int | None = None) -> list[JournalEntry]:
+        """Return the last requests (10,000 are kept), oldest first, of one API or broker if named."""
+        return self._call(self._cluster.requests, api, broker)
+
+    def clear_requests(self) -> None:
+        """Forget the requests kept so far."""
+        self._call(self._cluster.clear_requests)
+
+    def versions_used(self) -> VersionsUsed:
+        """Return the versions that clients used: broker id → client id → API → versions."""
+        return self._call(self._cluster.versions_used)
+
+    def fail(self, api: str | int | None, error: str | int, *, times: int = 1, broker: int | None = None) -> None:
+        """Answer the next `times` requests (-1: every one) of an API with an error, without acting on them."""
+        self._call(self._cluster.fail, api, error, times=times, broker=broker)
+
+    def cut(
+        self, api: str | int | None = None, *, times: int = 1, broker: int | None = None, executed: bool = False
+    ) -> None:
+        """Reset the connection of the next `times` requests; with `executed` only their answers are lost."""
+        self._call(self._cluster.cut, api, times=times, broker=broker, executed=executed)
+
+    def delay(
+        self, api: str | int | None, delay_ms: int, *, times: int = EVERY_TIME, broker: int | None = None
+    ) -> None:
+        """Act on the requests of an API only after a pause."""
+        self._call(self._cluster.delay, api, delay_ms, times=times, broker=broker)
+
+    def clear_faults(self) -> None:
+        """Let nothing more go wrong."""
+        self._call(self._cluster.clear_faults)
+
+
+class BrokerHandle:
+    """One broker as blocking code sees it."""
+
+    def __init__(self, cluster: LocalCluster, broker: Broker) -> None:
+        self._cluster = cluster
+        self._broker = broker
+
+    def __repr__(self) -> str:
+        return repr(self._broker)
+
+    @property
+    def id(self) -> int:
+        """Its id, from 1 on."""
+        return self._broker.id
+
+    @property
+    def release(self) -> str:
+        """The release it speaks as."""
+        return self._broker.release
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return str(self._broker.address)
+
+    @property
+    def running(self) -> bool:
+        """Whether it accepts connections."""
+        return self._broker.running
+
+    def start(self, release: str | None = None) -> None:
+        """Start it, as another release if one is named."""
+        self._cluster.start_broker(self.id, release)
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        self._cluster.stop_broker(self.id)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._cluster.kill_broker(self.id)

@@ -1,0 +1,188 @@
+"""One broker of the embedded cluster: a listening socket, and the handlers behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from parley.devcluster.faults import Fault, Faults, api_name
+from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
+from parley.devcluster.policy import ReleasePolicy
+from parley.devcluster.profile import Profile, make_profile
+from parley.devcluster.requests import JournalEntry, Requests
+from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.state.cluster_state import ClusterState
+from parley.net import Address, Clock, Server, ServerConnection, serve
+from parley.protocol import Close, Decision, RequestReceived
+from parley.schema import ApiKey
+
+PRODUCE = int(ApiKey.PRODUCE)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the brokers of one cluster have in common."""
+
+    state: ClusterState
+    clock: Clock
+    now_ms: Callable[[], int]
+    """The time of day, for timestamps; waiting goes by `clock`."""
+    faults: Faults
+    requests: Requests
+
+
+class Broker:
+    """A broker: `release` and `address` say how and where it speaks, `running` whether it does."""
+
+    def __init__(self, broker_id: int, release: str, shared: Shared, host: str, port: int) -> None:
+        self.id = broker_id
+        self.profile: Profile = make_profile(release, SERVED)
+        self.address = Address(host, port)
+        self.state: BrokerState | None = None
+        self._shared = shared
+        self._server: Server | None = None
+
+    def __repr__(self) -> str:
+        how = "running" if self.running else "stopped"
+        return f"Broker({self.id}, {self.release}, {self.address}, {how})"
+
+    @property
+    def release(self) -> str:
+        """The release it speaks as."""
+        return self.profile.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it accepts connections."""
+        return self._server is not None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def speak_as(self, release: str) -> None:
+        """Take another release for the next start. Raises ConfigError for an unknown one."""
+        self.profile = make_profile(release, SERVED)
+
+    async def listen(self) -> None:
+        """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
+        policy = ReleasePolicy(self.profile, self._refused)
+        self._server = await serve(self.address.host, self.address.port, self._converse, policy=policy)
+        self.address = self._server.address
+
+    async def close(self) -> None:
+        """End every connection in order and stop accepting."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+    async def abort(self) -> None:
+        """Reset every connection and stop accepting: a killed process."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.abort()
+
+    # -- requests ------------------------------------------------------------------------------
+
+    async def _converse(self, connection: ServerConnection) -> None:
+        async for request in connection:
+            self._note(request)
+            faults = self._shared.faults.take(request.api_key, self.id)
+            if faults:
+                await self._answer_with_faults(connection, request, faults)
+            else:
+                await self._answer(connection, request)
+
+    async def _answer(self, connection: ServerConnection, request: RequestReceived) -> None:
+        answer = await self._handle(connection, request)
+        if isinstance(answer, NoAnswer):
+            connection.drop(request)
+            if answer.close:
+                connection.close()
+        elif answer is not None:
+            await connection.respond(request, answer)
+
+    async def _handle(self, connection: ServerConnection, request: RequestReceived) -> Any:
+        """Return the answer, a NoAnswer, or None when the connection ended meanwhile."""
+        state = self.state
+        if state is None:
+            return NoAnswer(close=True)
+        call = Call(
+            self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id
+        )
+        answer = HANDLERS[request.api_key].handle(call, request.message)
+        if isinstance(answer, Wait):
+            answer = await self._wait(connection, answer)
+        if request.api_key == PRODUCE:
+            _forget_records(request.message)
+        return answer
+
+    async def _wait(self, connection: ServerConnection, wait: Wait) -> Any:
+        """Ask again whenever a watched replica changes, for the last time at the deadline."""
+        changed = asyncio.Event()
+        expired = False
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            changed.set()
+
+        clock = self._shared.clock
+        timer = clock.call_at_ms(clock.now_ms() + max(wait.timeout_ms, 0), expire)
+        for replica in wait.replicas:
+            replica.on_change.append(changed.set)
+        try:
+            answer = None
+            while answer is None and not connection.is_closed:
+                await changed.wait()
+                changed.clear()
+                answer = wait.attempt(expired)
+            return answer
+        finally:
+            timer.cancel()
+            for replica in wait.replicas:
+                replica.on_change.remove(changed.set)
+
+    async def _answer_with_faults(
+        self, connection: ServerConnection, request: RequestReceived, faults: list[Fault]
+    ) -> None:
+        delay_ms = sum(fault.delay_ms or 0 for fault in faults)
+        if delay_ms:
+            await self._shared.clock.sleep_ms(delay_ms)
+        cut = next((fault for fault in faults if fault.cut), None)
+        error = next((fault.error for fault in faults if fault.error is not None), None)
+        if cut is not None:
+            if cut.executed:
+                await self._handle(connection, request)
+            connection.abort(reset=True)
+        elif error is not None:
+            refuse = HANDLERS[request.api_key].refuse
+            await connection.respond(request, refuse(request.message, request.version, error))
+        else:
+            await self._answer(connection, request)
+
+    # -- journal -------------------------------------------------------------------------------
+
+    def _note(self, request: RequestReceived) -> None:
+        entry = JournalEntry(
+            self._shared.now_ms(),
+            self.id,
+            api_name(request.api_key),
+            request.version,
+            request.client_id,
+            request.correlation_id,
+            request.message,
+        )
+        self._shared.requests.note(entry)
+
+    def _refused(self, api_key: int, version: int, decision: Decision) -> None:
+        reason = decision.reason if isinstance(decision, Close) else type(decision).__name__.lower()
+        entry = JournalEntry(self._shared.now_ms(), self.id, api_name(api_key), version, refused=reason)
+        self._shared.requests.note(entry)
+
+
+def _forget_records(produce: Any) -> None:
+    """Let go of the receive buffer: the records are in the log, the journal keeps the rest of the request."""
+    for topic in produce.topic_data:
+        for partition in topic.partition_data:
+            partition.records = None

@@ -1,0 +1,311 @@
+"""A Kafka cluster in this process: N brokers on loopback sockets, each speaking as its own release.
+
+`AsyncLocalCluster` lives in the running event loop; `blocking.LocalCluster` is the same with a loop
+thread of its own. Not for production: no authorization, nothing is replicated to other machines.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from parley.devcluster.broker import Broker, Shared
+from parley.devcluster.faults import EVERY_TIME, Fault, Faults, api_number, error_number
+from parley.devcluster.requests import JournalEntry, Requests, VersionsUsed
+from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.image import BrokerImage
+from parley.errors import ConfigError, CorruptRecordError
+from parley.net import Clock, LoopClock
+from parley.records import check_batch, split
+from parley.types import format_uuid
+
+DEFAULT_BROKERS = 3
+DEFAULT_RELEASE = "4.3"
+DEFAULT_REPLICAS = 3
+
+
+def _crc_is_right(batch: bytes | bytearray | memoryview) -> bool:
+    try:
+        if split(batch)[0].is_control:
+            return True
+        check_batch(batch)
+    except (CorruptRecordError, IndexError):
+        return False
+    return True
+
+
+class AsyncLocalCluster:
+    """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
+
+    `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
+    records, topics, offsets and producer ids survive, also a kill -9. `port` is broker 1's, the
+    others follow; without it free ports are taken. `clock` drives every wait; `seed` makes cluster
+    and topic ids repeatable. Raises ConfigError for unknown releases and broker ids.
+    """
+
+    def __init__(
+        self,
+        brokers: int = DEFAULT_BROKERS,
+        release: str = DEFAULT_RELEASE,
+        *,
+        releases: Mapping[int, str] | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        port: int | None = None,
+        settings: ClusterSettings | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ConfigError(f"a cluster of {brokers} brokers cannot be; at least 1 is needed")
+        unknown = [broker_id for broker_id in releases or {} if not 1 <= broker_id <= brokers]
+        if unknown:
+            raise ConfigError(f"there is no broker {unknown[0]}: with {brokers} brokers the ids are 1 to {brokers}")
+        self.settings = settings or ClusterSettings()
+        self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
+        self._directory = None if data_dir is None else Path(data_dir)
+        self._clock = clock or LoopClock()
+        self._faults = Faults()
+        self._requests = Requests()
+        self._state: ClusterState | None = None
+        self._stopped_states: dict[int, BrokerState] = {}
+        self._names = {i: (releases or {}).get(i, release) for i in range(1, brokers + 1)}
+        self._ports = {i: 0 if port is None else port + i - 1 for i in range(1, brokers + 1)}
+        self._brokers: dict[int, Broker] = {}
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start every broker. Raises NetworkError when a port is taken; nothing runs then."""
+        if self._state is not None:
+            return
+        self._state = ClusterState(
+            cluster_id=format_uuid(self._random_bytes(16)),
+            new_topic_id=self._new_topic_id,
+            check_crc=_crc_is_right,
+            directory=self._directory,
+            settings=self.settings,
+        )
+        shared = Shared(self._state, self._clock, self._wall_clock(), self._faults, self._requests)
+        for broker_id, name in self._names.items():
+            address = (self.settings.host, self._ports[broker_id])
+            self._brokers[broker_id] = Broker(broker_id, name, shared, *address)
+        try:
+            await self._bring_up(list(self._brokers.values()))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop every broker in order; with a data directory everything is on disk then. Idempotent."""
+        state, self._state = self._state, None
+        if state is None:
+            return
+        for broker in self._brokers.values():
+            await broker.close()
+            self._ports[broker.id] = broker.address.port
+        for stopped in self._stopped_states.values():
+            stopped.close(sync=True)
+        self._stopped_states.clear()
+        state.close()
+
+    async def __aenter__(self) -> AsyncLocalCluster:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _wall_clock(self) -> Callable[[], int]:
+        """Return the time of day as `clock` moves it, so that a manual clock moves timestamps too."""
+        if isinstance(self._clock, LoopClock):
+            return lambda: time.time_ns() // 1_000_000
+        first = time.time_ns() // 1_000_000 if self.settings.start_time_ms is None else self.settings.start_time_ms
+        zero = self._clock.now_ms()
+        return lambda: first + self._clock.now_ms() - zero
+
+    def _new_topic_id(self) -> bytes:
+        while True:
+            # Kafka avoids ids whose text begins with a dash, which tools would take for an option.
+            found = self._random_bytes(16)
+            if not format_uuid(found).startswith("-") and found not in self.state.image.names:
+                return found
+
+    # -- brokers -------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ClusterState:
+        """The cluster behind the sockets. Raises ConfigError when it does not run."""
+        if self._state is None:
+            raise ConfigError("the cluster does not run; call start() first")
+        return self._state
+
+    @property
+    def now_ms(self) -> int:
+        """The cluster's time of day."""
+        return next(iter(self._brokers.values()))._shared.now_ms()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,…` of the brokers that run."""
+        return ",".join(str(broker.address) for broker in self._brokers.values() if broker.running)
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that Metadata gives."""
+        return self.state.image.cluster_id
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """Every broker, running or not, by id."""
+        return list(self._brokers.values())
+
+    def broker(self, broker_id: int) -> Broker:
+        """Return a broker. Raises ConfigError when there is none of that id."""
+        found = self._brokers.get(broker_id)
+        if found is None:
+            raise ConfigError(f"there is no broker {broker_id}; known are {', '.join(map(str, self._brokers))}")
+        return found
+
+    async def _bring_up(self, brokers: Sequence[Broker]) -> None:
+        images = {}
+        for broker in brokers:
+            state = self._stopped_states.pop(broker.id, None) or self.state.make_broker(broker.id)
+            broker.state = state
+            await broker.listen()
+            images[state] = BrokerImage(broker.id, broker.address.host, broker.address.port)
+        self.state.brokers_up(images, now_ms=self.now_ms)
+
+    async def start_broker(self, broker_id: int, release: str | None = None) -> None:
+        """Start a broker that was stopped or killed, at its old port, as another release if one is named."""
+        broker = self.broker(broker_id)
+        if broker.running:
+            raise ConfigError(f"broker {broker_id} runs already; stop it first")
+        if release is not None:
+            broker.speak_as(release)
+        await self._bring_up([broker])
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in order: its leaders move first, then its connections end."""
+        broker = self._running(broker_id)
+        stopped = self.state.broker_down(broker_id, now_ms=self.now_ms)
+        await broker.close()
+        broker.state = None
+        self._keep_state(stopped, sync=True)
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """Kill a broker: its connections are reset, only then do the others elect leaders."""
+        broker = self._running(broker_id)
+        await broker.abort()
+        broker.state = None
+        self._keep_state(self.state.broker_down(broker_id, now_ms=self.now_ms), sync=False)
+
+    def _running(self, broker_id: int) -> Broker:
+        broker = self.broker(broker_id)
+        if not broker.running:
+            raise ConfigError(f"broker {broker_id} does not run; start it first")
+        return broker
+
+    def _keep_state(self, stopped: BrokerState, *, sync: bool) -> None:
+        """Keep a stopped broker's memory; what lies on disk is closed and recovered at its next start."""
+        if self._directory is None:
+            self._stopped_states[stopped.id] = stopped
+        else:
+            stopped.close(sync=sync)
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic on the brokers that run; three replicas where there are so many.
+
+        Raises ConfigError with Kafka's own text when the name, the numbers or a setting cannot be.
+        """
+        alive = len(self.state.image.brokers)
+        factor = min(DEFAULT_REPLICAS, alive) if replication_factor is None else replication_factor
+        with _refusals():
+            assignment = self.state.controller.spread(partitions, factor)
+            self.state.create_topic(name, assignment, configs or {}, now_ms=self.now_ms)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records. Raises ConfigError when there is none of that name."""
+        with _refusals():
+            self.state.delete_topic(name, now_ms=self.now_ms)
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's place.
+
+        Raises ConfigError when `to` does not run or its replica is not in sync.
+        """
+        with _refusals():
+            self.state.move_leader(topic, partition, to, now_ms=self.now_ms)
+
+    def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Return leader (-1: none) and leader epoch by partition. Raises ConfigError for an unknown topic."""
+        image = self.state.image.topics.get(topic)
+        if image is None:
+            raise ConfigError(f'there is no topic "{topic}"')
+        return {index: (p.leader, p.leader_epoch) for index, p in enumerate(image.partitions)}
+
+    # -- what clients do, and what is done to them ---------------------------------------------
+
+    def requests(self, api: str | int | None = None, broker: int | None = None) -> list[JournalEntry]:
+        """Return the last requests (10,000 are kept), oldest first, of one API or broker if named."""
+        return self._requests.select(api, broker)
+
+    def clear_requests(self) -> None:
+        """Forget the requests kept so far."""
+        self._requests.clear()
+
+    def versions_used(self) -> VersionsUsed:
+        """Return the versions that clients used: broker id → client id → API → versions."""
+        return self._requests.versions_used()
+
+    def fail(self, api: str | int | None, error: str | int, *, times: int = 1, broker: int | None = None) -> None:
+        """Answer the next `times` requests (-1: every one) of an API with an error, without acting on them."""
+        self._faults.add(Fault(_key(api), broker, times, error=error_number(error)))
+
+    def cut(
+        self, api: str | int | None = None, *, times: int = 1, broker: int | None = None, executed: bool = False
+    ) -> None:
+        """Reset the connection of the next `times` requests; with `executed` only their answers are lost."""
+        self._faults.add(Fault(_key(api), broker, times, cut=True, executed=executed))
+
+    def delay(
+        self, api: str | int | None, delay_ms: int, *, times: int = EVERY_TIME, broker: int | None = None
+    ) -> None:
+        """Act on the requests of an API only after a pause."""
+        self._faults.add(Fault(_key(api), broker, times, delay_ms=delay_ms))
+
+    def clear_faults(self) -> None:
+        """Let nothing more go wrong."""
+        self._faults.clear()
+
+
+def _key(api: str | int | None) -> int | None:
+    return None if api is None else api_number(api)
+
+
+class _refusals:
+    """Translates the brokers' own refusals for the caller in this process."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Refused):
+            raise ConfigError(error.message) from error

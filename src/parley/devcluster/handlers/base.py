@@ -1,0 +1,122 @@
+"""What every handler is given and may answer.
+
+A handler is a synchronous function from a request to a response. It translates between messages and
+`state`; it keeps nothing itself. Three answers are no messages: `Wait` (not yet), `NoAnswer` (acks=0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parley.devcluster.profile import Profile
+from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.state.cluster_state import ClusterState
+from parley.devcluster.state.codes import NOT_LEADER_OR_FOLLOWER, Refused
+from parley.devcluster.state.image import ClusterImage
+from parley.devcluster.state.replica import Replica
+from parley.schema import ApiKey, VersionRange
+
+Message = Any
+"""A request or response; messages are made from their definitions at run time and have no static type."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request's surroundings: who is asked, in which version, when."""
+
+    cluster: ClusterState
+    broker: BrokerState
+    profile: Profile
+    version: int
+    now_ms: int
+    client_id: str | None = None
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as this broker knows it."""
+        return self.broker.image
+
+
+@dataclass(slots=True)
+class Wait:
+    """No answer yet: `attempt(False)` is asked whenever one of `replicas` changes, `attempt(True)` at the end.
+
+    `attempt` returns None while there is still nothing to say; the last one always answers.
+    """
+
+    replicas: Sequence[Replica]
+    timeout_ms: int
+    attempt: Callable[[bool], Message | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The request is not answered. With `close` the connection ends: a failed acks=0 Produce."""
+
+    close: bool = False
+
+
+Answer = Message | Wait | NoAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One API: its key, the versions written here, and its two functions.
+
+    `refuse(request, version, code)` gives a response that says `code` wherever this API has a place
+    for it; fault injection uses it.
+    """
+
+    key: ApiKey
+    versions: VersionRange
+    handle: Callable[[Call, Message], Answer]
+    refuse: Callable[[Message, int, int], Message]
+
+
+def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int = -1) -> Replica:
+    """Return this broker's replica, as its leader. Raises Refused (3, 6, 74, 75) in Kafka's order."""
+    replica = call.broker.find(topic, index)
+    replica.check_epoch(current_leader_epoch)
+    replica.require_leader()
+    return replica
+
+
+class LeaderHints:
+    """The new leaders and their endpoints that a response names for partitions that moved (KIP-951).
+
+    `codes` are the errors that carry a hint. Endpoints are collected once per node (K14); a partition
+    whose leader is unknown or not alive gets (-1, -1) and no endpoint (K16).
+    """
+
+    def __init__(
+        self, image: ClusterImage, response: Message, codes: Sequence[int] = (NOT_LEADER_OR_FOLLOWER,)
+    ) -> None:
+        self._image = image
+        self._response = response
+        self._codes = codes
+        self._nodes: dict[int, Message] = {}
+
+    def hint(self, partition: Message, code: int, topic: str, index: int) -> None:
+        """Fill `partition.current_leader` when `code` asks for it."""
+        found = self._image.partition(topic, index) if code in self._codes else None
+        if found is None:
+            return
+        broker = self._image.brokers.get(found.leader)
+        if broker is None:
+            return
+        partition.current_leader.leader_id = found.leader
+        partition.current_leader.leader_epoch = found.leader_epoch
+        self._nodes[broker.id] = self._response.NodeEndpoint(
+            node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack
+        )
+
+    def write(self) -> None:
+        """Put the endpoints into the response."""
+        self._response.node_endpoints = list(self._nodes.values())
+
+
+def code_of(error: Refused | OSError, storage_code: int) -> int:
+    """Return the code that answers a refusal; a disk that refuses is `storage_code`."""
+    return error.code if isinstance(error, Refused) else storage_code

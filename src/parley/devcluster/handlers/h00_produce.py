@@ -1,0 +1,201 @@
+"""Produce (0), v0-13.
+
+Behaviours:
+- Appends to the leader's log and, in the same step, to the in-sync followers; acks=-1 waits until the
+  high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
+- acks=0 gets no answer; if a partition failed, the connection is closed, as brokers do.
+- Idempotent producers: the last five batches are recognised and answered with their first offsets.
+- A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
+- Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
+  NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
+
+Version notes:
+- v0-1 bring magic 0, v2 magic 1 (KIP-32), v3+ exactly one batch of magic 2 per partition (KIP-98);
+  the log keeps its release's own format and converts.
+- v1+ throttle time, v2+ log append time, v5+ log start offset, v7+ zstd (KIP-110), v8+ error message
+  (KIP-467), v10+ leader hints (KIP-951), v13+ topic ids (KIP-516).
+- 4.x advertises v0-2 and closes on them (KAFKA-18659); the profile does that.
+
+Not implemented: transactions (INVALID_TXN_STATE), record errors per record, timestamp bounds
+(message.timestamp.*.max.ms), keys demanded by compacted topics, recompression by compression.type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
+from parley.devcluster.state.appending import AppendRules, prepare
+from parley.devcluster.state.codes import (
+    INVALID_REQUIRED_ACKS,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_ID,
+    Refused,
+)
+from parley.devcluster.state.replica import Replica
+from parley.messages import ProduceResponse
+from parley.schema import ApiKey, VersionRange
+
+FIRST_HINT_VERSION = 10
+FIRST_ID_VERSION = 13
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """One partition's answer in the making."""
+
+    topic: str
+    index: int
+    code: int = NONE
+    message: str | None = None
+    base_offset: int = -1
+    last_offset: int = -1
+    log_append_time_ms: int = -1
+    replica: Replica | None = None
+    min_isr: int = 0
+
+
+@dataclass(slots=True)
+class _Topic:
+    name: str
+    topic_id: bytes
+    outcomes: list[_Outcome] = field(default_factory=list)
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Append each partition's records and answer when the producer's acks are reached."""
+    topics = [_append_topic(call, request, topic) for topic in request.topic_data]
+    outcomes = [outcome for topic in topics for outcome in topic.outcomes]
+    if request.acks == 0:
+        return NoAnswer(close=any(outcome.code != NONE for outcome in outcomes))
+    if request.acks == 1 or _replicated(outcomes):
+        return _response(call, topics)
+
+    def attempt(final: bool) -> Message | None:
+        if not _replicated(outcomes):
+            if not final:
+                return None
+            for outcome in _unreplicated(outcomes):
+                outcome.code, outcome.base_offset = REQUEST_TIMED_OUT, -1
+        return _response(call, topics)
+
+    replicas = [outcome.replica for outcome in outcomes if outcome.replica is not None]
+    return Wait(replicas, request.timeout_ms, attempt)
+
+
+def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
+    name, topic_id, code = topic.name, topic.topic_id, NONE
+    if call.version >= FIRST_ID_VERSION:
+        image = call.image.topic_by_id(topic_id)
+        name, code = (image.name, NONE) if image is not None else ("", UNKNOWN_TOPIC_ID)
+    result = _Topic(name, topic_id)
+    for partition in topic.partition_data:
+        outcome = _Outcome(name, partition.index, code)
+        result.outcomes.append(outcome)
+        if code == NONE:
+            _append(call, request.acks, outcome, partition.records)
+    return result
+
+
+def _append(call: Call, acks: int, outcome: _Outcome, records: memoryview | None) -> None:
+    try:
+        if acks not in (-1, 0, 1):
+            raise Refused(INVALID_REQUIRED_ACKS)
+        replica = leader_replica(call, outcome.topic, outcome.index)
+        settings = call.cluster.topic_settings(call.image.topics[outcome.topic].configs)
+        if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
+            raise Refused(
+                NOT_ENOUGH_REPLICAS,
+                f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
+            )
+        rules = AppendRules(
+            call.version,
+            call.profile.release.record_magic,
+            settings.max_message_bytes,
+            settings.log_append_time,
+            call.profile.behaviour.invalid_record_code,
+        )
+        sets = prepare(records, rules, now_ms=call.now_ms, where=(outcome.topic, outcome.index))
+        appended = call.cluster.append(
+            replica,
+            sets,
+            now_ms=call.now_ms,
+            accepts_unknown_producers=call.profile.behaviour.accepts_unknown_producers,
+        )
+    except Refused as error:
+        outcome.code, outcome.message = error.code, error.message or None
+    except OSError as error:
+        outcome.code, outcome.message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
+    else:
+        outcome.base_offset, outcome.last_offset, outcome.replica = appended.base_offset, appended.last_offset, replica
+        outcome.min_isr = settings.min_insync_replicas
+        if settings.log_append_time:
+            outcome.log_append_time_ms = call.now_ms
+
+
+def _unreplicated(outcomes: Sequence[_Outcome]) -> list[_Outcome]:
+    waiting = []
+    for outcome in outcomes:
+        replica = outcome.replica
+        if outcome.code != NONE or replica is None:
+            continue
+        if replica.high_watermark > outcome.last_offset:
+            if len(replica.isr) < outcome.min_isr:
+                outcome.code = NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        elif replica.is_leader:
+            waiting.append(outcome)
+        else:  # deposed while the producer waited: the record may or may not survive
+            outcome.code, outcome.base_offset = NOT_LEADER_OR_FOLLOWER, -1
+    return waiting
+
+
+def _replicated(outcomes: Sequence[_Outcome]) -> bool:
+    return not _unreplicated(outcomes)
+
+
+def _response(call: Call, topics: Sequence[_Topic]) -> Message:
+    response = ProduceResponse()
+    hints = LeaderHints(call.image, response)
+    for topic in topics:
+        partitions = []
+        for outcome in topic.outcomes:
+            partition = response.PartitionProduceResponse(
+                index=outcome.index,
+                error_code=outcome.code,
+                base_offset=outcome.base_offset,
+                log_append_time_ms=outcome.log_append_time_ms,
+                log_start_offset=outcome.replica.log.start_offset if outcome.replica and not outcome.code else -1,
+                error_message=outcome.message,
+            )
+            if call.version >= FIRST_HINT_VERSION:
+                hints.hint(partition, outcome.code, topic.name, outcome.index)
+            partitions.append(partition)
+        response.responses.append(
+            response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+        )
+    if call.version >= FIRST_HINT_VERSION:
+        hints.write()
+    return response
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each partition."""
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        partitions = [
+            response.PartitionProduceResponse(index=partition.index, error_code=code, base_offset=-1)
+            for partition in topic.partition_data
+        ]
+        response.responses.append(
+            response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+        )
+    return response
+
+
+API = Handler(ApiKey.PRODUCE, VersionRange(0, 13), handle, refuse)

@@ -1,0 +1,264 @@
+"""Fetch (1), v0-18.
+
+Behaviours:
+- Waits until `min_bytes` are there, an error is found or `max_wait_ms` is over; it is woken by appends.
+- Records are sent by reference from the log, never copied.
+- Consumers read up to the high watermark; from a follower too since v11 (KIP-392).
+- An old reader is given records in its own format: magic 0 for v0-1, at most magic 1 for v2-3.
+- Leader epochs are checked since v9 (KIP-320): FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+
+Version notes:
+- v1+ throttle time, v3+ max_bytes and at least one batch (KIP-74), v4+ isolation level (KIP-98),
+  v5+ log start offset (KIP-107), v7+ sessions (KIP-227), v10+ zstd (KIP-110), v12+ diverging epoch
+  (KIP-595), v13+ topic ids (KIP-516), v15+ replica state (KIP-903), v16+ leader hints (KIP-951).
+- v0-2 return no batch that is larger than the limit, but its first bytes.
+
+Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), aborted
+transactions (there are none), preferred read replicas, fetches by followers (31), directory ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, Wait
+from parley.devcluster.state.batches import walk
+from parley.devcluster.state.codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    Refused,
+)
+from parley.devcluster.state.replica import Replica
+from parley.errors import CorruptRecordError, UnsupportedVersionError
+from parley.messages import FetchResponse
+from parley.records import convert
+from parley.schema import ApiKey, VersionRange
+
+READ_COMMITTED = 1
+CODEC_ZSTD = 4
+FIRST_ZSTD_VERSION = 10
+FIRST_WHOLE_BATCH_VERSION = 3
+FIRST_MAGIC_2_VERSION = 4
+FIRST_FOLLOWER_VERSION = 11
+FIRST_DIVERGING_VERSION = 12
+FIRST_ID_VERSION = 13
+FIRST_HINT_VERSION = 16
+MOST_BYTES = 55 * 1024 * 1024  # fetch.max.bytes of brokers since 2.5
+HINT_CODES = (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH)
+NO_SESSION_EPOCH = -1
+NEW_SESSION_EPOCH = 0
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """One partition of the request, found or refused."""
+
+    topic: str
+    topic_id: bytes
+    asked: Message
+    replica: Replica | None = None
+    code: int = NONE
+    diverging: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class _Read:
+    """One partition's records."""
+
+    code: int = NONE
+    parts: Sequence[memoryview | bytes] = ()
+    size: int = 0
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Return records, or wait for them."""
+    if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        return refuse(request, call.version, CLUSTER_AUTHORIZATION_FAILED)
+    if request.session_id:
+        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
+    if request.session_epoch not in (NO_SESSION_EPOCH, NEW_SESSION_EPOCH):
+        return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH)
+    wanted = [_find(call, topic, partition) for topic in request.topics for partition in topic.partitions]
+    fetch = _Fetch(call, request, wanted)
+    answer = fetch.attempt(request.max_wait_ms <= 0 or not wanted)
+    if answer is not None:
+        return answer
+    return Wait([one.replica for one in wanted if one.replica is not None], request.max_wait_ms, fetch.attempt)
+
+
+def _find(call: Call, topic: Message, partition: Message) -> _Wanted:
+    name = topic.topic
+    if call.version >= FIRST_ID_VERSION:
+        image = call.image.topic_by_id(topic.topic_id)
+        if image is None:
+            return _Wanted("", topic.topic_id, partition, code=UNKNOWN_TOPIC_ID)
+        name = image.name
+    wanted = _Wanted(name, topic.topic_id, partition)
+    try:
+        wanted.replica = call.broker.find(name, partition.partition)
+    except Refused as error:
+        wanted.code = error.code
+    return wanted
+
+
+class _Fetch:
+    """One request while it is being answered."""
+
+    def __init__(self, call: Call, request: Message, wanted: Sequence[_Wanted]) -> None:
+        self._call = call
+        self._request = request
+        self._wanted = wanted
+        self._whole = call.version >= FIRST_WHOLE_BATCH_VERSION
+
+    def attempt(self, final: bool) -> Message | None:
+        """Return the response if there is enough to say."""
+        left = min(self._request.max_bytes, MOST_BYTES) if self._whole else MOST_BYTES
+        reads, size, settled = [], 0, final
+        for one in self._wanted:
+            read = self._read(one, left, at_least_one=self._whole and not size)
+            reads.append(read)
+            size += read.size
+            left = max(0, left - read.size)
+            settled = settled or read.code != NONE or one.diverging is not None
+        if not settled and size < self._request.min_bytes:
+            return None
+        return self._response(reads)
+
+    def _read(self, one: _Wanted, left: int, *, at_least_one: bool) -> _Read:
+        if one.replica is None:
+            return _Read(one.code)
+        try:
+            return self._read_replica(one, one.replica, left, at_least_one)
+        except Refused as error:
+            return _Read(error.code)
+        except OSError:
+            return _Read(KAFKA_STORAGE_ERROR)
+
+    def _read_replica(self, one: _Wanted, replica: Replica, left: int, at_least_one: bool) -> _Read:
+        asked = one.asked
+        replica.check_epoch(asked.current_leader_epoch)
+        if self._call.version < FIRST_FOLLOWER_VERSION or replica.leader_id < 0:
+            replica.require_leader()
+        one.diverging = self._diverging(replica, asked)
+        if one.diverging is not None:
+            return _Read()
+        if not replica.log.start_offset <= asked.fetch_offset <= replica.log.end_offset:
+            raise Refused(OFFSET_OUT_OF_RANGE)
+        limit = min(asked.partition_max_bytes, left)
+        end = self._readable_end(replica)
+        found = replica.log.read(
+            asked.fetch_offset, limit, end_offset=end, at_least_one=at_least_one or not self._whole
+        )
+        parts, size = self._in_readers_format(one, replica, found.parts, found.size)
+        if not self._whole and size > limit:
+            parts, size = [b"".join(parts)[:limit]], limit
+        return _Read(NONE, parts, size)
+
+    def _readable_end(self, replica: Replica) -> int:
+        if self._request.isolation_level == READ_COMMITTED:
+            return replica.last_stable_offset
+        return replica.high_watermark
+
+    def _diverging(self, replica: Replica, asked: Message) -> tuple[int, int] | None:
+        """Return epoch and end offset where the reader's history leaves this log's (KIP-595), else None."""
+        if self._call.version < FIRST_DIVERGING_VERSION or asked.last_fetched_epoch < 0:
+            return None
+        found = replica.end_of_epoch(asked.last_fetched_epoch)
+        if found.epoch < 0:
+            raise Refused(OFFSET_OUT_OF_RANGE)
+        if found.epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
+            return found.epoch, found.end_offset
+        return None
+
+    def _in_readers_format(
+        self, one: _Wanted, replica: Replica, parts: Sequence[memoryview], size: int
+    ) -> tuple[Sequence[memoryview | bytes], int]:
+        version = self._call.version
+        if version >= FIRST_ZSTD_VERSION or not parts:
+            return parts, size
+        if CODEC_ZSTD in replica.codecs and any(f.codec == CODEC_ZSTD for part in parts for _, f in walk(part)):
+            raise Refused(UNSUPPORTED_COMPRESSION_TYPE)
+        if version >= FIRST_MAGIC_2_VERSION:
+            return parts, size
+        magic = 1 if version >= 2 else 0
+        if all(facts.magic <= magic for part in parts for _, facts in walk(part)):
+            return parts, size
+        try:
+            data = convert(
+                b"".join(parts),
+                magic,
+                first_offset=one.asked.fetch_offset,
+                where=(one.topic, one.asked.partition),
+            )
+        except UnsupportedVersionError as error:
+            raise Refused(UNSUPPORTED_COMPRESSION_TYPE) from error
+        except CorruptRecordError as error:
+            raise Refused(CORRUPT_MESSAGE) from error
+        return [data], len(data)
+
+    def _response(self, reads: Sequence[_Read]) -> Message:
+        response = FetchResponse()
+        hints = LeaderHints(self._call.image, response, HINT_CODES)
+        topics: dict[tuple[str, bytes], Message] = {}
+        for one, read in zip(self._wanted, reads, strict=True):
+            partition = self._partition(response, one, read)
+            if self._call.version >= FIRST_HINT_VERSION:
+                hints.hint(partition, read.code, one.topic, one.asked.partition)
+            key = (one.topic, one.topic_id)
+            if key not in topics:
+                topics[key] = response.FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id)
+                response.responses.append(topics[key])
+            topics[key].partitions.append(partition)
+        if self._call.version >= FIRST_HINT_VERSION:
+            hints.write()
+        return response
+
+    def _partition(self, response: Message, one: _Wanted, read: _Read) -> Message:
+        partition = response.PartitionData(
+            partition_index=one.asked.partition,
+            error_code=read.code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            aborted_transactions=None,
+            records=list(read.parts),
+        )
+        replica = one.replica
+        if read.code == NONE and replica is not None:
+            partition.high_watermark = replica.high_watermark
+            partition.last_stable_offset = replica.last_stable_offset
+            partition.log_start_offset = replica.log.start_offset
+            if self._request.isolation_level == READ_COMMITTED:
+                partition.aborted_transactions = []
+            if one.diverging is not None:
+                partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = one.diverging
+        return partition
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each partition."""
+    response = FetchResponse()
+    for topic in request.topics:
+        partitions = [
+            response.PartitionData(
+                partition_index=partition.partition, error_code=code, high_watermark=-1, records=b""
+            )
+            for partition in topic.partitions
+        ]
+        response.responses.append(
+            response.FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
+
+
+API = Handler(ApiKey.FETCH, VersionRange(0, 18), handle, refuse)

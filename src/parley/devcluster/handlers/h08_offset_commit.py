@@ -1,0 +1,96 @@
+"""OffsetCommit (8), v0-10.
+
+Behaviours:
+- Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
+- Commits without membership (generation -1) are taken; others are refused, as groups have no members.
+- Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed.
+- A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is changed.
+
+Version notes:
+- v0 went to ZooKeeper; here it is kept like the others. v1 has a timestamp, v2-4 a retention time
+  (both ignored: offsets do not expire), v3+ throttle time, v6+ leader epoch (KIP-320), v7+ group
+  instance id (KIP-345), v10+ topic ids (KIP-848).
+
+Not implemented: membership (JoinGroup and its kin are not served yet), expiry of offsets.
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.state.codes import (
+    INVALID_GROUP_ID,
+    NONE,
+    NOT_COORDINATOR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Refused,
+)
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.messages import OffsetCommitResponse
+from parley.schema import ApiKey, VersionRange
+
+FIRST_ID_VERSION = 10
+
+Accepted = dict[tuple[str, int], CommittedOffset]
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Keep the offsets of the partitions that exist."""
+    try:
+        if not request.group_id:
+            raise Refused(INVALID_GROUP_ID, "a group needs a name")
+        require_coordinator(call, request.group_id)
+        call.cluster.groups.check_commit(
+            request.group_id, request.generation_id_or_member_epoch, request.member_id
+        )
+    except Refused as error:
+        return refuse(request, call.version, error.code)
+    accepted: Accepted = {}
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        response.topics.append(_topic(call, response, topic, accepted))
+    try:
+        call.cluster.commit_offsets(request.group_id, accepted)
+    except OSError:
+        return refuse(request, call.version, NOT_COORDINATOR)
+    return response
+
+
+def _topic(call: Call, response: Message, topic: Message, accepted: Accepted) -> Message:
+    name, missing = topic.name, UNKNOWN_TOPIC_OR_PARTITION
+    if call.version >= FIRST_ID_VERSION:
+        image = call.image.topic_by_id(topic.topic_id)
+        name, missing = (image.name, missing) if image is not None else ("", UNKNOWN_TOPIC_ID)
+    partitions = []
+    for asked in topic.partitions:
+        code = NONE if call.image.partition(name, asked.partition_index) is not None else missing
+        try:
+            Groups.check_metadata(asked.committed_metadata)
+        except Refused as error:
+            code = error.code
+        if code == NONE:
+            accepted[name, asked.partition_index] = CommittedOffset(
+                asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
+            )
+        partitions.append(
+            response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+        )
+    return response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each partition."""
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        partitions = [
+            response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+            for asked in topic.partitions
+        ]
+        response.topics.append(
+            response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
+
+
+API = Handler(ApiKey.OFFSET_COMMIT, VersionRange(0, 10), handle, refuse)

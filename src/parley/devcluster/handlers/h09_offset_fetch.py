@@ -1,0 +1,122 @@
+"""OffsetFetch (9), v0-10.
+
+Behaviours:
+- Answered by the group's coordinator; a partition without a committed offset has offset -1 and no error.
+- Null topics ask for every offset of the group.
+
+Version notes:
+- v0 read from ZooKeeper; here it reads the same offsets as the others (a partition without one has
+  UNKNOWN_TOPIC_OR_PARTITION only where ZooKeeper did). v2+ null topics and a group error (KIP-88), v3+
+  throttle time, v5+ leader epoch (KIP-320), v7+ require_stable (KIP-447; nothing is ever unstable), v8+
+  several groups (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
+
+Not implemented: pending transactional offsets, member epochs (groups have no members).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.state.codes import NONE, UNKNOWN_TOPIC_ID, Refused
+from parley.messages import OffsetFetchResponse
+from parley.schema import ApiKey, VersionRange
+from parley.types import ZERO_UUID
+
+FIRST_GROUP_ERROR_VERSION = 2
+FIRST_GROUPS_VERSION = 8
+FIRST_ID_VERSION = 10
+Wanted = tuple[str, bytes, Iterable[int]]
+"""A topic's name and id, and the partitions asked for."""
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Return the committed offsets of the groups asked for."""
+    response = OffsetFetchResponse()
+    if call.version >= FIRST_GROUPS_VERSION:
+        response.groups = [_group(call, response, asked) for asked in request.groups]
+        return response
+    try:
+        require_coordinator(call, request.group_id)
+    except Refused as error:
+        return refuse(request, call.version, error.code)
+    for name, _, indexes in _wanted(call, request.group_id, request.topics):
+        kind = response.OffsetFetchResponsePartition
+        partitions = [_partition(call, kind, request.group_id, name, index) for index in indexes]
+        response.topics.append(response.OffsetFetchResponseTopic(name=name, partitions=partitions))
+    return response
+
+
+def _group(call: Call, response: Message, asked: Message) -> Message:
+    group = response.OffsetFetchResponseGroup(group_id=asked.group_id)
+    try:
+        require_coordinator(call, asked.group_id)
+    except Refused as error:
+        group.error_code = error.code
+        return group
+    for name, topic_id, indexes in _wanted(call, asked.group_id, asked.topics):
+        topic = response.OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+        for index in indexes:
+            partition = _partition(call, response.OffsetFetchResponsePartitions, asked.group_id, name, index)
+            if call.version >= FIRST_ID_VERSION and not name:
+                partition.error_code = UNKNOWN_TOPIC_ID
+            topic.partitions.append(partition)
+        group.topics.append(topic)
+    return group
+
+
+def _wanted(call: Call, group: str, topics: Iterable[Message] | None) -> list[Wanted]:
+    if topics is None:
+        by_topic: dict[str, list[int]] = {}
+        for name, index in call.cluster.groups.all_of(group):
+            by_topic.setdefault(name, []).append(index)
+        images = call.image.topics
+        return [
+            (name, images[name].topic_id if name in images else ZERO_UUID, indexes)
+            for name, indexes in by_topic.items()
+        ]
+    wanted: list[Wanted] = []
+    for topic in topics:
+        name, topic_id = topic.name, ZERO_UUID
+        if call.version >= FIRST_ID_VERSION:
+            image = call.image.topic_by_id(topic.topic_id)
+            name, topic_id = image.name if image is not None else "", topic.topic_id
+        wanted.append((name, topic_id, topic.partition_indexes))
+    return wanted
+
+
+def _partition(call: Call, kind: Message, group: str, topic: str, index: int) -> Message:
+    found = call.cluster.groups.committed(group, topic, index)
+    if found is None:
+        return kind(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=NONE)
+    return kind(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=NONE,
+    )
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each group, and before v2 for each partition."""
+    response = OffsetFetchResponse()
+    if version >= FIRST_GROUPS_VERSION:
+        response.groups = [
+            response.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups
+        ]
+        return response
+    response.error_code = code
+    for topic in request.topics or ():
+        partitions = [
+            response.OffsetFetchResponsePartition(
+                partition_index=index, committed_offset=-1, metadata="", error_code=code
+            )
+            for index in topic.partition_indexes
+        ]
+        response.topics.append(response.OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return response
+
+
+API = Handler(ApiKey.OFFSET_FETCH, VersionRange(0, 10), handle, refuse)

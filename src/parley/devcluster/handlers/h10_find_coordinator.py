@@ -1,0 +1,64 @@
+"""FindCoordinator (10), v0-6.
+
+Behaviours:
+- The coordinator follows from the key's Java hash over the brokers alive: the same answer from each
+  broker, another one when a broker comes or goes. There is no wait for `__consumer_offsets`.
+
+Version notes:
+- v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+ key
+  type 2, share groups (KIP-932): answered UNSUPPORTED_VERSION below and INVALID_REQUEST without support.
+
+Not implemented: share group coordinators (INVALID_REQUEST), the `__consumer_offsets` topic.
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.coordination import find_coordinator
+from parley.devcluster.state.codes import INVALID_REQUEST, NONE, Refused
+from parley.messages import FindCoordinatorResponse
+from parley.schema import ApiKey, VersionRange
+
+GROUP, TRANSACTION = 0, 1
+FIRST_KEYS_VERSION = 4
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Name the coordinators of the keys."""
+    response = FindCoordinatorResponse()
+    if call.version >= FIRST_KEYS_VERSION:
+        for key in request.coordinator_keys:
+            coordinator = response.Coordinator(key=key)
+            _fill(call, request, key, coordinator)
+            response.coordinators.append(coordinator)
+    else:
+        _fill(call, request, request.key, response)
+    return response
+
+
+def _fill(call: Call, request: Message, key: str, answer: Message) -> None:
+    try:
+        if request.key_type not in (GROUP, TRANSACTION):
+            raise Refused(INVALID_REQUEST, f"key type {request.key_type} is not served")
+        broker = find_coordinator(call, key)
+    except Refused as error:
+        answer.error_code, answer.error_message = error.code, error.message
+        answer.node_id, answer.host, answer.port = -1, "", -1
+    else:
+        answer.error_code = NONE
+        answer.node_id, answer.host, answer.port = broker.id, broker.host, broker.port
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each key."""
+    response = FindCoordinatorResponse()
+    if version >= FIRST_KEYS_VERSION:
+        response.coordinators = [
+            response.Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in request.coordinator_keys
+        ]
+    else:
+        response.error_code, response.node_id, response.port = code, -1, -1
+    return response
+
+
+API = Handler(ApiKey.FIND_COORDINATOR, VersionRange(0, 6), handle, refuse)

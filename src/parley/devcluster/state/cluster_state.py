@@ -1,0 +1,258 @@
+"""The whole cluster without sockets, clock or threads: what the handlers of all brokers share.
+
+Rules of this file:
+1. Every method is synchronous and takes the time as an argument.
+2. What a client is told has been kept first: topics, offsets and producer ids are in the journal
+   before the method returns; where the journal cannot take them (full disk) nothing is changed.
+3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled as
+   far as possible, and after a restart every epoch rises above what the logs have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from parley.devcluster.state.batches import Bytes
+from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory
+from parley.devcluster.state.codes import INVALID_REPLICA_ASSIGNMENT, Refused
+from parley.devcluster.state.controller import Controller
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
+from parley.devcluster.state.journal import Entry, Journal
+from parley.devcluster.state.log import Log
+from parley.devcluster.state.persistence import (
+    image_entries,
+    offset_entry,
+    producer_entries,
+    restore,
+    snapshot,
+)
+from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
+from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
+from parley.devcluster.state.replication import Replication
+from parley.devcluster.state.topics import TopicSettings
+from parley.types import format_uuid
+
+JOURNAL = "cluster.journal"
+CLEAN_STOP = "clean-stop"  # present only while nothing runs on the directory and all logs were closed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What Kafka keeps in server.properties; its defaults.
+
+    `host` is where brokers listen and what they advertise: loopback, unless asked otherwise.
+    `start_time_ms` is the time of day at which a manual clock begins.
+    """
+
+    host: str = "127.0.0.1"
+    start_time_ms: int | None = None
+    auto_create_topics: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    topic_defaults: TopicSettings = field(default_factory=TopicSettings)
+
+
+class ClusterState:
+    """Controller, replicas, committed offsets and producer ids of one cluster."""
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        new_topic_id: Callable[[], bytes],
+        check_crc: Callable[[Bytes], bool],
+        directory: Path | None = None,
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.groups = Groups()
+        self.producer_ids = ProducerIds()
+        self._directory = directory
+        self._check_crc = check_crc
+        self._clean = False
+        self._unwritten: list[Entry] = []
+        self._journal: Journal | None = None
+        self.controller = Controller(cluster_id, new_topic_id)
+        self.replication = Replication(self.controller)
+        if directory is not None:
+            self._open(directory)
+        self._journaled = self.controller.image
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest picture of the cluster; a broker's own may be older."""
+        return self.controller.image
+
+    # -- persistence ---------------------------------------------------------------------------
+
+    def _open(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.chmod(0o700)
+        self._journal = Journal(directory / JOURNAL)
+        found = restore(self._journal.read())
+        if found.cluster_id is not None:
+            self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
+        self.controller.restore(list(found.topics.values()))
+        self.groups = found.groups
+        self.producer_ids.restore(found.next_producer_id, found.transactional)
+        self._clean = (directory / CLEAN_STOP).exists()
+        (directory / CLEAN_STOP).unlink(missing_ok=True)
+        self._journal.begin(snapshot(self.image, self.groups, self.producer_ids))
+
+    def _keep(self, *entries: Entry) -> None:
+        if self._journal is not None:
+            self._journal.append(*self._unwritten, *entries)
+            self._unwritten.clear()
+
+    def _keep_image(self) -> None:
+        """Journal the newest picture, now or with the next entry that the disk takes (rule 3)."""
+        entries = list(image_entries(self._journaled, self.image))
+        self._journaled = self.image
+        if self._journal is None or not entries:
+            return
+        try:
+            self._keep(*entries)
+        except OSError:
+            self._unwritten += entries
+
+    def close(self) -> None:
+        """Stop for good: everything reaches the disk, and the next start need not check it."""
+        for broker in self.replication.brokers.values():
+            broker.close(sync=True)
+        if self._journal is not None and self._directory is not None:
+            self._journal.close(sync=True)
+            (self._directory / CLEAN_STOP).touch(mode=0o600)
+
+    # -- brokers -------------------------------------------------------------------------------
+
+    def make_broker(self, broker_id: int) -> BrokerState:
+        """Return the state of a broker that has not registered yet, its logs recovered."""
+        state = BrokerState(broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id))
+        state.apply(self.image)
+        return state
+
+    def _replica_maker(self, broker_id: int) -> Callable[[TopicImage, ReplicaKey], Replica]:
+        def make(topic: TopicImage, key: ReplicaKey) -> Replica:
+            stores: StoreFactory = MemoryStores()
+            if self._directory is not None:
+                place = f"{format_uuid(key.topic_id)}.{key.partition}"
+                stores = FileStores(self._directory / f"broker-{broker_id}" / topic.name / place)
+            settings = self.topic_settings(topic.configs)
+            replica = Replica(topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes))
+            replica.recover(None if self._clean else self._check_crc)
+            return replica
+
+        return make
+
+    def brokers_up(self, brokers: Mapping[BrokerState, BrokerImage], *, now_ms: int) -> None:
+        """Register brokers that begin to run; leaders are elected and followers brought in step."""
+        for state in brokers:
+            self.replication.brokers[state.id] = state
+            self.controller.raise_epochs(
+                {(key.topic_id, key.partition): replica.epochs.latest for key, replica in state.replicas.items()}
+            )
+        self.controller.brokers_up(*brokers.values())
+        self.publish(now_ms=now_ms)
+        self.replication.sync_all(now_ms=now_ms)
+        self._keep_image()
+
+    def broker_down(self, broker_id: int, *, now_ms: int) -> BrokerState:
+        """Note that a broker runs no more; what it led is led by others."""
+        state = self.replication.brokers.pop(broker_id)
+        self.controller.broker_down(broker_id)
+        self.publish(now_ms=now_ms)
+        return state
+
+    def publish(self, *, now_ms: int) -> None:
+        """Hand the controller's newest picture to the brokers, and journal it."""
+        self.replication.publish(now_ms=now_ms)
+        self._keep_image()
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def topic_settings(self, configs: Mapping[str, str]) -> TopicSettings:
+        """Return the settings that hold for a topic with these configs."""
+        return TopicSettings.of(configs, self.settings.topic_defaults)
+
+    def create_topic(
+        self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str], *, now_ms: int
+    ) -> TopicImage:
+        """Create a topic on the given brokers. Raises Refused, or OSError when the disk is full."""
+        self.topic_settings(configs)
+        before = self.controller.image
+        topic = self.controller.create_topic(name, assignment, configs)
+        self._keep_or_return_to(before)
+        try:
+            self.publish(now_ms=now_ms)
+        except OSError:
+            self.delete_topic(name, now_ms=now_ms)
+            raise
+        return topic
+
+    def delete_topic(self, name: str, *, now_ms: int) -> None:
+        """Delete a topic with its records and its committed offsets. Raises Refused or OSError."""
+        before = self.controller.image
+        self.controller.delete_topic(name)
+        self._keep_or_return_to(before)
+        self.groups.forget_topic(name)
+        self.publish(now_ms=now_ms)
+
+    def _keep_or_return_to(self, before: ClusterImage) -> None:
+        try:
+            self._keep(*image_entries(self._journaled, self.controller.image))
+        except OSError:
+            self.controller.image = before
+            raise
+        self._journaled = self.controller.image
+
+    def move_leader(self, topic: str, index: int, to: int, *, now_ms: int) -> None:
+        """Make broker `to` the leader of a partition, epoch + 1.
+
+        A broker that holds no replica takes the place of the present leader's, with a copy of its log.
+        Raises Refused when `to` is not alive, or its replica is not in sync.
+        """
+        partition = self.image.partition(topic, index)
+        if partition is None or to in partition.replicas:
+            self.controller.move_leader(topic, index, to)
+        elif to not in self.replication.brokers or partition.leader < 0:
+            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"broker {to} is not alive, or {topic}-{index} has no leader")
+        else:
+            old = partition.leader
+            self.controller.add_replica(topic, index, to)
+            self.publish(now_ms=now_ms)
+            self.controller.move_leader(topic, index, to)
+            self.publish(now_ms=now_ms)
+            self.controller.remove_replica(topic, index, old)
+        self.publish(now_ms=now_ms)
+
+    # -- records, offsets, producers -----------------------------------------------------------
+
+    def append(
+        self, replica: Replica, batches: Sequence[Prepared], *, now_ms: int, accepts_unknown_producers: bool = True
+    ) -> Appended:
+        """Append to a leader's log and to its followers'. Raises Refused or OSError (nothing is kept)."""
+        appended, stored = replica.append(
+            batches, now_ms=now_ms, accepts_unknown_producers=accepts_unknown_producers
+        )
+        self.replication.push(replica, stored, appended.base_offset, now_ms=now_ms)
+        if self.image is not self._journaled:
+            self._keep_image()
+        return appended
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset]) -> None:
+        """Keep committed offsets. Raises OSError when the disk is full; none is changed then."""
+        self._keep(*(offset_entry(group, topic, index, offset) for (topic, index), offset in offsets.items()))
+        for (topic, index), offset in offsets.items():
+            self.groups.commit(group, topic, index, offset)
+
+    def init_producer(
+        self, transactional_id: str | None, claimed: ProducerIdentity, *, fenced_code: bool
+    ) -> ProducerIdentity:
+        """Give a producer its id and epoch. Raises Refused, or OSError when the disk is full."""
+        identity = self.producer_ids.initialise(transactional_id, claimed, fenced_code=fenced_code)
+        self._keep(*producer_entries(self.producer_ids, transactional_id))
+        return identity

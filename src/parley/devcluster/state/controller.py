@@ -1,0 +1,217 @@
+"""The controller: every decision about brokers, topics, leaders and in-sync replicas.
+
+Rules of this file:
+1. A method decides, records the decision in a new picture and returns nothing else: whoever calls
+   publishes the picture to the brokers (style rule 12).
+2. Each change of leader raises the leader epoch by one; each change of a partition its partition epoch.
+3. A leader comes from the in-sync replicas that are alive; if there is none the partition has no
+   leader, and its last in-sync replicas are remembered until one of them returns.
+4. A topic id is never given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from parley.devcluster.state import topics as naming
+from parley.devcluster.state.codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Refused,
+)
+from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, TopicImage
+
+
+class Controller:
+    """The one writer of the cluster's metadata; `image` is the newest picture."""
+
+    def __init__(self, cluster_id: str, new_topic_id: Callable[[], bytes]) -> None:
+        self.image = ClusterImage(cluster_id)
+        self._new_topic_id = new_topic_id
+        self._next_start = 0  # where the next topic's first replica goes, so that leaders spread
+
+    def restore(self, topics: Sequence[TopicImage]) -> None:
+        """Take over the topics of an earlier life. No broker is alive yet, so none has a leader."""
+        for topic in topics:
+            partitions = tuple(replace(p, leader=NO_LEADER) for p in topic.partitions)
+            self._put_topic(replace(topic, partitions=partitions))
+            self._next_start += len(partitions)
+
+    def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
+        """Take over leader epochs that logs have seen and the picture has not (an unjournaled election)."""
+        topics = dict(self.image.topics)
+        for (topic_id, index), epoch in seen.items():
+            name = self.image.names[topic_id]
+            partitions = topics[name].partitions
+            if epoch > partitions[index].leader_epoch:
+                raised = replace(partitions[index], leader_epoch=epoch)
+                topics[name] = replace(
+                    topics[name], partitions=(*partitions[:index], raised, *partitions[index + 1 :])
+                )
+        if topics != self.image.topics:
+            self._publish(topics=topics)
+
+    # -- brokers -------------------------------------------------------------------------------
+
+    def brokers_up(self, *brokers: BrokerImage) -> None:
+        """Note brokers that registered, and let them lead partitions that wait for them."""
+        self._publish(brokers={**self.image.brokers, **{broker.id: broker for broker in brokers}})
+        self._update_partitions(lambda p: self._elect(p) if p.leader == NO_LEADER else p)
+
+    def broker_down(self, broker_id: int) -> None:
+        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by others."""
+        self._publish(brokers={key: value for key, value in self.image.brokers.items() if key != broker_id})
+        self._update_partitions(lambda p: self._without(p, broker_id))
+
+    def _without(self, partition: PartitionImage, broker_id: int) -> PartitionImage:
+        if broker_id not in partition.isr:
+            return partition
+        isr = tuple(member for member in partition.isr if member != broker_id)
+        if not isr:  # rule 3: the last one keeps its place, it alone has every acknowledged record
+            return self._lead(partition, NO_LEADER, partition.isr)
+        leader = partition.leader if partition.leader != broker_id else self._first_alive(partition.replicas, isr)
+        return self._lead(partition, leader, isr)
+
+    def _elect(self, partition: PartitionImage) -> PartitionImage:
+        leader = self._first_alive(partition.replicas, partition.isr)
+        if leader == NO_LEADER:
+            return partition
+        # Members that are still away cannot follow: they come back through `join_isr`.
+        isr = tuple(member for member in partition.isr if member in self.image.brokers)
+        return self._lead(partition, leader, isr)
+
+    def _first_alive(self, replicas: Sequence[int], among: Sequence[int]) -> int:
+        return next((r for r in replicas if r in among and r in self.image.brokers), NO_LEADER)
+
+    @staticmethod
+    def _lead(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> PartitionImage:
+        # Kafka's controller raises the leader epoch when a member is removed as well: it fences
+        # a leader that has not heard of it (KRaft: PartitionChangeBuilder).
+        return replace(
+            partition,
+            leader=leader,
+            isr=isr,
+            leader_epoch=partition.leader_epoch + 1,
+            partition_epoch=partition.partition_epoch + 1,
+        )
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None
+    ) -> TopicImage:
+        """Add a topic whose partitions lie on the given brokers. Raises Refused (36, 39, 17)."""
+        naming.check_topic_name(name)
+        if name in self.image.topics:
+            raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        for replicas in assignment:
+            unknown = [broker for broker in replicas if broker not in self.image.brokers]
+            if unknown or len(set(replicas)) != len(replicas) or not replicas:
+                raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)} are not distinct brokers alive")
+        partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
+        topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
+        self._put_topic(topic)
+        self._next_start += len(partitions)
+        return topic
+
+    def spread(self, partitions: int, replication_factor: int) -> list[list[int]]:
+        """Return an assignment over the brokers alive, leaders in turn. Raises Refused (37, 38)."""
+        return naming.spread(sorted(self.image.brokers), partitions, replication_factor, self._next_start)
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic. Raises Refused (3) when there is none of that name."""
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        topics = {key: value for key, value in self.image.topics.items() if key != name}
+        names = {key: value for key, value in self.image.names.items() if key != topic.topic_id}
+        self._publish(topics=topics, names=names)
+
+    # -- partitions ----------------------------------------------------------------------------
+
+    def move_leader(self, topic: str, index: int, to: int) -> None:
+        """Make `to` the leader, epoch + 1. Raises Refused when it is not an in-sync replica alive."""
+        partition = self._partition(topic, index)
+        if to not in partition.isr or to not in self.image.brokers:
+            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"broker {to} is not an in-sync replica of {topic}-{index} alive")
+        self._put_partition(topic, index, self._lead(partition, to, partition.isr))
+
+    def add_replica(self, topic: str, index: int, member: int) -> None:
+        """Let one more broker hold the partition; it joins the in-sync replicas once it has caught up."""
+        partition = self._partition(topic, index)
+        replicas = (*partition.replicas, member)
+        added = replace(partition, replicas=replicas, partition_epoch=partition.partition_epoch + 1)
+        self._put_partition(topic, index, added)
+
+    def remove_replica(self, topic: str, index: int, member: int) -> None:
+        """Take the partition away from a broker that does not lead it."""
+        partition = self._partition(topic, index)
+        removed = replace(
+            partition,
+            replicas=tuple(r for r in partition.replicas if r != member),
+            isr=tuple(r for r in partition.isr if r != member),
+            partition_epoch=partition.partition_epoch + 1,
+        )
+        self._put_partition(topic, index, removed)
+
+    def join_isr(self, topic: str, index: int, member: int) -> None:
+        """Add a follower that has caught up to the in-sync replicas; the leader epoch stays."""
+        partition = self._partition(topic, index)
+        if member in partition.isr or member not in partition.replicas:
+            return
+        isr = tuple(r for r in partition.replicas if r in partition.isr or r == member)
+        joined = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+        self._put_partition(topic, index, joined)
+
+    def leave_isr(self, topic: str, index: int, member: int) -> None:
+        """Take a follower that lags or lost its disk out of the in-sync replicas; the leader epoch stays."""
+        partition = self._partition(topic, index)
+        if member not in partition.isr or member == partition.leader:
+            return
+        isr = tuple(r for r in partition.isr if r != member)
+        left = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+        self._put_partition(topic, index, left)
+
+    # -- pictures ------------------------------------------------------------------------------
+
+    def _partition(self, topic: str, index: int) -> PartitionImage:
+        found = self.image.partition(topic, index)
+        if found is None:
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
+        return found
+
+    def _put_partition(self, topic: str, index: int, partition: PartitionImage) -> None:
+        image = self.image.topics[topic]
+        partitions = (*image.partitions[:index], partition, *image.partitions[index + 1 :])
+        self._put_topic(replace(image, partitions=partitions))
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        self._publish(
+            topics={**self.image.topics, topic.name: topic}, names={**self.image.names, topic.topic_id: topic.name}
+        )
+
+    def _update_partitions(self, change: Callable[[PartitionImage], PartitionImage]) -> None:
+        topics = dict(self.image.topics)
+        for name, topic in topics.items():
+            partitions = tuple(change(partition) for partition in topic.partitions)
+            if partitions != topic.partitions:
+                topics[name] = replace(topic, partitions=partitions)
+        self._publish(topics=topics)
+
+    def _publish(
+        self,
+        *,
+        brokers: Mapping[int, BrokerImage] | None = None,
+        topics: Mapping[str, TopicImage] | None = None,
+        names: Mapping[bytes, str] | None = None,
+    ) -> None:
+        old = self.image
+        self.image = ClusterImage(
+            old.cluster_id,
+            old.epoch + 1,
+            old.brokers if brokers is None else brokers,
+            old.topics if topics is None else topics,
+            old.names if names is None else names,
+        )

@@ -1,0 +1,101 @@
+"""Committed offsets of consumer groups, kept by the group's coordinator.
+
+Rules of this file:
+1. A commit without membership (generation -1) is accepted for a group that has no members, as
+   Kafka's "simple" consumers do; there are no members yet, so every other commit is refused.
+2. Offsets of a deleted topic go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from parley.devcluster.state.codes import (
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    OFFSET_METADATA_TOO_LARGE,
+    Refused,
+)
+
+LARGEST_METADATA = 4096  # offset.metadata.max.bytes
+NO_GENERATION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The next offset to read, and what the consumer said with it."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    committed_at_ms: int = -1
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode, by which Kafka places groups.
+
+    >>> java_hash("parley")
+    -995417633
+    """
+    value = 0
+    for unit in _utf16(text):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _utf16(text: str) -> Iterable[int]:
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return (raw[at] << 8 | raw[at + 1] for at in range(0, len(raw), 2))
+
+
+def coordinator_of(key: str, brokers: Sequence[int]) -> int:
+    """Return the broker that coordinates a group or transactional id, or -1 when no broker is alive."""
+    if not brokers:
+        return -1
+    return sorted(brokers)[(java_hash(key) & 0x7FFFFFFF) % len(brokers)]
+
+
+class Groups:
+    """The committed offsets of every group."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+
+    def names(self) -> list[str]:
+        """Return the groups that have offsets."""
+        return sorted(self._offsets)
+
+    def check_commit(self, group: str, generation: int, member: str) -> None:
+        """Raise Refused unless a commit with this membership is allowed (rule 1)."""
+        if not group and generation != NO_GENERATION:
+            raise Refused(INVALID_GROUP_ID, "a group needs a name")
+        if generation != NO_GENERATION or member:
+            raise Refused(ILLEGAL_GENERATION, f'group "{group}" has no members')
+
+    @staticmethod
+    def check_metadata(metadata: str | None) -> None:
+        """Raise Refused when the text that goes with an offset is too long."""
+        if metadata is not None and len(metadata) > LARGEST_METADATA:
+            raise Refused(OFFSET_METADATA_TOO_LARGE, f"at most {LARGEST_METADATA} characters go with an offset")
+
+    def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """Keep an offset."""
+        self._offsets.setdefault(group, {})[topic, partition] = offset
+
+    def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        """Return the offset kept, or None."""
+        return self._offsets.get(group, {}).get((topic, partition))
+
+    def all_of(self, group: str) -> dict[tuple[str, int], CommittedOffset]:
+        """Return every offset of a group, by topic and partition."""
+        return dict(sorted(self._offsets.get(group, {}).items()))
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the offsets of a topic that was deleted."""
+        for group in list(self._offsets):
+            offsets = self._offsets[group]
+            for key in [key for key in offsets if key[0] == topic]:
+                del offsets[key]
+            if not offsets:
+                del self._offsets[group]

@@ -1,0 +1,91 @@
+"""The file in which a persisted cluster keeps what is not records: topics, leaders, offsets, producer ids.
+
+Rules of this file:
+1. One entry per line: 16 hex digits of BLAKE2b over the JSON text, a space, the JSON text. Entries are
+   only appended; a later entry about the same thing replaces an earlier one.
+2. An entry counts once its line is whole. A torn last line (kill -9, full disk) is cut off.
+3. Opening rewrites the journal as the shortest one that says the same, under another name, then renames.
+4. JSON only: no pickle on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Entry = dict[str, Any]
+
+
+def _line(entry: Entry) -> bytes:
+    text = json.dumps(entry, separators=(",", ":"), sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=8).hexdigest().encode() + b" " + text + b"\n"
+
+
+def read_entries(data: bytes) -> Iterator[Entry]:
+    """Yield the entries of a journal up to the first line that is not whole or not what was written."""
+    for line in data.splitlines(keepends=True):
+        digest, _, text = line.rstrip(b"\n").partition(b" ")
+        whole = line.endswith(b"\n") and hashlib.blake2b(text, digest_size=8).hexdigest().encode() == digest
+        if not whole:
+            return
+        yield json.loads(text)
+
+
+class Journal:
+    """An append-only file of JSON entries."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        self._size = 0
+
+    def read(self) -> list[Entry]:
+        """Return the entries of an earlier life; none when there is no file."""
+        try:
+            return list(read_entries(self.path.read_bytes()))
+        except FileNotFoundError:
+            return []
+
+    def begin(self, entries: Iterable[Entry]) -> None:
+        """Replace the file by these entries, in one step, and keep it open for more."""
+        temporary = self.path.with_suffix(".new")
+        data = b"".join(_line(entry) for entry in entries)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(fd, data, 0)
+            os.fsync(fd)
+            temporary.replace(self.path)
+        except OSError:
+            os.close(fd)
+            raise
+        self._fd, self._size = fd, len(data)
+
+    def append(self, *entries: Entry) -> None:
+        """Append entries, all or none. Raises OSError when the disk refuses; the file is then as before."""
+        data = b"".join(_line(entry) for entry in entries)
+        try:
+            _write_all(self._fd, data, self._size)
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+
+    def close(self, *, sync: bool = False) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            if sync:
+                os.fsync(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _write_all(fd: int, data: bytes, at: int) -> None:
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(fd, left, at)
+        at += written
+        left = left[written:]

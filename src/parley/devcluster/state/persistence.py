@@ -1,0 +1,136 @@
+"""How the cluster's metadata becomes journal entries, and comes back.
+
+| kind | says |
+|---|---|
+| cluster | the cluster id and the layout's version |
+| topic | everything about one topic; a later one replaces it |
+| no-topic | the topic was deleted |
+| offset | one committed offset |
+| producers | the next producer id |
+| transactional | the identity behind a transactional id |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
+from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
+from parley.errors import ConfigError
+from parley.types import format_uuid, parse_uuid
+
+LAYOUT = 1
+
+
+@dataclass(slots=True)
+class Restored:
+    """What an earlier life of the cluster left."""
+
+    cluster_id: str | None = None
+    topics: dict[str, TopicImage] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
+    next_producer_id: int = 0
+    transactional: dict[str, ProducerIdentity] = field(default_factory=dict)
+
+
+def topic_entry(topic: TopicImage) -> Entry:
+    """Return the entry that says everything about a topic."""
+    partitions = [
+        [list(p.replicas), list(p.isr), p.leader, p.leader_epoch, p.partition_epoch] for p in topic.partitions
+    ]
+    return {
+        "kind": "topic",
+        "name": topic.name,
+        "id": format_uuid(topic.topic_id),
+        "configs": dict(topic.configs),
+        "partitions": partitions,
+    }
+
+
+def _topic_of(entry: Entry) -> TopicImage:
+    partitions = tuple(
+        PartitionImage(tuple(replicas), tuple(isr), leader, epoch, partition_epoch)
+        for replicas, isr, leader, epoch, partition_epoch in entry["partitions"]
+    )
+    return TopicImage(entry["name"], parse_uuid(entry["id"]), partitions, entry["configs"])
+
+
+def image_entries(old: ClusterImage, new: ClusterImage) -> Iterator[Entry]:
+    """Yield the entries that lead from one picture to the next."""
+    if old.topics is new.topics:
+        return
+    for name in old.topics:
+        if name not in new.topics:
+            yield {"kind": "no-topic", "name": name}
+    for name, topic in new.topics.items():
+        if old.topics.get(name) is not topic:
+            yield topic_entry(topic)
+
+
+def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset) -> Entry:
+    """Return the entry of one committed offset."""
+    return {
+        "kind": "offset",
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset.offset,
+        "epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "at": offset.committed_at_ms,
+    }
+
+
+def producer_entries(ids: ProducerIds, transactional_id: str | None) -> Iterator[Entry]:
+    """Yield what must be known after a producer was given an identity."""
+    yield {"kind": "producers", "next": ids.next_id}
+    if transactional_id is not None:
+        held = ids.transactional[transactional_id]
+        yield {"kind": "transactional", "name": transactional_id, "producer": held.producer_id, "epoch": held.epoch}
+
+
+def snapshot(image: ClusterImage, groups: Groups, ids: ProducerIds) -> Iterator[Entry]:
+    """Yield the shortest journal that says everything."""
+    yield {"kind": "cluster", "id": image.cluster_id, "layout": LAYOUT}
+    for topic in image.topics.values():
+        yield topic_entry(topic)
+    for group in groups.names():
+        for (topic_name, partition), offset in groups.all_of(group).items():
+            yield offset_entry(group, topic_name, partition, offset)
+    yield {"kind": "producers", "next": ids.next_id}
+    for name, held in ids.transactional.items():
+        yield {"kind": "transactional", "name": name, "producer": held.producer_id, "epoch": held.epoch}
+
+
+def restore(entries: Iterable[Entry]) -> Restored:
+    """Return the state that a journal tells. Raises ConfigError when its layout is another one."""
+    state = Restored()
+    for entry in entries:
+        _apply(state, entry)
+    return state
+
+
+def _apply(state: Restored, entry: Entry) -> None:
+    kind = entry["kind"]
+    if kind == "cluster":
+        if entry["layout"] != LAYOUT:
+            raise ConfigError(
+                f"the data directory was written in layout {entry['layout']}, this release of parley reads "
+                f"layout {LAYOUT}; use another directory, or the release that wrote it"
+            )
+        state.cluster_id = entry["id"]
+    elif kind == "topic":
+        state.topics[entry["name"]] = _topic_of(entry)
+    elif kind == "no-topic":
+        state.topics.pop(entry["name"], None)
+        state.groups.forget_topic(entry["name"])
+    elif kind == "offset":
+        committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
+        state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed)
+    elif kind == "producers":
+        state.next_producer_id = entry["next"]
+    elif kind == "transactional":
+        state.transactional[entry["name"]] = ProducerIdentity(entry["producer"], entry["epoch"])

@@ -1,0 +1,144 @@
+"""Replication inside the process: leaders' appends reach the followers, pictures reach the brokers.
+
+Rules of this file:
+1. A follower in step takes an append by reference; one that is not catches up from its leader's log,
+   after it has cut what the leader does not have (KIP-101, KIP-279).
+2. A follower whose disk refuses leaves the in-sync replicas; the leader goes on.
+3. A broker named in `stale` hears of no new picture, one named in `lagging` copies nothing: both are
+   how tests make the scenes of KIP-232 and KIP-320.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.state.controller import Controller
+from parley.devcluster.state.epochs import UNDEFINED
+from parley.devcluster.state.image import ClusterImage
+from parley.devcluster.state.replica import Replica, ReplicaKey, Run
+
+
+class Replication:
+    """The brokers that run, and what passes between them."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.brokers: dict[int, BrokerState] = {}
+        self.stale: set[int] = set()
+        self.lagging: set[int] = set()
+
+    @property
+    def image(self) -> ClusterImage:
+        """The controller's newest picture."""
+        return self.controller.image
+
+    # -- pictures ------------------------------------------------------------------------------
+
+    def publish(self, *, now_ms: int) -> None:
+        """Hand the newest picture to the brokers and bring followers in step; repeat until nothing changes."""
+        published = None
+        while published is not self.image:
+            published = self.image
+            changed: dict[ReplicaKey, None] = {}
+            for broker in self.brokers.values():
+                if broker.id not in self.stale:
+                    changed.update(dict.fromkeys(broker.apply(published)))
+            self.sync(changed, now_ms=now_ms)
+
+    def sync(self, keys: Iterable[ReplicaKey], *, now_ms: int) -> None:
+        """Let the followers of these partitions catch up, and join the in-sync replicas when they have."""
+        for key in keys:
+            leader = self._leader_of(key)
+            if leader is not None:
+                for follower in self._followers_of(leader):
+                    self._catch_up(leader, follower, now_ms=now_ms)
+                self._share_high_watermark(leader)
+
+    def sync_all(self, *, now_ms: int) -> None:
+        """Bring every follower in step with its leader."""
+        keys = {key: None for broker in self.brokers.values() for key in broker.replicas}
+        self.sync(keys, now_ms=now_ms)
+
+    def _leader_of(self, key: ReplicaKey) -> Replica | None:
+        replicas = [b.replicas[key] for b in self.brokers.values() if key in b.replicas]
+        leaders = [replica for replica in replicas if replica.is_leader]
+        # A stale broker may still believe that it leads: the highest epoch is the one that counts.
+        return max(leaders, key=lambda replica: replica.leader_epoch, default=None)
+
+    def _followers_of(self, leader: Replica) -> list[Replica]:
+        found = []
+        for broker in self.brokers.values():
+            replica = broker.replicas.get(leader.key)
+            in_step = replica is not None and replica.leader_epoch == leader.leader_epoch
+            if replica is not None and in_step and replica is not leader and broker.id not in self.lagging:
+                found.append(replica)
+        return found
+
+    # -- records -------------------------------------------------------------------------------
+
+    def push(self, leader: Replica, runs: Sequence[Run], first_offset: int, *, now_ms: int) -> None:
+        """Pass what a leader appended from `first_offset` on to its followers; the high watermark rises with them."""
+        if not runs:
+            return
+        for follower in self._followers_of(leader):
+            if follower.log.end_offset != first_offset:
+                self._catch_up(leader, follower, now_ms=now_ms)
+                continue
+            try:
+                for run in runs:
+                    follower.replicate(run, leader_epoch=leader.leader_epoch, now_ms=now_ms)
+            except OSError:
+                self._lost(leader, follower)
+            else:
+                leader.follower_at(follower.broker_id, follower.log.end_offset)
+        self._share_high_watermark(leader)
+
+    def _catch_up(self, leader: Replica, follower: Replica, *, now_ms: int) -> None:
+        try:
+            cut_to_leader(leader, follower)
+            if follower.log.end_offset < leader.log.start_offset:
+                follower.restart_at(leader.log.start_offset)
+            for facts, data in leader.log.batches_from(follower.log.end_offset):
+                epoch = facts.leader_epoch if facts.magic == 2 else leader.epochs.epoch_at(follower.log.end_offset)
+                follower.replicate(((facts,), data), leader_epoch=epoch, now_ms=now_ms)
+        except OSError:
+            self._lost(leader, follower)
+            return
+        leader.follower_at(follower.broker_id, follower.log.end_offset)
+        if follower.broker_id not in leader.isr and leader.caught_up(follower.broker_id):
+            self.controller.join_isr(leader.topic, leader.key.partition, follower.broker_id)
+            self._tell_isr()
+
+    def _lost(self, leader: Replica, follower: Replica) -> None:
+        self.controller.leave_isr(leader.topic, leader.key.partition, follower.broker_id)
+        self._tell_isr()
+
+    def _tell_isr(self) -> None:
+        """Hand the new in-sync set to the brokers: the leader epoch is the same, so nobody begins anew."""
+        for broker in self.brokers.values():
+            if broker.id not in self.stale:
+                broker.apply(self.image)
+
+    def _share_high_watermark(self, leader: Replica) -> None:
+        for follower in self._followers_of(leader):
+            follower.heard_high_watermark(leader.high_watermark)
+
+
+def cut_to_leader(leader: Replica, follower: Replica) -> None:
+    """Remove from a follower's log what its leader does not have, found epoch by epoch (KIP-279)."""
+    while follower.log.end_offset > follower.log.start_offset:
+        epoch = follower.epochs.latest
+        answer = leader.end_of_epoch(epoch)
+        if answer.epoch == UNDEFINED:
+            # No common epoch is known: only what was acknowledged is safe to keep.
+            follower.truncate_to(min(follower.high_watermark, leader.log.end_offset))
+            return
+        if answer.epoch == epoch:
+            follower.truncate_to(answer.end_offset)
+            return
+        own = follower.end_of_epoch(answer.epoch)
+        before = follower.log.end_offset
+        follower.truncate_to(min(answer.end_offset, own.end_offset) if own.epoch != UNDEFINED else answer.end_offset)
+        if follower.log.end_offset == before:
+            return

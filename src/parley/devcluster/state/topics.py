@@ -1,0 +1,137 @@
+"""Topic names, the placing of replicas, and the topic settings that the broker heeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from parley.devcluster.state.codes import (
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC_EXCEPTION,
+    Refused,
+)
+
+LONGEST_NAME = 249  # file name limit 255 minus "-" and the partition: org.apache.kafka.common.internals.Topic
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """Raise Refused (INVALID_TOPIC_EXCEPTION) unless Kafka accepts `name` for a topic."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = "'.' or '..' is not allowed"
+    elif len(name) > LONGEST_NAME:
+        reason = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    elif _NAME.fullmatch(name) is None:
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise Refused(INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def spread(brokers: Sequence[int], partitions: int, replication_factor: int, start: int) -> list[list[int]]:
+    """Return the brokers of each partition's replicas, the first of each leading, shifted in turn.
+
+    Raises Refused (INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR).
+
+    >>> spread([1, 2, 3], 3, 2, 0)
+    [[1, 2], [2, 3], [3, 1]]
+    """
+    if partitions <= 0:
+        raise Refused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if replication_factor <= 0:
+        raise Refused(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if replication_factor > len(brokers):
+        raise Refused(
+            INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
+        )
+    count = len(brokers)
+    return [[brokers[(start + p + r) % count] for r in range(replication_factor)] for p in range(partitions)]
+
+
+def _number(name: str, text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise Refused(INVALID_CONFIG, f"Invalid value {text} for configuration {name}: a number from {least} up")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The settings of a topic that change what its leader does; Kafka's defaults.
+
+    Other settings that Kafka knows are stored and shown, and have no effect here.
+    """
+
+    min_insync_replicas: int = 1
+    max_message_bytes: int = 1048588  # 1 MiB and 12 bytes of record overhead, since 0.11
+    segment_bytes: int = 1 << 30
+    log_append_time: bool = False
+
+    @classmethod
+    def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
+        """Return the settings that a topic's configs give, over the cluster's. Raises Refused (INVALID_CONFIG)."""
+        for name in configs:
+            if name not in TOPIC_CONFIGS:
+                raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
+        default = default or cls()
+        stamp = configs.get("message.timestamp.type", "LogAppendTime" if default.log_append_time else "CreateTime")
+        if stamp not in ("CreateTime", "LogAppendTime"):
+            raise Refused(INVALID_CONFIG, f"Invalid value {stamp} for configuration message.timestamp.type")
+        return cls(
+            _number("min.insync.replicas", configs.get("min.insync.replicas", str(default.min_insync_replicas)), 1),
+            _number("max.message.bytes", configs.get("max.message.bytes", str(default.max_message_bytes)), 0),
+            _number("segment.bytes", configs.get("segment.bytes", str(default.segment_bytes)), 14),
+            stamp == "LogAppendTime",
+        )
+
+
+TOPIC_CONFIGS = frozenset(
+    {
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Every topic setting that a release up to 4.3.0 knows."""
