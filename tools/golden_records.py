@@ -82,6 +82,22 @@ def capture(release: str) -> list[GoldenLog]:
         return [_log(cluster, release, scenario, uncommitted, committed) for scenario in scenarios]
 
 
+def assign_topics(cluster: RealCluster, topics: dict[str, tuple[int, ...]]) -> None:
+    """Create topics through ZooKeeper, with the broker of each partition given."""
+    for name, brokers in topics.items():
+        command = ["kafka.admin.TopicCommand", "--create", "--zookeeper", cluster.zookeeper_address]
+        command += ["--topic", name, "--replica-assignment", ",".join(map(str, brokers))]
+        done = cluster.run_java(command)
+        if done.returncode != 0:
+            raise RuntimeError(done.stdout + done.stderr)
+
+
+def write_transactions(cluster: RealCluster) -> None:
+    """Have the Java producer write the topic `transactions`, which must exist."""
+    lines = "".join(f"{line}\n" for line in _transactional().lines)
+    _java(cluster, ["produce", cluster.bootstrap_servers], stdin=lines)
+
+
 def _scenarios(release: str) -> list[Scenario]:
     codecs = ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version_tuple(release) >= (2, 1) else [])
     idempotence = "\tenable.idempotence=false" if version_tuple(release) >= (0, 11) else ""
