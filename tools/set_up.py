@@ -18,6 +18,7 @@ import sys
 import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -82,7 +83,7 @@ def fingerprint(spark: str) -> str:
     return f"{digest.hexdigest()} {sys.version_info[:2]} {ROOT} pyspark {spark}, {cargo}\n"
 
 
-def read_project() -> dict[str, dict[str, dict[str, object]]]:
+def read_project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

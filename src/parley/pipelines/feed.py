@@ -70,7 +70,7 @@ class Pace:
         return max(0.0, self._start + rows_done / self._rows_per_second - self._clock())
 
 
-def chunks(dataset: Dataset, *, headers: bool, rows_per_chunk: int = ROWS_PER_CHUNK) -> Iterator[Chunk]:
+def chunks(dataset: Dataset, *, headers: bool = True) -> Iterator[Chunk]:
     """Yield the dataset as record batches with the columns key, value and (where wanted) headers.
 
     Each value is the row as JSON with its number as `row_id`, by which it is found again. Raises
@@ -78,6 +78,8 @@ def chunks(dataset: Dataset, *, headers: bool, rows_per_chunk: int = ROWS_PER_CH
     """
     rows = dataset.rows()
     first_row = 0
+    # Small inputs go in small chunks too: what happens meanwhile is due at fractions of the rows.
+    rows_per_chunk = max(1, min(ROWS_PER_CHUNK, dataset.row_count // 100))
     header = [("source", dataset.path.name.encode()), ("content-type", b"application/json")]
     while part := list(islice(rows, rows_per_chunk)):
         values = [encode_value(first_row + index, row) for index, row in enumerate(part)]
@@ -108,7 +110,9 @@ def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
 class Feeder(threading.Thread):
     """Produces a dataset in a thread of its own. `error` holds what ended it early, if anything did."""
 
-    def __init__(self, dataset: Dataset, send: Callable[[pa.RecordBatch], Any], *, pace: Pace, headers: bool) -> None:
+    def __init__(
+        self, dataset: Dataset, send: Callable[[pa.RecordBatch], Any], *, pace: Pace, headers: bool = True
+    ) -> None:
         super().__init__(name="parley-demo-feeder", daemon=True)
         self.ledger = Ledger()
         self.error: BaseException | None = None

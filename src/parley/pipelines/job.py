@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from parley.errors import KafkaError
 from parley.host import spark_environment
 from parley.pipelines.inputs import ColumnType, Dataset
-from parley.pipelines.inputs.model import BY_KAFKA_PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +43,6 @@ class JobPlan:
     topic: str
     aggregates_topic: str
     output: Path
-    headers: bool
 
     @property
     def table(self) -> Path:

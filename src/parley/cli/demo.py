@@ -1,0 +1,64 @@
+"""`parley demo`: the demo job with its progress display and its account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.exit_codes import ExitCode
+from parley.cli.output import OutputFormat, print_document
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def demo(
+    input_file: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="A .csv, .jsonl or .parquet file. [default: 336,776 flights]"),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="COLUMN", help="Column of the record key; may be repeated.")
+    ] = None,
+    partition_by: Annotated[
+        str | None, typer.Option("--partition-by", metavar="COLUMN", help="Column that the table is partitioned by.")
+    ] = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server", metavar="HOST:PORT", help="Brokers of your own; no leader moves are forced."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the results go.")] = Path(
+        "demo-output"
+    ),
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0, help="Rows per second to produce; 0: as fast as it goes.")
+    ] = None,
+    output_format: Annotated[
+        OutputFormat | None, typer.Option("--format", help="json prints the account as JSON.")
+    ] = None,
+) -> None:
+    """Run the demo job: rows through Kafka and Spark into a table, during a rolling upgrade.
+
+    Exit status 0 only if the account balances.
+    """
+    from parley.pipelines.demo import DemoOptions, run_demo
+
+    options = DemoOptions(
+        input=input_file,
+        key=tuple(key or ()),
+        partition_by=partition_by,
+        bootstrap_servers=bootstrap_server,
+        output=output,
+        rows_per_second=rate,
+    )
+    account = run_demo(options)
+    if output_format is OutputFormat.JSON:
+        print_document("demo", account.to_dict())
+    else:
+        print("\n".join(account.lines()))
+    if not account.balanced:
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,249 @@
+"""The demo job, whole: rows of a file through Kafka and Spark into a table, while brokers are upgraded.
+
+`run_demo` leads: it starts the brokers, the Spark queries, the feeder and the director, watches
+them until every acknowledged row has arrived, counts, and hands back the account.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley.client import BlockingClient, ProduceOptions
+from parley.errors import ConfigError
+from parley.pipelines import job
+from parley.pipelines.account import Account, count_aggregates, count_table
+from parley.pipelines.counting import count_files, table_batches, topic_records
+from parley.pipelines.feed import Feeder, Pace
+from parley.pipelines.inputs import Dataset, open_input
+from parley.pipelines.progress import Display, LiveDisplay, PlainDisplay, RateMeter, Snapshot
+from parley.pipelines.scenario import Director, LeaderWatch
+from parley.pipelines.sides import EmbeddedSide, OwnSide, Side
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+TARGET_SECONDS = 35
+"""The embedded cluster is fed for about as long, whatever the input's size: the upgrade takes its time."""
+
+STALL_SECONDS = 120
+"""When not a row has moved for as long, something is wrong that will not mend itself."""
+
+_MARK = ".parley-demo"
+_CLIENT_ID = "parley-demo"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoOptions:
+    """What the demo is asked to do. Without `input` it takes the flights, without brokers its own."""
+
+    input: Path | None = None
+    key: tuple[str, ...] = ()
+    partition_by: str | None = None
+    bootstrap_servers: str | None = None
+    output: Path = Path("demo-output")
+    rows_per_second: float | None = None
+
+
+def run_demo(options: DemoOptions) -> Account:
+    """Run the job to its end and return the account, which may or may not balance.
+
+    Raises ConfigError for options that cannot be, InputError for a bad line, NetworkError where no
+    broker answers, JobError when a query fails, DiskFullError. KeyboardInterrupt passes through
+    after everything was stopped in order.
+    """
+    dataset = open_input(options.input, key=options.key, partition_by=options.partition_by)
+    prepare_output(options.output)
+    with ExitStack() as stack:
+        display = stack.enter_context(choose_display())
+        display.tell(f"{dataset.row_count:,} rows in {dataset.path.name}")
+        client, side = _brokers(options, stack)
+        plan = _plan(options, dataset, side, client)
+        display.tell(f"brokers at {side.bootstrap_servers}; topics {plan.topic} and {plan.aggregates_topic}")
+        display.tell("starting Spark")
+        spark = stack.enter_context(job.spark_session(plan.log, options.output / "warehouse"))
+        run = _Run(plan, side, client, display, _pace(options, dataset))
+        stack.callback(run.stop)
+        run.start(*job.start_queries(spark, plan))
+        run.watch()
+        seconds = run.seconds
+        display.tell("everything has arrived; counting what was written")
+        account = _account(plan, side, client, run, seconds)
+    (options.output / "account.json").write_text(json.dumps(account.to_dict(), indent=2) + "\n")
+    return account
+
+
+def prepare_output(output: Path) -> None:
+    """Make the output folder anew. Raises ConfigError rather than delete what another program wrote."""
+    if output.exists():
+        ours = output.is_dir() and ((output / _MARK).exists() or not any(output.iterdir()))
+        if not ours:
+            raise ConfigError(f'"{output}" holds something that the demo did not write; give another --output')
+        shutil.rmtree(output)
+    output.mkdir(parents=True)
+    (output / _MARK).touch()
+
+
+@contextmanager
+def choose_display() -> Iterator[Display]:
+    """Show a live panel on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    display: Display
+    if console.is_terminal and not console.is_dumb_terminal:
+        display = LiveDisplay(console, time.monotonic)
+    else:
+        display = PlainDisplay(sys.stderr, time.monotonic)
+    with display:
+        yield display
+
+
+def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[BlockingClient, Side]:
+    """Start the embedded cluster, or reach the brokers that were named; return a client for either."""
+    if options.bootstrap_servers is None:
+        embedded = EmbeddedSide()
+        stack.callback(embedded.close)
+        client = BlockingClient(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
+        return stack.enter_context(client), embedded
+    client = stack.enter_context(BlockingClient(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID))
+    return client, OwnSide(options.bootstrap_servers, client)
+
+
+def _plan(options: DemoOptions, dataset: Dataset, side: Side, client: BlockingClient) -> job.JobPlan:
+    """Name and create the topics; on brokers that are not ours under names that nobody uses."""
+    suffix = f"-{secrets.token_hex(3)}" if options.bootstrap_servers is not None else ""
+    topic = f"{dataset.name}{suffix}"
+    aggregates = f"{dataset.name}-by-{dataset.partition_column}".replace(" ", "-") + suffix
+    side.create_topics(client, [topic, aggregates])
+    return job.JobPlan(
+        dataset=dataset,
+        bootstrap_servers=side.bootstrap_servers,
+        topic=topic,
+        aggregates_topic=aggregates,
+        output=options.output,
+    )
+
+
+def _pace(options: DemoOptions, dataset: Dataset) -> Pace:
+    if options.rows_per_second is not None:
+        return Pace(options.rows_per_second)
+    return Pace(dataset.row_count / TARGET_SECONDS if options.bootstrap_servers is None else 0)
+
+
+class _Run:
+    """The moving parts of one run, and the loop that watches them."""
+
+    def __init__(self, plan: job.JobPlan, side: Side, client: BlockingClient, display: Display, pace: Pace) -> None:
+        self._plan = plan
+        self._side = side
+        self._display = display
+        send = partial(client.produce, plan.topic, options=ProduceOptions(compression_type="lz4"))
+        self.feeder = Feeder(plan.dataset, send, pace=pace, headers=side.takes_headers())
+        self.leaders = LeaderWatch(partial(side.leaders, plan.topic))
+        self._director: Director | None = side.director(plan.topic, self._fraction, display.tell)
+        self._queries: tuple[StreamingQuery, ...] = ()
+        self._rows_done: tuple[job.RowsDone, ...] = ()
+        self._rate = RateMeter()
+        self._start = time.monotonic()
+        self._tick = threading.Event()
+        self.seconds = 0.0
+
+    def start(self, *queries: StreamingQuery) -> None:
+        """Set everything in motion."""
+        self._queries = queries
+        self._rows_done = tuple(job.RowsDone(query) for query in queries)
+        self._display.tell("two streaming queries run; the rows begin to flow")
+        self._start = time.monotonic()
+        self.feeder.start()
+        if self._director is not None:
+            self._director.start()
+
+    def watch(self) -> None:
+        """Show the state until all rows have arrived in both queries. Raises what ended a part early."""
+        last_move, moved_at = (-1, -1), time.monotonic()
+        while True:
+            for thread in (self.feeder, self._director):
+                if thread is not None and thread.error is not None:
+                    raise thread.error
+            for query in self._queries:
+                job.check_running(query, self._plan)
+            done = [rows.count() for rows in self._rows_done]
+            self._show(done[0])
+            if self._arrived(done):
+                self.seconds = time.monotonic() - self._start
+                return
+            if (self.feeder.ledger.rows, sum(done)) != last_move:
+                last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
+            elif time.monotonic() - moved_at > STALL_SECONDS:
+                raise job.JobError(
+                    f"no row has moved for {STALL_SECONDS} s: {self.feeder.ledger.rows:,} acknowledged, {done[0]:,} "
+                    f"in the table, {done[1]:,} aggregated (the log of Spark is {self._plan.log})"
+                )
+            self._tick.wait(0.25)
+
+    def stop(self) -> None:
+        """Stop the feeder, the director and the queries, in this order; safe at any time."""
+        for thread in (self.feeder, self._director):
+            if thread is not None and thread.is_alive():
+                thread.stop()
+                thread.join(timeout=30)
+        for query in self._queries:
+            query.stop()
+
+    def _arrived(self, done: list[int]) -> bool:
+        upgraded = self._director is None or self._director.finished
+        return self.feeder.finished and upgraded and min(done) >= self.feeder.ledger.rows
+
+    def _fraction(self) -> float:
+        return self.feeder.ledger.rows / self._plan.dataset.row_count
+
+    def _show(self, rows_in_table: int) -> None:
+        seconds = time.monotonic() - self._start
+        leaders = self.leaders.look()
+        self._display.show(
+            Snapshot(
+                seconds=seconds,
+                rows_total=self._plan.dataset.row_count,
+                rows_acknowledged=self.feeder.ledger.rows,
+                rows_in_table=rows_in_table,
+                rate=self._rate.rate(seconds, rows_in_table),
+                brokers=self._side.broker_rows(),
+                leaders={partition: leader for partition, (leader, _) in leaders.items()},
+                leader_moves=self.leaders.moves,
+            )
+        )
+
+
+def _account(plan: job.JobPlan, side: Side, client: BlockingClient, run: _Run, seconds: float) -> Account:
+    """Count what was written and state it."""
+    run.leaders.look()
+    table = count_table(table_batches(plan.table), run.feeder.ledger.checksums)
+    aggregates = count_aggregates(topic_records(client, plan.aggregates_topic))
+    return Account(
+        source=str(plan.dataset.path),
+        rows_in=plan.dataset.row_count,
+        rows_acknowledged=run.feeder.ledger.rows,
+        idempotent=run.feeder.ledger.idempotent,
+        table=table,
+        aggregates=aggregates,
+        leader_moves=run.leaders.moves,
+        brokers=side.broker_facts(),
+        seconds=seconds,
+        output={
+            "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by {plan.dataset.partition_column})",
+            "topics": f"{plan.topic}, {plan.aggregates_topic}",
+            "account": str(plan.output / "account.json"),
+            "log": str(plan.log),
+        },
+    )
