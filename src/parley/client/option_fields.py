@@ -126,7 +126,7 @@ def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict
 
 
 def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """Return the mapping itself, or what a `.properties` file says (`key=value`, `#` and `!` comments, `\\` goes on)."""
+    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#` and `!`)."""
     if isinstance(source, Mapping):
         return source
     found: dict[str, str] = {}

@@ -1,0 +1,173 @@
+"""Creating and deleting topics, through the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from parley.client.cluster import Cluster
+from parley.client.results import CreatedTopic, NewTopic
+from parley.client.retry import Deadline, Reaction, classify
+from parley.errors import ConfigError, KafkaError, broker_error
+from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import TopicPartition
+from parley.versions import VersionRange
+
+T = TypeVar("T")
+NOT_CONTROLLER = 41
+VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
+"""First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
+_MAX_VERSION = 2**15 - 1
+
+
+async def create_topics(
+    cluster: Cluster, topics: Sequence[NewTopic], deadline: Deadline, *, validate_only: bool = False
+) -> dict[str, CreatedTopic]:
+    """Create topics and return when each partition has a leader.
+
+    Raises the first topic's error, with a note for each other one that failed (topics that did not fail
+    exist then), and UnsupportedVersionError before anything is sent where the controller cannot do it.
+    """
+    for topic in topics:
+        _check(topic)
+    low = VALIDATE_VERSION if validate_only else 0
+    if any(-1 in (topic.num_partitions, topic.replication_factor) for topic in topics if not topic.replica_assignments):
+        low = DEFAULTS_VERSION
+    allowed = VersionRange(low, _MAX_VERSION)
+    pending = {topic.name: topic for topic in topics}
+    made: dict[str, CreatedTopic] = {}
+
+    async def attempt(conn: BrokerConnection) -> None:
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        message = CreateTopicsRequest(
+            topics=[_creatable(topic) for name, topic in pending.items() if name not in made],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        reply = await cluster.ask(conn, message, timeout_ms + 1_000, allowed)
+        errors = []
+        for found in reply.message.topics:
+            if found.error_code:
+                text = found.error_message
+                error = broker_error(
+                    found.error_code, text, topic=found.name, api="CREATE_TOPICS", version=reply.version
+                )
+                errors.append(error)
+            else:
+                counts = (found.num_partitions, found.replication_factor)
+                made[found.name] = CreatedTopic(found.name, bytes(found.topic_id), *counts)
+        _raise_all(errors)
+
+    if pending:
+        await _at_controller(cluster, "creating topics", deadline, attempt)
+        if not validate_only:
+            await _until_led(cluster, pending, deadline)
+    return made
+
+
+async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
+    """Delete topics. Raises the first one's error, with a note for each other one that failed."""
+    pending = list(dict.fromkeys(names))
+    done: set[str] = set()
+
+    async def attempt(conn: BrokerConnection) -> None:
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        rest = [name for name in pending if name not in done]
+        if conn.versions.choose(ApiKey.DELETE_TOPICS) >= DELETE_BY_STATE_VERSION:
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in rest]
+            message = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+        else:
+            message = DeleteTopicsRequest(topic_names=rest, timeout_ms=timeout_ms)
+        reply = await cluster.ask(conn, message, timeout_ms + 1_000)
+        errors = []
+        for found in reply.message.responses:
+            if found.error_code:
+                text = found.error_message
+                error = broker_error(
+                    found.error_code, text, topic=found.name, api="DELETE_TOPICS", version=reply.version
+                )
+                errors.append(error)
+            else:
+                done.add(found.name)
+        _raise_all(errors)
+
+    if pending:
+        await _at_controller(cluster, "deleting topics", deadline, attempt)
+    for name in pending:
+        cluster.schedule.unwant(name)
+        cluster.cache.forget(name)
+
+
+def _check(topic: NewTopic) -> None:
+    assigned = bool(topic.replica_assignments)
+    for name, value, top in (
+        ("num_partitions", topic.num_partitions, 2**31 - 1),
+        ("replication_factor", topic.replication_factor, 2**15 - 1),
+    ):
+        if value != -1 and not 1 <= value <= top:
+            raise ConfigError(
+                f'topic "{topic.name}": {name}={value} is neither -1 (the broker\'s default) nor 1 to {top}'
+            )
+    if assigned and (topic.num_partitions, topic.replication_factor) not in ((1, 1), (-1, -1)):
+        raise ConfigError(f'topic "{topic.name}": give replica_assignments or the two counts, not both')
+
+
+def _creatable(topic: NewTopic) -> Any:
+    assigned = bool(topic.replica_assignments)
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assigned else topic.num_partitions,
+        replication_factor=-1 if assigned else topic.replication_factor,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in topic.replica_assignments.items()
+        ],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _raise_all(errors: list[KafkaError]) -> None:
+    """Raise one error for all: the first that will not pass, else the first; the others are notes on it."""
+    if not errors:
+        return
+    errors.sort(key=lambda error: classify(error) is not Reaction.FAIL)
+    for other in errors[1:]:
+        errors[0].add_note(f"also: {other}")
+    raise errors[0]
+
+
+async def _at_controller(
+    cluster: Cluster, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
+) -> T:
+    async def once() -> T:
+        if cluster.view.controller_id not in cluster.view.brokers:
+            await cluster.refresh(deadline)
+        controller = cluster.view.controller_id
+        # Metadata v0 names no controller: any broker, which may answer NOT_CONTROLLER
+        conn = await cluster.connection(controller if controller in cluster.view.brokers else None)
+        try:
+            return await attempt(conn)
+        except KafkaError as error:
+            if getattr(error, "code", 0) == NOT_CONTROLLER:
+                await cluster.refresh_quietly(deadline)
+            raise
+
+    return await cluster.retrying(what, deadline, once)
+
+
+async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
+    """Return when every partition of these topics has a leader that this client can see."""
+    names = set(topics)
+
+    async def attempt() -> None:
+        view = await cluster.ensure_topics(names, deadline)
+        for name in names:
+            for index in view.topics[name].partitions:
+                if cluster.leader(TopicPartition(name, index)).node is None:
+                    raise broker_error(5, "the new partition has no leader yet", topic=name, partition=index)
+
+    await cluster.retrying("waiting for leaders of new topics", deadline, attempt)

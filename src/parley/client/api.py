@@ -1,0 +1,261 @@
+"""The asynchronous client: every operation of parley behind one object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from parley.client import admin, committed
+from parley.client.cluster import Cluster
+from parley.client.cluster_view import ClusterMetadata
+from parley.client.offsets import Spec, list_offsets
+from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
+from parley.client.reading import Range, open_session
+from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAndTimestamp, ProduceResult
+from parley.errors import KafkaError, LocalProtocolError
+from parley.schema import ApiKey
+from parley.types import OffsetAndMetadata, TopicPartition
+from parley.versions import BrokerVersions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from parley.client.produce_rows import Rows
+    from parley.client.producer import Producer
+
+
+class AsyncClient:
+    """A client of one cluster, for one event loop.
+
+    >>> async def first_rows() -> None:
+    ...     async with AsyncClient(bootstrap_servers="localhost:9092") as client:
+    ...         async for batch in client.fetch(TopicPartition("flights", 0), 0, 1000):
+    ...             print(batch.num_rows)
+
+    Options are those of ClientOptions, given as one or by name. Raises ConfigError for unknown ones.
+    """
+
+    def __init__(
+        self, options: ClientOptions | None = None, *, backend: Any = None, clock: Any = None, **named: Any
+    ) -> None:
+        if options is not None and named:
+            options = options.replace(**named)
+        self.options = options if options is not None else ClientOptions.of(named)
+        self._seams = {"backend": backend, "clock": clock}
+        self._cluster: Cluster | None = None
+        self._producer: Producer | None = None
+        self._closed = False
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncClient:
+        """Reach a broker and learn about the cluster. `async with` does it, and so does the first call.
+
+        Raises BrokersUnreachable, naming each address and the stage it failed in.
+        """
+        if self._closed:
+            raise LocalProtocolError("this client is closed; make a new one")
+        if self._cluster is None:
+            cluster = Cluster(self.options, **self._seams)
+            self._cluster = cluster
+            try:
+                await cluster.reach(cluster.deadline())
+            except BaseException:
+                self._cluster = None
+                await cluster.close()
+                raise
+        return self
+
+    async def close(self) -> None:
+        """Close every connection. Records not yet acknowledged fail. Idempotent."""
+        self._closed = True
+        producer, self._producer = self._producer, None
+        cluster, self._cluster = self._cluster, None
+        if producer is not None:
+            await producer.close()
+        if cluster is not None:
+            await cluster.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _started(self) -> Cluster:
+        if self._cluster is None or self._closed:
+            await self.start()
+        assert self._cluster is not None  # start() made it, or raised
+        return self._cluster
+
+    # -- the cluster ----------------------------------------------------------------------------------
+
+    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+        """Return brokers, leaders and partitions of some topics, or of all when none are named. Always asks.
+
+        Creates no topic. Raises the error of a topic that is missing or may not be seen.
+        """
+        cluster = await self._started()
+        deadline = cluster.deadline()
+        if topics is None:
+            return await cluster.describe_all(deadline)
+        if cluster.schedule.want(topics):
+            return await cluster.ensure_topics(topics, deadline)
+        await cluster.refresh(deadline)
+        return await cluster.ensure_topics(topics, deadline)
+
+    async def api_versions(self, node_id: int | None = None) -> BrokerVersions:
+        """Return what a broker can do, as it said on the connection in use (None: any broker)."""
+        cluster = await self._started()
+        return (await cluster.connection(node_id)).versions
+
+    def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
+        """Return the version of each API last spoken with each broker."""
+        return self._cluster.versions_in_use() if self._cluster is not None else {}
+
+    async def request(self, node_id: int | None, message: Any, timeout_ms: int | None = None) -> Any:
+        """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
+
+        Error codes inside the answer are the caller's to read. Raises UnsupportedVersionError, before a
+        byte is sent, where the broker does not have the API.
+        """
+        cluster = await self._started()
+        conn = await cluster.connection(node_id)
+        timeout = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
+        return (await cluster.ask(conn, message, timeout)).message
+
+    # -- topics ---------------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; they can be used when this returns. Raises the first topic's error, noting the others."""
+        cluster = await self._started()
+        return await admin.create_topics(cluster, topics, cluster.deadline(timeout_ms), validate_only=validate_only)
+
+    async def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics. Raises the first topic's error, noting the others."""
+        cluster = await self._started()
+        await admin.delete_topics(cluster, names, cluster.deadline(timeout_ms))
+
+    # -- offsets --------------------------------------------------------------------------------------
+
+    async def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, Spec],
+        *,
+        isolation_level: str = READ_UNCOMMITTED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
+        FetchOptions(isolation_level=isolation_level)
+        cluster = await self._started()
+        return await list_offsets(cluster, specs, isolation_level, cluster.deadline(timeout_ms))
+
+    async def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets (the *next* to be read) for a group that has no active members."""
+        cluster = await self._started()
+        await committed.commit_offsets(cluster, group_id, offsets, cluster.deadline())
+
+    async def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None where the group has committed none."""
+        cluster = await self._started()
+        return await committed.committed_offsets(cluster, group_id, partitions, cluster.deadline())
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    async def fetch(
+        self,
+        tp: TopicPartition,
+        start: int | Spec,
+        end: int | Spec | None = None,
+        options: FetchOptions | None = None,
+    ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
+        """Yield the records of a partition from `start` up to, not including, `end` (None: for ever).
+
+        See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
+        """
+        reading = self.fetch_many({tp: (start, end)}, options)
+        try:
+            async for found in reading:
+                yield found.batch
+        finally:
+            await reading.aclose()
+
+    async def fetch_many(
+        self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
+    ) -> AsyncGenerator[FetchedBatch, None]:
+        """Yield the records of several partitions as they come: in order per partition, mixed across them.
+
+        A range is `start`, `(start, end)` or a PartitionRange; ends may be places such as EARLIEST.
+        Follows leaders as they move. Raises DataLossError where promised offsets are gone,
+        CorruptRecordError where records are damaged, the broker's error otherwise; in each case after
+        everything in front was yielded, and fetching again from there meets the same.
+        """
+        options = options if options is not None else FetchOptions()
+        from parley.client.fetch_decode import decode
+
+        session = await open_session(await self._started(), ranges, options)
+        try:
+            while (raw := await session.next()) is not None:
+                batches = decode(raw, options)
+                del raw  # it holds the receive buffer
+                while (found := await asyncio.to_thread(next, batches, None)) is not None:
+                    yield found
+        finally:
+            await session.close()
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None = None,
+        options: ProduceOptions | None = None,
+    ) -> ProduceResult:
+        """Write rows and return when all are acknowledged, with their offsets.
+
+        `rows` is a RecordBatch, a Table or an iterable of RecordBatches with a column `value` or `key`,
+        and optionally `headers`, `timestamp`, `partition` and (with `topic=None`) `topic`. Rows of one
+        partition keep their order. Raises the first error; a note on it says how many rows were written.
+        """
+        options = options if options is not None else ProduceOptions()
+        await self._started()
+        producer = self._producing()
+        writing = producer.begin(topic, partition, options)
+        try:
+            for name, piece in producer.pieces(writing, rows):
+                plan = await producer.prepare(writing, name)
+                async with producer.sender.lock:
+                    batches = await _uninterrupted(producer.encode, writing, plan, piece)
+                    producer.sender.add(batches)
+            return await producer.finish(writing)
+        except BaseException as error:
+            reason = error if isinstance(error, KafkaError) else KafkaError("the call was given up")
+            producer.sender.abandon(writing.call, reason)
+            raise
+
+    def _producing(self) -> Producer:
+        if self._producer is None:
+            from parley.client.producer import Producer
+
+            assert self._cluster is not None  # the caller started the client
+            self._producer = Producer(self._cluster)
+        return self._producer
+
+
+async def _uninterrupted(work: Any, *arguments: Any) -> Any:
+    """Run `work` in a thread and wait for its end even when cancelled: it holds numbers that must be used in order."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

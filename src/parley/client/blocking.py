@@ -1,0 +1,275 @@
+"""The blocking face, for Spark tasks, scripts and notebooks: the same operations, from any thread.
+
+1. One event loop in one thread serves all blocking clients of a process; it only moves bytes.
+2. Decoding and encoding run in the thread that calls, so that readers in several threads use several
+   processors.
+3. After a fork nothing of the parent's loop, connections or clients is touched: a client that came
+   along begins anew with its options when it is first used in the child. (Spark forks its workers.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parley.client.api import AsyncClient
+from parley.client.cluster_view import ClusterMetadata
+from parley.client.fetch_decode import decode
+from parley.client.fetch_session import FetchSession
+from parley.client.offsets import Spec
+from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
+from parley.client.reading import Range, open_session
+from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAndTimestamp, ProduceResult
+from parley.errors import KafkaError, LocalProtocolError
+from parley.schema import ApiKey
+from parley.types import OffsetAndMetadata, TopicPartition
+from parley.versions import BrokerVersions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from parley.client.produce_rows import Rows
+    from parley.client.producer import Producer, Writing
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop that runs in a daemon thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="parley network", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                with contextlib.suppress(concurrent.futures.CancelledError, Exception):
+                    future.result(timeout=5)
+            raise
+
+
+_shared: LoopThread | None = None
+_lock = threading.Lock()
+_left_behind: list[object] = []
+"""What a fork left behind. Kept for ever: collecting it would close descriptors the parent still polls."""
+
+
+def shared_loop() -> LoopThread:
+    """Return this process's loop thread, started when it is first needed."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = LoopThread()
+        return _shared
+
+
+def _after_fork() -> None:
+    global _shared, _lock
+    _left_behind.append(_shared)
+    _shared, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class BlockingClient:
+    """A client of one cluster whose calls return when they are done. Any thread may use it.
+
+    >>> with BlockingClient(bootstrap_servers="localhost:9092") as client:  # doctest: +SKIP
+    ...     client.produce("flights", table)
+    ...     for batch in client.fetch(TopicPartition("flights", 0), EARLIEST, LATEST):
+    ...         print(batch.num_rows)
+
+    Options and methods are those of AsyncClient, whose docstrings say what they raise.
+    """
+
+    def __init__(self, options: ClientOptions | None = None, **named: Any) -> None:
+        if options is not None and named:
+            options = options.replace(**named)
+        self.options = options if options is not None else ClientOptions.of(named)
+        self._guard = threading.Lock()
+        self._client: AsyncClient | None = None
+        self._pid = 0
+        self._closed = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.options,)  # a copy in another process begins anew
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    def start(self) -> BlockingClient:
+        """Reach a broker. Raises BrokersUnreachable, naming each address and the stage it failed in."""
+        self._run(self._async().start())
+        return self
+
+    def close(self) -> None:
+        """Close every connection. Records not yet acknowledged fail. Idempotent."""
+        self._closed = True
+        client, self._client = self._client, None
+        if client is not None and self._pid == os.getpid():
+            shared_loop().call(client.close())
+
+    def __enter__(self) -> BlockingClient:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _async(self) -> AsyncClient:
+        if self._closed:
+            raise LocalProtocolError("this client is closed; make a new one")
+        if self._pid != os.getpid():  # forked: the locks and sockets that came along belong to the parent
+            _left_behind.append(self._client)
+            self._guard, self._client, self._pid = threading.Lock(), None, os.getpid()
+        with self._guard:
+            if self._client is None:
+                self._client = AsyncClient(self.options)
+            return self._client
+
+    @staticmethod
+    def _run(work: Coroutine[Any, Any, T]) -> T:
+        return shared_loop().call(work)
+
+    # -- cluster, topics, offsets ---------------------------------------------------------------------
+
+    def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+        """Return brokers, leaders and partitions of some topics, or of all when none are named."""
+        return self._run(self._async().metadata(topics))
+
+    def api_versions(self, node_id: int | None = None) -> BrokerVersions:
+        """Return what a broker can do (None: any broker)."""
+        return self._run(self._async().api_versions(node_id))
+
+    def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
+        """Return the version of each API last spoken with each broker."""
+        return self._async().versions_in_use()
+
+    def request(self, node_id: int | None, message: Any, timeout_ms: int | None = None) -> Any:
+        """Send any request to a broker (None: any) in the negotiated version, and return the answer."""
+        return self._run(self._async().request(node_id, message, timeout_ms))
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; they can be used when this returns."""
+        return self._run(self._async().create_topics(topics, timeout_ms=timeout_ms, validate_only=validate_only))
+
+    def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics."""
+        self._run(self._async().delete_topics(names, timeout_ms=timeout_ms))
+
+    def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, Spec],
+        *,
+        isolation_level: str = READ_UNCOMMITTED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
+        return self._run(self._async().list_offsets(specs, isolation_level=isolation_level, timeout_ms=timeout_ms))
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit offsets (the *next* to be read) for a group that has no active members."""
+        self._run(self._async().commit_offsets(group_id, offsets))
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None where the group has committed none."""
+        return self._run(self._async().committed_offsets(group_id, partitions))
+
+    # -- reading and writing --------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        tp: TopicPartition,
+        start: int | Spec,
+        end: int | Spec | None = None,
+        options: FetchOptions | None = None,
+    ) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the records of a partition from `start` up to, not including, `end` (None: for ever)."""
+        for found in self.fetch_many({tp: (start, end)}, options):
+            yield found.batch
+
+    def fetch_many(
+        self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
+    ) -> Iterator[FetchedBatch]:
+        """Yield the records of several partitions as they come: in order per partition, mixed across them.
+
+        The next answer is received while this thread decodes the one before; leaving the iterator ends that.
+        """
+        options = options if options is not None else FetchOptions()
+        client, loop = self._async(), shared_loop()
+
+        async def begin() -> FetchSession:
+            return await open_session(await client._started(), ranges, options)
+
+        session = loop.call(begin())
+        try:
+            while (raw := loop.call(session.next())) is not None:
+                batches = decode(raw, options)
+                del raw  # it holds the receive buffer
+                yield from batches
+        finally:
+            asyncio.run_coroutine_threadsafe(session.close(), loop.loop)
+
+    def produce(
+        self,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None = None,
+        options: ProduceOptions | None = None,
+    ) -> ProduceResult:
+        """Write rows and return when all are acknowledged, with their offsets.
+
+        `rows` may be an iterator: what it yields is sent while the next is made.
+        """
+        options = options if options is not None else ProduceOptions()
+        client, loop = self._async(), shared_loop()
+
+        async def begin() -> tuple[Producer, Writing]:
+            await client._started()
+            producer = client._producing()
+            return producer, producer.begin(topic, partition, options)
+
+        producer, writing = loop.call(begin())
+        try:
+            for name, piece in producer.pieces(writing, rows):
+                plan = loop.call(producer.prepare(writing, name))
+                loop.call(producer.sender.lock.acquire())
+                try:
+                    batches = producer.encode(writing, plan, piece)
+                    loop.call(_added(producer, batches))
+                finally:
+                    loop.loop.call_soon_threadsafe(producer.sender.lock.release)
+            return loop.call(producer.finish(writing))
+        except BaseException as error:
+            reason = error if isinstance(error, KafkaError) else KafkaError("the call was given up")
+            loop.loop.call_soon_threadsafe(producer.sender.abandon, writing.call, reason)
+            raise
+
+
+async def _added(producer: Any, batches: Any) -> None:
+    producer.sender.add(batches)

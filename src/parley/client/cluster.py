@@ -1,0 +1,370 @@
+"""What every operation stands on: connections by broker, the metadata cache, refreshes, retries.
+
+1. Metadata is refreshed once at a time; everybody who needs it waits for the same answer.
+2. An outdated answer (KIP-232) is asked for again with the backoff, and only for partitions that
+   some operation is interested in.
+3. Every wait has a deadline. What a deadline cuts off says what it waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, MetadataUpdate, read_metadata, read_nodes
+from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, Applied, MetadataCache
+from parley.client.options import ClientOptions
+from parley.client.refresh import RefreshRequest, RefreshSchedule
+from parley.client.retry import Backoff, Deadline, Reaction, classify
+from parley.errors import KafkaError, RequestTimedOut, broker_error
+from parley.messages import MetadataRequest
+from parley.net import Address, BrokerConnection, ConnectOptions, LoopClock, Pool, Reply
+from parley.schema import ApiKey
+from parley.types import TopicPartition
+from parley.versions import BrokerVersions, VersionRange
+
+log = logging.getLogger("parley.client")
+T = TypeVar("T")
+
+UNKNOWN_TOPIC_GRACE_MS = 2_000
+"""A topic that was just created may be unknown to a broker for a moment; then it counts as missing."""
+NO_AUTO_CREATION_VERSION = 4
+"""First Metadata version in which a client may ask about a topic without creating it."""
+
+
+class Cluster:
+    """The state that the operations of one client share. Belongs to one event loop."""
+
+    def __init__(self, options: ClientOptions, *, backend: Any = None, clock: Any = None) -> None:
+        self.options = options
+        self.cache = MetadataCache()
+        self.clock = clock if clock is not None else LoopClock()
+        self.dice: Callable[[], float] = random.Random().random
+        self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.dice)
+        self.pool = Pool(connect_options(options), backend=backend, clock=self.clock)
+        self._interests: dict[object, frozenset[TopicPartition] | None] = {}
+        self._refreshing: asyncio.Task[Applied] | None = None
+        self.used: dict[Address, dict[int, int]] = {}
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """Return the time of the client's clock."""
+        return int(self.clock.now_ms())
+
+    def deadline(self, timeout_ms: int | None = None) -> Deadline:
+        """Return the deadline of a call: `timeout_ms` from now, or `default_api_timeout_ms`."""
+        return Deadline.after(self.now_ms(), self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def request_timeout_ms(self, deadline: Deadline) -> int:
+        """Return how long one request may take: what is left, at most `request_timeout_ms`."""
+        return max(1, min(self.options.request_timeout_ms, deadline.remaining_ms(self.now_ms())))
+
+    # -- brokers --------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ClusterMetadata:
+        """What is known of the cluster now."""
+        return self.cache.snapshot
+
+    async def connection(self, node_id: int | None, lane: str = "main") -> BrokerConnection:
+        """Return a negotiated connection to a broker, or to any when `node_id` is None."""
+        if node_id is None:
+            return await self.pool.any_connection()
+        return await self.pool.connection(node_id, lane=lane)
+
+    async def versions(self, node_id: int) -> BrokerVersions:
+        """Return what a broker can do, connecting to it first where needed."""
+        return (await self.connection(node_id)).versions
+
+    async def ask(
+        self, conn: BrokerConnection, message: Any, timeout_ms: int, allowed: VersionRange | None = None
+    ) -> Reply:
+        """Send a request on a connection and return the answer; the version used is taken note of."""
+        reply = await conn.request(message, timeout_ms=timeout_ms, allowed=allowed)
+        self.note(conn, reply)
+        return reply
+
+    def note(self, conn: BrokerConnection, reply: Reply) -> None:
+        """Remember which version of an API a broker was spoken to in, for `versions_in_use`."""
+        if reply.version >= 0:
+            self.used.setdefault(conn.address, {})[reply.api_key] = reply.version
+
+    def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
+        """Return the version last used, by broker and API."""
+        found = {}
+        for node in self.view.brokers.values():
+            used = self.used.get(Address(node.host, node.port))
+            if used:
+                found[node.id] = {ApiKey(key): version for key, version in sorted(used.items())}
+        return found
+
+    async def close(self) -> None:
+        """Close all connections and stop refreshing."""
+        task, self._refreshing = self._refreshing, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self.pool.close()
+
+    # -- metadata -------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def interested(self, partitions: Iterable[TopicPartition] | None) -> Iterator[None]:
+        """Count these partitions (None: all) among those whose outdated metadata is asked for again."""
+        token = object()
+        self._interests[token] = None if partitions is None else frozenset(partitions)
+        self._join_interests()
+        try:
+            yield
+        finally:
+            del self._interests[token]
+            self._join_interests()
+
+    def _join_interests(self) -> None:
+        if any(found is None for found in self._interests.values()):
+            self.cache.set_interest(None)
+        else:
+            self.cache.set_interest(frozenset().union(*(found or () for found in self._interests.values())))
+
+    def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
+        """Return the leader of a partition as the cache knows it."""
+        return self.cache.current_leader(tp)
+
+    def take_hint(self, tp: TopicPartition, leader: Any, endpoints: Iterable[Any]) -> bool:
+        """Take the new leader out of an error (KIP-951); return whether the cache has it now."""
+        if leader is None or leader.leader_id < 0:
+            return False
+        taken = self.cache.apply_hint(tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values())
+        if taken:
+            self._tell_pool()
+        return taken
+
+    def see_epoch(self, tp: TopicPartition, epoch: int) -> None:
+        """Take note of a leader epoch found in an answer; a newer one makes metadata due (M7)."""
+        if epoch >= 0 and self.cache.see_epoch(tp, epoch):
+            self.schedule.request_full()
+
+    async def reach(self, deadline: Deadline) -> None:
+        """Learn about the cluster from whichever broker answers first. Raises BrokersUnreachable without retries."""
+        await self.refresh(deadline)
+
+    async def refresh(self, deadline: Deadline) -> Applied:
+        """Ask for the metadata of all topics in use, once, together with everyone who asks now.
+
+        Waits out the backoff first. Raises NetworkError when no broker answers, RequestTimedOut at the deadline.
+        """
+        self.schedule.request_full()
+        return await self._refresh_once(deadline)
+
+    async def refresh_quietly(self, deadline: Deadline) -> None:
+        """Refresh, and leave it to the caller's next attempt to find out if that failed."""
+        with contextlib.suppress(KafkaError):
+            await self.refresh(deadline)
+
+    def refresh_if_due(self) -> None:
+        """Begin a refresh in the background when one is needed and allowed now. Never waits."""
+        now = self.now_ms()
+        if self._refreshing is None and self.schedule.needed(now) and self.schedule.due_in_ms(now) == 0:
+            self._start_refresh()
+
+    async def ensure_topics(
+        self, topics: Iterable[str], deadline: Deadline, *, auto_create: bool = False
+    ) -> ClusterMetadata:
+        """Return metadata in which all these topics stand.
+
+        Raises the topic's error (missing: UNKNOWN_TOPIC_OR_PARTITION, not authorized, bad name); a
+        missing one is asked for again for a moment first, since a new topic takes time to be known.
+        """
+        names = set(topics)
+        if not self.schedule.want(names) and any(name not in self.view.topics for name in names):
+            self.schedule.request_full()
+        grace = deadline.earlier(self.now_ms(), UNKNOWN_TOPIC_GRACE_MS * (10 if auto_create else 1))
+        attempt = 0
+        while missing := [name for name in sorted(names) if name not in self.view.topics]:
+            if attempt:
+                self._raise_topic_errors(missing, final=grace.passed(self.now_ms()))
+                if auto_create:
+                    await self._create_by_asking(missing, deadline)
+                await self.pause(attempt - 1, grace)
+                self.schedule.request_full()
+            try:
+                await self._refresh_once(deadline)
+            except KafkaError as error:
+                if classify(error) is Reaction.FAIL or deadline.passed(self.now_ms()):
+                    raise
+            attempt += 1
+        return self.view
+
+    async def ensure_partitions(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> ClusterMetadata:
+        """Return metadata in which all these partitions stand. Raises as `ensure_topics`, and for a missing one."""
+        wanted = list(partitions)
+        await self.ensure_topics({tp.topic for tp in wanted}, deadline)
+        missing = [tp for tp in wanted if self.view.partition(tp) is None]
+        if missing:
+            await self.refresh(deadline)
+            missing = [tp for tp in wanted if self.view.partition(tp) is None]
+        for tp in missing:
+            topic = self.view.topics.get(tp.topic)
+            count = len(topic.partitions) if topic is not None else 0
+            raise _final(tp, f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}')
+        return self.view
+
+    async def describe_all(self, deadline: Deadline) -> ClusterMetadata:
+        """Return metadata of every topic of the cluster. The cache keeps what it knows of topics in use."""
+
+        async def ask() -> MetadataUpdate:
+            conn = await self.connection(None)
+            return await self._ask(conn, None, deadline)
+
+        update = await self.retrying("asking for all topics", deadline, ask)
+        whole = MetadataCache()
+        whole.apply(update, full=True)
+        self.cache.apply(update, full=True)
+        self._tell_pool()
+        return whole.snapshot
+
+    # -- retries --------------------------------------------------------------------------------------
+
+    async def pause(self, attempt: int, deadline: Deadline) -> None:
+        """Wait the backoff of a retry, at most until the deadline."""
+        delay = self.backoff.delay_ms(attempt, self.dice)
+        await self.clock.sleep_ms(min(delay, deadline.remaining_ms(self.now_ms())))
+
+    async def retrying(self, what: str, deadline: Deadline, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return what `attempt` returns, repeating it after errors that may pass, until the deadline.
+
+        Raises the last error, with a note saying how often and how long was tried.
+        """
+        count, began = 0, self.now_ms()
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                reaction = classify(error)
+                count += 1
+                if reaction is Reaction.FAIL or deadline.passed(self.now_ms()):
+                    if reaction is not Reaction.FAIL:
+                        error.add_note(f"{what}: gave up after {count} attempts in {self.now_ms() - began} ms")
+                    raise
+                log.debug("%s: %s; trying again", what, error)
+            await self.pause(count - 1, deadline)
+            if reaction is Reaction.REFRESH:
+                await self.refresh_quietly(deadline)
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    async def _refresh_once(self, deadline: Deadline) -> Applied:
+        task = self._refreshing if self._refreshing is not None else self._start_refresh()
+        try:
+            async with asyncio.timeout(max(1, deadline.remaining_ms(self.now_ms())) / 1000):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise RequestTimedOut("metadata did not arrive before the deadline of the call", stage="request") from None
+
+    def _start_refresh(self) -> asyncio.Task[Applied]:
+        task = asyncio.get_running_loop().create_task(self._run_refresh(), name="parley metadata refresh")
+        self._refreshing = task
+        task.add_done_callback(self._refresh_done)
+        return task
+
+    def _refresh_done(self, task: asyncio.Task[Applied]) -> None:
+        if self._refreshing is task:
+            self._refreshing = None
+        if not task.cancelled() and task.exception() is not None:  # retrieved: those who wait for it get it too
+            log.debug("metadata refresh failed: %s", task.exception())
+
+    async def _run_refresh(self) -> Applied:
+        await self.clock.sleep_ms(self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0)
+        request = self.schedule.begin(self.now_ms())
+        try:
+            conn = await self.connection(None)
+            update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
+        except KafkaError:
+            self.schedule.failed(self.now_ms())
+            raise
+        applied = self.cache.apply(update, full=request.full)
+        self.schedule.finished(request, applied, self.now_ms())
+        self._tell_pool()
+        if applied.possible_data_loss:
+            names = ", ".join(sorted(map(str, applied.possible_data_loss)))
+            log.warning("leadership went backwards in five agreeing answers: records of %s may be lost", names)
+        return applied
+
+    async def _create_by_asking(self, names: list[str], deadline: Deadline) -> None:
+        """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
+        with contextlib.suppress(KafkaError):
+            conn = await self.connection(None)
+            message = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names])
+            await self.ask(conn, message, self.request_timeout_ms(deadline))
+
+    async def _ask(self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline) -> MetadataUpdate:
+        version = conn.versions.choose(ApiKey.METADATA)
+        topics = None if request is None else sorted(request.topics)
+        message = metadata_request(topics, version)
+        reply = await self.ask(conn, message, self.request_timeout_ms(deadline))
+        update = read_metadata(reply.message, reply.version)
+        if topics is not None:
+            wanted = set(topics)
+            kept = tuple(topic for topic in update.topics if topic.name in wanted)
+            update = MetadataUpdate(update.version, update.brokers, kept, update.controller_id, update.cluster_id)
+        return update
+
+    def _tell_pool(self) -> None:
+        self.pool.update_nodes({node.id: Address(node.host, node.port) for node in self.view.brokers.values()})
+
+    def _raise_topic_errors(self, names: Iterable[str], *, final: bool) -> None:
+        for name in names:
+            code = self.cache.topic_error(name)
+            error = broker_error(code, topic=name, api="METADATA") if code else None
+            if error is not None and classify(error) is Reaction.FAIL:
+                raise error
+            if final:
+                self.schedule.unwant(name)
+                missing = code in (0, UNKNOWN_TOPIC_OR_PARTITION)
+                text = "no broker knows this topic; create it, or check the name" if missing else None
+                raise _final(TopicPartition(name, -1), text, code or UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _final(tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION) -> KafkaError:
+    """Return a broker's error that was retried long enough: not retriable any more."""
+    error = broker_error(code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None)
+    error.retriable = False
+    return error
+
+
+def metadata_request(topics: list[str] | None, version: int) -> Any:
+    """Return a Metadata request for these topics (None: all) that creates none of them.
+
+    Before v4 a broker may create a topic that is asked for by name: then all topics are asked for
+    instead (null, or the empty list in v0).
+    """
+    if topics is not None and version >= NO_AUTO_CREATION_VERSION:
+        asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    if topics == [] and version > 0:
+        return MetadataRequest(topics=[])
+    everything: list[Any] | None = [] if version == 0 else None
+    if version >= NO_AUTO_CREATION_VERSION:
+        return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=everything)
+
+
+def connect_options(options: ClientOptions) -> ConnectOptions:
+    """Return the part of the client's options that concerns connections."""
+    return ConnectOptions(
+        bootstrap_servers=options.bootstrap_servers,
+        client_id=options.client_id,
+        request_timeout_ms=options.request_timeout_ms,
+        connect_timeout_ms=options.socket_connection_setup_timeout_ms,
+        reconnect_backoff_ms=options.reconnect_backoff_ms,
+        reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
+        max_frame_bytes=options.max_frame_bytes,
+        release=options.broker_version_hint,
+        security_protocol=options.security_protocol,
+    )

@@ -1,0 +1,174 @@
+"""Committed offsets of a group, without being a member of it: FindCoordinator, OffsetCommit, OffsetFetch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from parley.client.cluster import Cluster
+from parley.client.retry import Deadline
+from parley.errors import broker_error
+from parley.messages import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
+from parley.net import Address, BrokerConnection
+from parley.schema import ApiKey
+from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from parley.versions import VersionRange
+
+T = TypeVar("T")
+BATCHED_COORDINATORS = 4
+"""First FindCoordinator version that takes several keys (KIP-699)."""
+BATCHED_FETCH = 8
+"""First OffsetFetch version that takes several groups (KIP-709)."""
+TOPIC_IDS_VERSION = 10
+"""From this OffsetCommit and OffsetFetch version on topics go by id."""
+ACTIVE_GROUP = (22, 25)
+"""ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID: the answer of a group that has members of its own."""
+
+
+async def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+) -> None:
+    """Commit offsets for a group as an outsider (generation -1). Raises the first partition's error.
+
+    A group with active members refuses it (UNKNOWN_MEMBER_ID): only its members may commit then.
+    """
+
+    async def attempt(conn: BrokerConnection) -> None:
+        topics: dict[str, Any] = {}
+        for tp, position in offsets.items():
+            if tp.topic not in topics:
+                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=tp.topic, topic_id=cluster.view.topic_id(tp.topic), partitions=[]
+                )
+            topics[tp.topic].partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.leader_epoch,
+                    committed_metadata=position.metadata,
+                )
+            )
+        message = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
+        names = {cluster.view.topic_id(name): name for name in topics}
+        for topic in reply.message.topics:
+            name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
+            for part in topic.partitions:
+                if part.error_code:
+                    text = (
+                        "the group has active members; only they may commit"
+                        if part.error_code in ACTIVE_GROUP
+                        else None
+                    )
+                    raise broker_error(
+                        part.error_code,
+                        text,
+                        topic=name,
+                        partition=part.partition_index,
+                        api="OFFSET_COMMIT",
+                        version=reply.version,
+                    )
+
+    if offsets:
+        await _at_coordinator(cluster, group_id, f"committing offsets of group {group_id}", deadline, attempt)
+
+
+async def committed_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return the committed offset of each partition, None where the group has committed none."""
+    wanted = list(dict.fromkeys(partitions))
+    if not wanted:
+        return {}
+
+    async def attempt(conn: BrokerConnection) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        allowed = _by_name_or_id(cluster, wanted)
+        version = conn.versions.choose(ApiKey.OFFSET_FETCH, allowed)
+        message = _fetch_request(cluster, group_id, wanted, version)
+        reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+        return _read_committed(cluster, reply.message, reply.version, wanted)
+
+    return await _at_coordinator(cluster, group_id, f"fetching offsets of group {group_id}", deadline, attempt)
+
+
+def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> Any:
+    indexes: dict[str, list[int]] = {}
+    for tp in wanted:
+        indexes.setdefault(tp.topic, []).append(tp.partition)
+    if version < BATCHED_FETCH:
+        make = OffsetFetchRequest.OffsetFetchRequestTopic
+        topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
+        return OffsetFetchRequest(group_id=group_id, topics=topics)
+    make = OffsetFetchRequest.OffsetFetchRequestTopics
+    topics = [
+        make(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
+        for name, found in indexes.items()
+    ]
+    return OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+
+
+def _read_committed(
+    cluster: Cluster, response: Any, version: int, wanted: list[TopicPartition]
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
+    code = getattr(group, "error_code", 0)
+    if code:
+        raise broker_error(code, api="OFFSET_FETCH", version=version)
+    names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted}
+    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+    for topic in group.topics:
+        name = names.get(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.name
+        for part in topic.partitions:
+            tp = TopicPartition(name or "", part.partition_index)
+            # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
+            if part.error_code and not (part.error_code == 3 and version < 2):
+                raise broker_error(
+                    part.error_code, topic=tp.topic, partition=tp.partition, api="OFFSET_FETCH", version=version
+                )
+            if tp in found and part.committed_offset >= 0:
+                epoch = part.committed_leader_epoch
+                found[tp] = OffsetAndMetadata(part.committed_offset, part.metadata or "", epoch)
+                cluster.see_epoch(tp, epoch)
+    return found
+
+
+def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
+    """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only where all ids are known."""
+    by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
+    return VersionRange(1, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)
+
+
+async def _at_coordinator(
+    cluster: Cluster, group_id: str, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
+) -> T:
+    """Find the group's coordinator and try there, anew after each error that may pass."""
+
+    async def once() -> T:
+        node_id = await find_coordinator(cluster, group_id, deadline)
+        return await attempt(await cluster.connection(node_id))
+
+    return await cluster.retrying(what, deadline, once)
+
+
+async def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline) -> int:
+    """Return the id of the broker that coordinates a group, one at a time before FindCoordinator v4.
+
+    Raises COORDINATOR_NOT_AVAILABLE, which may pass, while the cluster has none for it.
+    """
+    conn = await cluster.connection(None)
+    version = conn.versions.choose(ApiKey.FIND_COORDINATOR)
+    if version >= BATCHED_COORDINATORS:
+        message = FindCoordinatorRequest(coordinator_keys=[group_id])
+    else:
+        message = FindCoordinatorRequest(key=group_id)
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
+    found = reply.message.coordinators[0] if version >= BATCHED_COORDINATORS else reply.message
+    if found.error_code:
+        raise broker_error(found.error_code, found.error_message, api="FIND_COORDINATOR", version=version)
+    if found.node_id not in cluster.view.brokers:
+        cluster.pool.update_nodes(
+            {found.node_id: Address(found.host, found.port)}
+            | {node.id: Address(node.host, node.port) for node in cluster.view.brokers.values()}
+        )
+    return int(found.node_id)

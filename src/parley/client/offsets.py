@@ -1,0 +1,150 @@
+"""Where partitions begin and end, and which offset belongs to a time: ListOffsets, by leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from parley.client.cluster import Cluster
+from parley.client.cluster_view import TRUSTED_EPOCHS_VERSION
+from parley.client.options import READ_COMMITTED
+from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
+from parley.client.retry import Deadline, Reaction, classify
+from parley.errors import ConfigError, KafkaError, broker_error
+from parley.messages import ListOffsetsRequest
+from parley.net import Reply
+from parley.schema import ApiKey
+from parley.types import TopicPartition
+from parley.versions import BrokerVersions, VersionRange
+
+_MAX_VERSION = 2**15 - 1
+_FIRST_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""ListOffsets versions from which the special timestamps other than earliest and latest are known."""
+
+Spec = OffsetSpec | Timestamp
+
+
+def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
+    """Return the leader epoch to send to a broker: none to one whose metadata cannot tell epochs right.
+
+    A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer one.
+    """
+    known = versions.ranges.get(ApiKey.METADATA)
+    return epoch if known is not None and known.max >= TRUSTED_EPOCHS_VERSION else -1
+
+
+def spec_code(spec: Spec) -> int:
+    """Return the number that ListOffsets takes for a place. Raises ConfigError for anything else."""
+    if isinstance(spec, OffsetSpec):
+        return spec.code
+    if isinstance(spec, Timestamp) and spec.ms >= 0:
+        return spec.ms
+    raise ConfigError(f"{spec!r} is no place in a partition: give EARLIEST, LATEST, MAX_TIMESTAMP or Timestamp(ms)")
+
+
+def lowest_version(code: int, isolation_level: str) -> int:
+    """Return the first ListOffsets version that can answer this."""
+    needed = 1 if code >= 0 else _FIRST_VERSIONS.get(code, 0)
+    return max(needed, 2) if isolation_level == READ_COMMITTED else needed
+
+
+async def list_offsets(
+    cluster: Cluster, specs: Mapping[TopicPartition, Spec], isolation_level: str, deadline: Deadline
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return the offset of each place, asking each leader once and again after errors that pass.
+
+    Raises UnsupportedVersionError, before a byte is sent, where a leader cannot answer (times before
+    0.10.1), the broker's error for a missing topic or partition, RequestTimedOut at the deadline.
+    """
+    wanted = {tp: spec_code(spec) for tp, spec in specs.items()}
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    with cluster.interested(wanted):
+
+        async def attempt() -> None:
+            missing = {tp: code for tp, code in wanted.items() if tp not in found}
+            await cluster.ensure_partitions(missing, deadline)
+            groups: dict[int, dict[TopicPartition, int]] = {}
+            for tp, code in missing.items():
+                leader = cluster.leader(tp).node
+                if leader is None:
+                    raise broker_error(5, "no broker leads it now", topic=tp.topic, partition=tp.partition)
+                groups.setdefault(leader.id, {})[tp] = code
+            work = [
+                _ask_leader(cluster, node, group, isolation_level, deadline, found) for node, group in groups.items()
+            ]
+            errors = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
+            _raise_worst(errors)
+
+        await cluster.retrying("listing offsets", deadline, attempt)
+    return {tp: found[tp] for tp in specs}
+
+
+def _raise_worst(errors: list[BaseException]) -> None:
+    """Raise the error that decides: one that will not pass before one that may."""
+    for error in errors:
+        if classify(error) is Reaction.FAIL:
+            raise error
+    for error in errors:
+        raise error
+
+
+async def _ask_leader(
+    cluster: Cluster,
+    node_id: int,
+    group: Mapping[TopicPartition, int],
+    isolation_level: str,
+    deadline: Deadline,
+    found: dict[TopicPartition, OffsetAndTimestamp],
+) -> None:
+    """Ask one leader. Mutates `found`; raises the first partition's error after taking the others."""
+    conn = await cluster.connection(node_id)
+    low = max(lowest_version(code, isolation_level) for code in group.values())
+    allowed = VersionRange(low, _MAX_VERSION)
+    timeout_ms = cluster.request_timeout_ms(deadline)
+    epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
+    message = _request(group, epochs, isolation_level, timeout_ms)
+    reply = await cluster.ask(conn, message, timeout_ms, allowed)
+    _take(cluster, reply, found)
+
+
+def _request(
+    group: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int], isolation_level: str, timeout_ms: int
+) -> Any:
+    topics: dict[str, Any] = {}
+    for tp, code in group.items():
+        topic = topics.setdefault(tp.topic, ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=tp.partition, current_leader_epoch=epochs[tp], timestamp=code
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=1 if isolation_level == READ_COMMITTED else 0,
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
+    )
+
+
+def _take(cluster: Cluster, reply: Reply, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
+    failed: list[KafkaError] = []
+    for topic in reply.message.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if part.error_code:
+                error = broker_error(
+                    part.error_code,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    api="LIST_OFFSETS",
+                    version=reply.version,
+                )
+                failed.append(error)
+            elif reply.version == 0:
+                old = part.old_style_offsets
+                found[tp] = OffsetAndTimestamp(old[0] if old else -1)
+            else:
+                found[tp] = OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
+                cluster.see_epoch(tp, part.leader_epoch)
+    _raise_worst(list(failed))

@@ -1,0 +1,220 @@
+"""Rows → partitions → record batches. Runs in the caller's thread, never in the event loop's.
+
+A row goes to its `partition` column or to the call's partition, where there is one; else to the
+murmur2 hash of its key, as Java's producer sends it; rows without a key stick to one partition for a
+batch's worth of bytes and then move on (KIP-480).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parley.arrow import ProduceColumns
+from parley.client.options import CODECS, ProduceOptions
+from parley.errors import ConfigError, UnsupportedVersionError, broker_error
+from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, partition_keys
+
+if TYPE_CHECKING:
+    from parley.client.sequences import PartitionSequences
+
+SLICE_ROWS = 65_536
+"""Rows that are partitioned and encoded at a time: sending begins after the first slice."""
+_RECORD_OVERHEAD = 12
+
+Rows: TypeAlias = "pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch]"
+"""What `produce` takes; any of them may come from another library by Arrow's protocols once wrapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """What is known of a topic when rows are written to it: its partitions and their record formats."""
+
+    topic: str
+    partition_count: int
+    available: tuple[int, ...]
+    """Partitions with a leader: where rows without a key go."""
+    magics: Mapping[int, int]
+    """Record format by partition, as its leader takes it; partitions without a leader are missing."""
+
+    def magic(self, partition: int) -> int:
+        """Return the format for a partition: its leader's, or that of most others."""
+        return self.magics.get(partition, max(self.magics.values(), default=2))
+
+
+class Sticky:
+    """Which partition rows without a key go to, and for how many more bytes. Mutates with each use."""
+
+    def __init__(self, dice: Callable[[], float]) -> None:
+        self._dice = dice
+        self._current: int | None = None
+        self._left_bytes = 0
+
+    def runs(self, rows: int, row_bytes: int, plan: TopicPlan, run_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yield (partition, rows) for `rows` rows of about `row_bytes` each."""
+        choices = plan.available or tuple(range(plan.partition_count))
+        while rows > 0:
+            if self._current not in choices or self._left_bytes <= 0:
+                others = [choice for choice in choices if choice != self._current] or list(choices)
+                self._current = others[min(len(others) - 1, int(self._dice() * len(others)))]
+                self._left_bytes = max(1, run_bytes)
+            count = min(rows, max(1, -(-self._left_bytes // row_bytes)))
+            self._left_bytes -= count * row_bytes
+            rows -= count
+            yield self._current, count
+
+
+def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in pieces that are worth encoding at once, without copying large ones."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = [rows]
+    elif isinstance(rows, pa.Table):
+        if rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks:
+            rows = rows.combine_chunks()
+        rows = rows.to_batches(max_chunksize=SLICE_ROWS)
+    for batch in rows:
+        for start in range(0, batch.num_rows, SLICE_ROWS):
+            yield batch.slice(start, SLICE_ROWS)
+
+
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.RecordBatch]]:
+    """Return the rows by topic: the call's, or else the `topic` column's. Raises ConfigError where there is none."""
+    if topic is not None:
+        keep = [name for name in batch.schema.names if name != "topic"]
+        return [(topic, batch.select(keep) if len(keep) != batch.num_columns else batch)]
+    if "topic" not in batch.schema.names:
+        raise ConfigError('no topic: give one to produce(), or add a column "topic"')
+    column = batch.column("topic")
+    if column.null_count:
+        raise ConfigError('column "topic" has rows without a topic, and produce() was given none')
+    rest = batch.select([name for name in batch.schema.names if name != "topic"])
+    names = [name.as_py() for name in pc.unique(column)]
+    if len(names) == 1:
+        return [(names[0], rest)]
+    return [(name, rest.filter(pc.equal(column, name))) for name in names]
+
+
+def assign(
+    rows: ProduceColumns, plan: TopicPlan, fixed: int | None, sticky: Sticky, options: ProduceOptions
+) -> list[tuple[int, Buffer | None]]:
+    """Return (partition, row indexes) for all rows; None stands for all rows in their order.
+
+    Raises the broker's error for a partition that does not exist, before anything is sent.
+    """
+    count = rows.columns.rows
+    if fixed is not None:
+        _check_partition(plan, fixed)
+        return [(fixed, None)] if count else []
+    target: pa.Array | None = None
+    if rows.columns.key is not None and not options.partitioner_ignore_keys:
+        hashed = partition_keys(rows.columns.key, plan.partition_count, count=count)
+        target = pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(hashed)])
+    if rows.partition is not None:
+        extremes = pc.min_max(rows.partition).as_py()
+        for found in extremes.values():
+            if found is not None:
+                _check_partition(plan, found)
+        target = pc.coalesce(rows.partition, pa.scalar(-1, pa.int32()) if target is None else target)
+    if target is None:
+        target = pa.repeat(pa.scalar(-1, pa.int32()), count)
+    open_rows = pc.equal(target, -1)
+    how_many = pc.sum(open_rows).as_py() or 0
+    if how_many:
+        filled = array("i")
+        row_bytes = _mean_row_bytes(rows.columns)
+        for partition, run in sticky.runs(how_many, row_bytes, plan, options.batch_size):
+            filled.extend(array("i", (partition,)) * run)
+        fill = pa.Array.from_buffers(pa.int32(), how_many, [None, pa.py_buffer(filled)])
+        target = fill if how_many == count else pc.replace_with_mask(target, open_rows, fill)
+    return _grouped(target, count)
+
+
+def _grouped(target: pa.Array, count: int) -> list[tuple[int, Buffer | None]]:
+    """Return the row indexes of each partition, in the order of the rows (the sort is stable)."""
+    counts = sorted((entry["values"], entry["counts"]) for entry in pc.value_counts(target).to_pylist())
+    if len(counts) == 1:
+        return [(counts[0][0], None)]
+    order = pc.array_sort_indices(target).cast(pa.int32())
+    indexes = memoryview(order.buffers()[1]).cast("B")[4 * order.offset : 4 * (order.offset + count)]
+    groups: list[tuple[int, Buffer | None]] = []
+    start = 0
+    for partition, found in counts:
+        groups.append((partition, indexes[4 * start : 4 * (start + found)]))
+        start += found
+    return groups
+
+
+def _mean_row_bytes(columns: Columns) -> int:
+    total = _RECORD_OVERHEAD * columns.rows
+    for column in (columns.key, columns.value):
+        if column is not None:
+            ends = memoryview(column.offsets).cast("B").cast("i")
+            total += ends[-1] - ends[0]
+    return max(1, total // max(1, columns.rows))
+
+
+def _check_partition(plan: TopicPlan, partition: int) -> None:
+    if not 0 <= partition < plan.partition_count:
+        text = f"the topic has {plan.partition_count} partitions, numbered from 0; nothing was sent to it"
+        error = broker_error(3, text, topic=plan.topic, partition=partition)
+        error.retriable = False
+        raise error
+
+
+def encode(
+    columns: Columns,
+    rows: Buffer | None,
+    magic: int,
+    options: ProduceOptions,
+    *,
+    now_ms: int,
+    numbers: PartitionSequences | None,
+) -> list[EncodedBatch]:
+    """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers` are given.
+
+    Raises UnsupportedVersionError for what the format cannot hold, and the broker's MESSAGE_TOO_LARGE
+    for a record beyond max_request_size; no sequence is used up then.
+    """
+    check_format(columns, magic, options)
+    count = columns.rows if rows is None else len(rows) // 4
+    before = numbers.next if numbers is not None else 0
+    writing = WriteOptions(
+        magic=magic,
+        codec=CODECS.index(options.compression_type),
+        level=options.compression_level,
+        max_batch_bytes=min(options.batch_size, options.max_request_size),
+        timestamp_ms=now_ms,
+        producer_id=-1 if numbers is None else numbers.producer_id,
+        producer_epoch=-1 if numbers is None else numbers.epoch,
+        base_sequence=-1 if numbers is None else numbers.reserve(count),
+    )
+    try:
+        batches = encode_batches(columns, rows, writing)
+        for batch in batches:
+            if len(batch.data) > options.max_request_size:
+                text = (
+                    f"a record makes a batch of {len(batch.data)} bytes, more than "
+                    f"max_request_size={options.max_request_size}; nothing was sent"
+                )
+                raise broker_error(10, text)
+    except BaseException:
+        if numbers is not None:
+            numbers.next = before
+        raise
+    return batches
+
+
+def check_format(columns: Columns, magic: int, options: ProduceOptions) -> None:
+    """Refuse what a record format cannot hold, before anything is sent."""
+    if magic < 2 and columns.headers is not None and columns.headers.count:
+        raise UnsupportedVersionError(
+            "the leader of this partition takes no record headers (Kafka 0.11 does); leave them out",
+            api="PRODUCE",
+            feature="record-headers",
+            first_release="0.11.0",
+        )

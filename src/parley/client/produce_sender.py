@@ -1,0 +1,438 @@
+"""Sending batches: which broker gets what and when, and what is made of the answers.
+
+1. Requests to one broker leave in the order in which they were decided; several are under way.
+2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal acks.
+3. What an answer does to a partition is decided by `produce_state` and `sequences`; here it is done.
+4. Splitting, converting and stamping anew touch every byte: they run in a thread, and the partition
+   is locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from parley.client.cluster import Cluster
+from parley.client.produce_rework import rework
+from parley.client.produce_state import OutBatch, PartitionLog, ProduceCall
+from parley.client.produce_wire import ProduceAnswer, allowed_versions, magic_for, produce_request, read_produce
+from parley.client.retry import Reaction, classify
+from parley.client.sequences import SequenceReaction, react
+from parley.errors import KafkaError, RemoteProtocolError, RequestTimedOut, broker_error
+from parley.net import BrokerConnection, Reply
+from parley.types import TopicPartition
+
+LANE = "produce"
+HINTED = (6,)
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, LEADER_NOT_AVAILABLE = 10, 18, 5
+
+
+class Sender:
+    """Everything that one client has to write. Belongs to the event loop."""
+
+    def __init__(self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]) -> None:
+        self._cluster = cluster
+        self._renew_identity = renew_identity
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._active: dict[TopicPartition, PartitionLog] = {}
+        self._in_flight: dict[int, int] = {}
+        self._pumping: set[int] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._refreshing = self._kicked = self._closed = False
+        self._timer: Any = None
+        self._bytes = 0
+        self._changed: asyncio.Future[None] | None = None
+        self.lock = asyncio.Lock()
+        """Held while batches are numbered, encoded and added, and while a partition is numbered anew."""
+        self.max_in_flight = 5
+        self.max_request_size = 2**20
+
+    def log(self, tp: TopicPartition) -> PartitionLog:
+        """Return the state of a partition, a new one where there is none."""
+        if tp not in self._logs:
+            self._logs[tp] = PartitionLog(tp)
+        return self._logs[tp]
+
+    async def room(self, call: ProduceCall, buffer_memory: int) -> None:
+        """Return when another slice of rows may be encoded. Raises the call's error as soon as there is one."""
+        while self._bytes >= buffer_memory and call.error is None and not self._closed:
+            await self._change()
+        if call.error is not None:
+            raise call.error
+        if self._closed:
+            raise _closed()
+
+    def add(self, batches: Iterable[OutBatch]) -> None:
+        """Queue batches behind those before them. Call with the lock held."""
+        for batch in batches:
+            if self._closed or batch.call.error is not None:
+                raise batch.call.error or _closed()
+            batch.counted = True
+            self._bytes += batch.size
+            batch.call.opened()
+            log = self.log(batch.tp)
+            log.add(batch)
+            self._active[batch.tp] = log
+        self._kick_soon()
+
+    async def settled(self, call: ProduceCall) -> None:
+        """Return when a call has all its acknowledgements, or an error."""
+        while not call.settled:
+            await self._change()
+
+    def abandon(self, call: ProduceCall, error: KafkaError) -> None:
+        """Give a call up: what was not sent is dropped, what was sent is on its own."""
+        call.error = call.error or error
+        for log in self._active.values():
+            for batch in [batch for batch in (*log.to_retry, *log.queue) if batch.call is call]:
+                log.dropped(batch)
+                self._discount(batch)
+        self._notify()
+
+    async def close(self) -> None:
+        """Fail what is still open and stop. Idempotent."""
+        self._closed = True
+        for log in self._active.values():
+            for batch in log.open_batches():
+                batch.call.error = batch.call.error or _closed()
+        self._active.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._notify()
+
+    # -- deciding who is sent what --------------------------------------------------------------------
+
+    def _kick(self) -> None:
+        """Send whatever may be sent now, and arrange to be called again when more may be."""
+        self._kicked = False
+        if self._closed:
+            return
+        self._cluster.refresh_if_due()
+        now = self._cluster.now_ms()
+        nodes: set[int] = set()
+        wake_at: list[int] = []
+        for tp, log in list(self._active.items()):
+            self._expire(log, now)
+            if log.is_empty and not log.locked:
+                del self._active[tp]
+                continue
+            if log.settled:
+                self._settle(log)
+            leader = self._cluster.leader(log.tp)
+            deadline = log.first_deadline_ms()
+            if deadline is not None:
+                wake_at.append(deadline)
+            if log.queue and leader.node is None:
+                self._want_refresh()
+            elif leader.node is not None and log.sendable(now, leader.epoch, self.max_in_flight) is not None:
+                nodes.add(leader.node.id)
+            elif log.queue and log.not_before_ms > now:
+                wake_at.append(log.not_before_ms)
+        for node_id in nodes - self._pumping:
+            if self._in_flight.get(node_id, 0) < self.max_in_flight:
+                self._pumping.add(node_id)
+                self._spawn(self._pump(node_id))
+        if wake_at:
+            self._call_at(min(wake_at))
+
+    def _kick_soon(self) -> None:
+        if not self._kicked:
+            self._kicked = True
+            asyncio.get_running_loop().call_soon(self._kick)
+
+    def _call_at(self, when_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._cluster.clock.call_at_ms(max(when_ms, self._cluster.now_ms() + 1), self._kick)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._bug(error)
+        self._kick_soon()
+
+    async def _pump(self, node_id: int) -> None:
+        """Send a broker all it may get now, in order."""
+        try:
+            conn = await self._cluster.connection(node_id, LANE)
+            if conn.throttled_ms:
+                await self._cluster.clock.sleep_ms(conn.throttled_ms)
+        except KafkaError as error:
+            for log, batch, epoch in self._collect(node_id):
+                log.sent(batch)
+                self._failed(log, batch, error, epoch, refresh=True)
+            return
+        finally:
+            self._pumping.discard(node_id)
+        while self._in_flight.get(node_id, 0) < self.max_in_flight and (chosen := self._collect(node_id)):
+            self._send(node_id, conn, chosen)
+
+    def _collect(self, node_id: int) -> list[tuple[PartitionLog, OutBatch, int]]:
+        """Return the batches of the next request to a broker: one per partition, within max_request_size."""
+        now, size = self._cluster.now_ms(), 0
+        chosen: list[tuple[PartitionLog, OutBatch, int]] = []
+        for tp, log in list(self._active.items()):
+            if not log.queue:
+                continue
+            leader = self._cluster.leader(tp)
+            if leader.node is None or leader.node.id != node_id:
+                continue
+            batch = log.sendable(now, leader.epoch, self.max_in_flight)
+            if batch is None or (chosen and batch.acks != chosen[0][1].acks):
+                continue
+            if chosen and (size + batch.size > self.max_request_size or batch.magic != chosen[0][1].magic):
+                continue
+            chosen.append((log, batch, leader.epoch))
+            size += batch.size
+            self._active[tp] = self._active.pop(tp)  # the other partitions come first in the next request
+        return chosen
+
+    def _send(self, node_id: int, conn: BrokerConnection, chosen: list[tuple[PartitionLog, OutBatch, int]]) -> None:
+        for log, batch, _ in chosen:
+            log.sent(batch)
+        try:
+            wanted = magic_for(conn.versions)
+            wrong = [entry for entry in chosen if entry[1].magic != wanted]
+            if wrong:
+                self._convert(wrong, wanted)
+                chosen = [entry for entry in chosen if entry[1].magic == wanted]
+            if not chosen:
+                return
+            batches = [batch for _, batch, _ in chosen]
+            topic_ids = {batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches}
+            timeout_ms = min(batch.timeout_ms for batch in batches)
+            request = produce_request(batches, topic_ids, timeout_ms)
+            future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed_versions(batches, topic_ids))
+        except KafkaError as error:
+            for log, batch, epoch in chosen:
+                self._failed(log, batch, error, epoch, refresh=True)
+            return
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        future.add_done_callback(lambda done: self._answered(node_id, conn, chosen, topic_ids, done))
+
+    def _convert(self, entries: Iterable[tuple[PartitionLog, OutBatch, int]], magic: int) -> None:
+        """Have batches written anew in the format of a leader of another release."""
+        for log, batch, epoch in entries:
+            batch.convert_to = magic
+            self._again(log, batch, 0, epoch)
+        self._kick_soon()
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        node_id: int,
+        conn: BrokerConnection,
+        chosen: Sequence[tuple[PartitionLog, OutBatch, int]],
+        topic_ids: dict[str, bytes],
+        done: asyncio.Future[Reply],
+    ) -> None:
+        self._in_flight[node_id] -= 1
+        if self._closed or done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            reply = done.result()
+            self._cluster.note(conn, reply)
+            self._take(chosen, reply, topic_ids)
+        elif isinstance(error, KafkaError):
+            for log, batch, epoch in chosen:
+                self._failed(log, batch, error, epoch, refresh=True)
+        else:
+            self._bug(error)
+        self._kick_soon()
+
+    def _take(
+        self, chosen: Sequence[tuple[PartitionLog, OutBatch, int]], reply: Reply, topic_ids: dict[str, bytes]
+    ) -> None:
+        if reply.message is None:  # acks=0: there is no answer
+            for log, batch, _ in chosen:
+                self._finish(log, batch, ack=(-1, -1))
+            return
+        answers = read_produce(reply.message, reply.version, topic_ids)
+        for log, batch, epoch in chosen:
+            answer = answers.get(batch.tp)
+            if answer is None:
+                error = RemoteProtocolError(f"the broker's Produce answer leaves out {batch.tp}")
+                self._failed(log, batch, error, epoch, refresh=True, final=False)
+            elif answer.error_code == 0:
+                self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
+            else:
+                self._refused(log, batch, answer, epoch, reply)
+
+    def _refused(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
+        """Do what an error code of one partition calls for."""
+        code = answer.error_code
+        tp = batch.tp
+        error = broker_error(
+            code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=reply.version
+        )
+        reaction = None
+        if batch.is_idempotent:
+            lowest, current = log.is_lowest(batch), log.is_current(batch)
+            start = answer.log_start_offset
+            reaction = react(code, is_lowest=lowest, is_current=current, log_start_offset=start)
+        if reaction is SequenceReaction.ACKNOWLEDGED:
+            self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
+        elif reaction in (SequenceReaction.RETRY, SequenceReaction.RESTAMP):
+            log.restamp = log.restamp or reaction is SequenceReaction.RESTAMP
+            self._failed(log, batch, error, epoch, refresh=False, final=False)
+        elif code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE) and batch.records > 1:
+            batch.must_split = True
+            self._again(log, batch, 0, epoch)
+        elif reaction is SequenceReaction.FAIL:
+            self._finish(log, batch, error=error)
+        else:
+            hinted = code in HINTED and self._cluster.take_hint(tp, answer.leader, reply.message.node_endpoints)
+            if hinted:
+                self._cluster.schedule.request_full()
+            refresh = error.refresh_metadata and not hinted
+            self._failed(log, batch, error, epoch, refresh=refresh, immediate=hinted)
+
+    def _failed(
+        self,
+        log: PartitionLog,
+        batch: OutBatch,
+        error: KafkaError,
+        epoch: int,
+        *,
+        refresh: bool,
+        immediate: bool = False,
+        final: bool = True,
+    ) -> None:
+        """Keep a batch for another attempt, or give it up where the error will not pass."""
+        if final and classify(error) is Reaction.FAIL:
+            self._finish(log, batch, error=error)
+            return
+        delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.dice)
+        log.last_error = error
+        self._again(log, batch, delay, epoch)
+        if refresh:
+            self._want_refresh()
+
+    def _again(self, log: PartitionLog, batch: OutBatch, delay_ms: int, epoch: int) -> None:
+        """Keep a batch for another attempt, unless its call failed meanwhile."""
+        log.failed(batch, self._cluster.now_ms(), delay_ms, epoch)
+        if batch.call.error is not None:
+            self._discount(batch)
+
+    def _finish(
+        self, log: PartitionLog, batch: OutBatch, *, ack: tuple[int, int] | None = None, error: KafkaError | None = None
+    ) -> None:
+        """Settle a batch: its call learns what became of it."""
+        if ack is not None:
+            log.acknowledged(batch)
+            batch.call.acknowledged(batch, *ack)
+        else:
+            log.dropped(batch)
+            failed = error if error is not None else _closed()
+            batch.call.failed(failed)
+            self.abandon(batch.call, failed)
+        self._discount(batch)
+
+    def _discount(self, batch: OutBatch) -> None:
+        if batch.counted:
+            batch.counted = False
+            self._bytes -= batch.size
+        self._notify()
+
+    def _expire(self, log: PartitionLog, now: int) -> None:
+        """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
+        first = log.first_deadline_ms()
+        if first is None or first > now:
+            return
+        for batch in log.open_batches():
+            if batch.deadline_ms > now:
+                return
+            if batch.call.error is not None:
+                continue
+            because = f" (last error: {log.last_error})" if log.last_error is not None else ""
+            text = f"{batch.records} records for {batch.tp} were not acknowledged within delivery_timeout_ms{because}"
+            error = RequestTimedOut(text, stage="request")
+            error.__cause__ = log.last_error
+            self.abandon(batch.call, error)
+
+    # -- writing batches anew -------------------------------------------------------------------------
+
+    def _settle(self, log: PartitionLog) -> None:
+        """Put back what is to be sent again, after writing anew what cannot go as it is."""
+        if log.restamp or any(batch.needs_work for batch in log.to_retry):
+            log.locked = True
+            self._spawn(self._rework(log))
+        else:
+            log.put_back()
+
+    async def _rework(self, log: PartitionLog) -> None:
+        again, log.to_retry = sorted(log.to_retry, key=lambda batch: batch.serial), []
+        try:
+            async with self.lock:  # nobody numbers a batch of this partition meanwhile
+                numbers = log.numbers if log.restamp else None
+                if numbers is not None and not numbers.start_over():
+                    numbers.renew(*await self._renew_identity())
+                waiting = list(log.queue) if log.restamp else []
+                made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
+                if numbers is not None:
+                    log.queue.clear()
+                log.confirmed = log.confirmed and numbers is None
+                self._replace(log, [*again, *waiting], made)
+        except KafkaError as error:
+            for batch in again:
+                self._finish(log, batch, error=error)
+        finally:
+            log.restamp = log.locked = False
+
+    def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
+        for batch, pieces in zip(old, new, strict=True):
+            self._discount(batch)
+            batch.call.open += len(pieces) - 1
+        kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
+        for piece in kept:
+            piece.counted = True
+            self._bytes += piece.size
+        log.put_back(kept)
+
+    # -- the rest -------------------------------------------------------------------------------------
+
+    def _want_refresh(self) -> None:
+        if not self._refreshing:
+            self._refreshing = True
+            self._spawn(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            await self._cluster.refresh_quietly(self._cluster.deadline())
+        finally:
+            self._refreshing = False
+
+    async def _change(self) -> None:
+        if self._changed is None or self._changed.done():
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._changed)
+
+    def _notify(self) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    def _bug(self, error: BaseException) -> None:
+        """Let an unexpected exception surface at every open call, not in the log of the loop."""
+        wrapped = KafkaError(f"writing ended with an unexpected {type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        for log in list(self._active.values()):
+            for batch in log.open_batches():
+                if batch.call.error is None:
+                    self.abandon(batch.call, wrapped)
+
+
+def _closed() -> KafkaError:
+    return KafkaError(
+        "the client was closed before these records were acknowledged; whether they were written is unknown"
+    )

@@ -1,0 +1,207 @@
+"""What waits to be written to one partition, and in which order it may go. Pure, the time is an argument.
+
+1. Batches of a partition are in the log in the order in which they were given.
+2. After a failure nothing more goes out until every batch in flight was answered; then all that are
+   not in the log go again, in their order. An idempotent partition may have several in flight, any
+   other one: a retry could otherwise overtake its successor.
+3. Until the first acknowledgement under an epoch there is one batch in flight: a broker that knows
+   nothing of the producer would take a later batch before the first one.
+4. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
+   lesson). Encoded bytes are never changed while they may still be sent; stamping anew copies them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from parley.client.results import BatchAck, PartitionAck
+from parley.client.sequences import PartitionSequences
+from parley.errors import KafkaError
+from parley.records import Buffer
+from parley.types import TopicPartition
+
+MAX_IN_FLIGHT = 5
+"""Batches in flight per partition: brokers remember that many of an idempotent producer."""
+
+
+class ProduceCall:
+    """One call's batches: how many are open, what was acknowledged, what went wrong."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.error: KafkaError | None = None
+        self.idempotent = True
+        self._acks: dict[TopicPartition, list[tuple[tuple[int, ...], BatchAck]]] = {}
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can change what the caller is told."""
+        return self.open == 0 or self.error is not None
+
+    def opened(self) -> None:
+        """Count a batch that must be acknowledged."""
+        self.open += 1
+
+    def acknowledged(self, batch: OutBatch, base_offset: int, log_append_time_ms: int) -> None:
+        """Take note of a batch that is in the log."""
+        self.open -= 1
+        self.idempotent = self.idempotent and batch.is_idempotent
+        ack = BatchAck(base_offset, batch.records, log_append_time_ms)
+        self._acks.setdefault(batch.tp, []).append((batch.serial, ack))
+
+    def failed(self, error: KafkaError) -> None:
+        """Take note of the first error; a later one does not replace it."""
+        self.open -= 1
+        if self.error is None:
+            self.error = error
+
+    def acks(self) -> dict[TopicPartition, PartitionAck]:
+        """Return what was acknowledged, in the order of the rows."""
+        found = {}
+        for tp, acks in sorted(self._acks.items()):
+            found[tp] = PartitionAck(tp, tuple(ack for _, ack in sorted(acks)))
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class OutBatch:
+    """One encoded record batch on its way."""
+
+    tp: TopicPartition
+    data: Buffer
+    records: int
+    magic: int
+    codec: int
+    call: ProduceCall
+    acks: int
+    deadline_ms: int
+    timeout_ms: int
+    producer_id: int = -1
+    epoch: int = -1
+    base_sequence: int = -1
+    serial: tuple[int, ...] = ()
+    must_split: bool = False
+    convert_to: int | None = None
+    counted: bool = False
+    """Whether its bytes count against buffer_memory."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.data)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether it carries a producer's id and sequence."""
+        return self.producer_id >= 0
+
+    @property
+    def needs_work(self) -> bool:
+        """Whether it must be written anew before it can be sent again."""
+        return self.must_split or self.convert_to is not None
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """The batches of one partition: waiting, in flight, and to be sent again."""
+
+    tp: TopicPartition
+    queue: deque[OutBatch] = field(default_factory=deque)
+    in_flight: list[OutBatch] = field(default_factory=list)
+    to_retry: list[OutBatch] = field(default_factory=list)
+    numbers: PartitionSequences | None = None
+    confirmed: bool = False
+    locked: bool = False
+    restamp: bool = False
+    not_before_ms: int = 0
+    attempts: int = 0
+    failed_epoch: int | None = None
+    last_error: KafkaError | None = None
+    _serials: itertools.count[int] = field(default_factory=itertools.count)
+
+    def add(self, batch: OutBatch) -> None:
+        """Queue a new batch behind the others."""
+        batch.serial = (next(self._serials),)
+        self.queue.append(batch)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, nothing is in flight and nothing is to be retried."""
+        return not (self.queue or self.in_flight or self.to_retry)
+
+    @property
+    def draining(self) -> bool:
+        """Whether a failure holds back everything until the batches in flight are answered."""
+        return bool(self.to_retry)
+
+    def sendable(self, now_ms: int, leader_epoch: int, max_in_flight: int) -> OutBatch | None:
+        """Return the batch that may be sent now, None when there is none. A new leader ends the backoff (K5)."""
+        if not self.queue or self.to_retry or self.locked:
+            return None
+        if self.not_before_ms > now_ms and leader_epoch == self.failed_epoch:
+            return None
+        head = self.queue[0]
+        limit = min(MAX_IN_FLIGHT, max_in_flight) if head.is_idempotent and self.confirmed else 1
+        return head if len(self.in_flight) < limit else None
+
+    def sent(self, batch: OutBatch) -> None:
+        """Move the head of the queue into flight."""
+        self.queue.popleft()  # `sendable` gives out nothing but the head
+        self.in_flight.append(batch)
+
+    def acknowledged(self, batch: OutBatch) -> None:
+        """Take a batch out: it is in the log, and so the numbering is known to the broker."""
+        self.in_flight.remove(batch)
+        self.attempts, self.not_before_ms, self.failed_epoch = 0, 0, None
+        if self.numbers is not None and (batch.producer_id, batch.epoch) == (
+            self.numbers.producer_id,
+            self.numbers.epoch,
+        ):
+            self.confirmed = True
+
+    def failed(self, batch: OutBatch, now_ms: int, delay_ms: int, leader_epoch: int) -> None:
+        """Keep a batch for another attempt, not before the delay has passed."""
+        self.in_flight.remove(batch)
+        if batch.call.error is None:
+            self.to_retry.append(batch)
+        self.attempts += 1
+        self.not_before_ms = max(self.not_before_ms, now_ms + delay_ms)
+        self.failed_epoch = leader_epoch
+
+    def dropped(self, batch: OutBatch) -> None:
+        """Take a batch out that will not be written, wherever it is."""
+        for place in (self.in_flight, self.to_retry, self.queue):
+            if batch in place:
+                place.remove(batch)
+
+    def is_lowest(self, batch: OutBatch) -> bool:
+        """Return whether no earlier batch of the partition is still open."""
+        return all(other.serial >= batch.serial for other in (*self.in_flight, *self.to_retry))
+
+    def is_current(self, batch: OutBatch) -> bool:
+        """Return whether a batch carries the numbering that is in use now."""
+        numbers = self.numbers
+        return numbers is not None and (batch.producer_id, batch.epoch) == (numbers.producer_id, numbers.epoch)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the batches to be retried can be put back: everything in flight was answered."""
+        return bool(self.to_retry or self.restamp) and not self.in_flight and not self.locked
+
+    def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
+        """Put the batches to be retried (or what was made of them) at the front of the queue, in order."""
+        again = sorted(self.to_retry if batches is None else batches, key=lambda batch: batch.serial)
+        self.to_retry = []
+        self.queue.extendleft(reversed(again))
+
+    def open_batches(self) -> list[OutBatch]:
+        """Return all batches that are not settled, in order."""
+        return sorted((*self.in_flight, *self.to_retry, *self.queue), key=lambda batch: batch.serial)
+
+    def first_deadline_ms(self) -> int | None:
+        """Return when the first batch expires, None when there is none."""
+        heads = (self.in_flight[:1], self.to_retry[:1], (self.queue[0],) if self.queue else ())
+        return min((batch.deadline_ms for head in heads for batch in head if batch.call.error is None), default=None)

@@ -1,0 +1,248 @@
+"""Writing rows: who may write (InitProducerId), what a topic takes, and from rows to batches.
+
+The pieces are meant for two callers: the asynchronous client encodes in a worker thread, the blocking
+one in the thread that called it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from parley.arrow import columns_from_arrow
+from parley.client.cluster import Cluster
+from parley.client.options import CODECS, ProduceOptions
+from parley.client.produce_rows import Rows, Sticky, TopicPlan, assign, by_topic, encode, slices
+from parley.client.produce_sender import Sender
+from parley.client.produce_state import OutBatch, ProduceCall
+from parley.client.produce_wire import ZSTD_VERSION, magic_for
+from parley.client.results import ProduceResult
+from parley.client.retry import Deadline
+from parley.client.sequences import PartitionSequences
+from parley.errors import KafkaError, UnsupportedVersionError, broker_error
+from parley.messages import InitProducerIdRequest
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import TopicPartition
+from parley.versions import Feature, VersionRange
+
+NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+"""What Java's idempotent producer sends where there is no transaction."""
+
+
+@dataclass(slots=True)
+class Writing:
+    """One produce call under way."""
+
+    call: ProduceCall
+    options: ProduceOptions
+    topic: str | None
+    partition: int | None
+    deadline_ms: int
+
+
+class Producer:
+    """The writing side of a client: one producer id, one numbering per partition, for all its calls."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.sender = Sender(cluster, self._renew)
+        self._identity: tuple[int, int] | None = None
+        self._plans: dict[str, TopicPlan] = {}
+        self._sticky: dict[str, Sticky] = {}
+
+    def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
+        """Return a new call; nothing is sent yet."""
+        self.sender.max_in_flight = options.max_in_flight_requests_per_connection
+        self.sender.max_request_size = options.max_request_size
+        deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
+        return Writing(ProduceCall(), options, topic, partition, deadline_ms)
+
+    def pieces(self, writing: Writing, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield what to encode at a time, with its topic."""
+        for piece in slices(rows):
+            yield from by_topic(piece, writing.topic)
+
+    async def prepare(self, writing: Writing, topic: str) -> TopicPlan:
+        """Find out what a topic's leaders take, and who we are to them. Call before the lock is taken.
+
+        Raises the topic's error, and UnsupportedVersionError where a leader cannot do what was asked.
+        """
+        options = writing.options
+        await self.sender.room(writing.call, options.buffer_memory)
+        plan = self._plans.get(topic)
+        if plan is None or not self._is_fresh(plan):
+            deadline = self._cluster.deadline(options.max_block_ms)
+            plan = await self._plan(topic, options, deadline)
+            self._plans[topic] = plan
+        if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
+            await self._identify(options, self._cluster.deadline(options.max_block_ms))
+        return plan
+
+    def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
+        """Return the batches of some rows of one topic. Call with the lock held, in a thread of the caller.
+
+        Mutates: reserves sequences, so the batches must be given to `Sender.add` before anything else.
+        """
+        now_ms = int(time.time() * 1000)
+        parsed = columns_from_arrow(rows, now_ms=now_ms)
+        sticky = self._sticky.setdefault(plan.topic, Sticky(self._cluster.dice))
+        made: list[OutBatch] = []
+        undo: list[tuple[PartitionSequences, int]] = []
+        try:
+            for partition, chosen in assign(parsed, plan, writing.partition, sticky, writing.options):
+                tp = TopicPartition(plan.topic, partition)
+                magic = plan.magic(partition)
+                numbers = self._numbers(tp, magic, writing.options)
+                if numbers is not None:
+                    undo.append((numbers, numbers.next))
+                made += self._encode_one(writing, tp, magic, numbers, parsed.columns, chosen, now_ms)
+        except BaseException:
+            for numbers, before in undo:
+                numbers.next = before
+            raise
+        return made
+
+    async def finish(self, writing: Writing) -> ProduceResult:
+        """Return the acknowledgements of a call when all are there.
+
+        Raises the first error, with a note of what was acknowledged all the same.
+        """
+        call = writing.call
+        await self.sender.settled(call)
+        if call.error is not None:
+            acked = sum(ack.records for ack in call.acks().values())
+            call.error.add_note(f"of this call {acked} records were acknowledged")
+            raise call.error
+        return ProduceResult(call.acks(), idempotent=call.idempotent)
+
+    async def close(self) -> None:
+        """Fail what is still open and stop."""
+        await self.sender.close()
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _encode_one(
+        self,
+        writing: Writing,
+        tp: TopicPartition,
+        magic: int,
+        numbers: PartitionSequences | None,
+        columns: object,
+        chosen: object,
+        now_ms: int,
+    ) -> list[OutBatch]:
+        options = writing.options
+        first = -1 if numbers is None else numbers.next
+        batches = encode(columns, chosen, magic, options, now_ms=now_ms, numbers=numbers)  # type: ignore[arg-type]
+        timeout_ms = options.request_timeout_ms or self._cluster.options.request_timeout_ms
+        made = []
+        for batch in batches:
+            made.append(
+                OutBatch(
+                    tp=tp,
+                    data=batch.data,
+                    records=batch.records,
+                    magic=magic,
+                    codec=CODECS.index(options.compression_type),
+                    call=writing.call,
+                    acks=options.required_acks,
+                    deadline_ms=writing.deadline_ms,
+                    timeout_ms=timeout_ms,
+                    producer_id=-1 if numbers is None else numbers.producer_id,
+                    epoch=-1 if numbers is None else numbers.epoch,
+                    base_sequence=-1 if numbers is None else (first + batch.start) & 0x7FFFFFFF,
+                )
+            )
+        return made
+
+    def _numbers(self, tp: TopicPartition, magic: int, options: ProduceOptions) -> PartitionSequences | None:
+        if self._identity is None or magic < 2 or not options.wants_idempotence:
+            return None
+        log = self.sender.log(tp)
+        if log.numbers is None:
+            log.numbers = PartitionSequences(*self._identity)
+        return log.numbers
+
+    def _is_fresh(self, plan: TopicPlan) -> bool:
+        topic = self._cluster.view.topics.get(plan.topic)
+        if topic is None or len(topic.partitions) != plan.partition_count:
+            return False
+        return len(plan.available) == plan.partition_count
+
+    async def _plan(self, topic: str, options: ProduceOptions, deadline: Deadline) -> TopicPlan:
+        """Ask the leaders of a topic what they take."""
+        await self._cluster.ensure_topics([topic], deadline, auto_create=options.allow_auto_create_topics)
+
+        async def attempt() -> TopicPlan:
+            found = self._cluster.view.topics.get(topic)
+            if found is None:
+                raise broker_error(3, topic=topic)
+            leaders = {index: self._cluster.leader(TopicPartition(topic, index)).node for index in found.partitions}
+            magics: dict[int, int] = {}
+            conns: dict[int, BrokerConnection] = {}
+            trouble: KafkaError | None = None
+            for index, node in sorted(leaders.items()):
+                if node is None:
+                    continue
+                try:
+                    if node.id not in conns:
+                        conns[node.id] = await self._cluster.connection(node.id)
+                    magics[index] = magic_for(conns[node.id].versions)
+                    _check_codec(conns[node.id], options, magics[index])
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    trouble = error
+            if not magics:
+                raise trouble or broker_error(5, "no partition has a leader", topic=topic)
+            return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics)
+
+        return await self._cluster.retrying(f"finding the leaders of {topic}", deadline, attempt)
+
+    async def _identify(self, options: ProduceOptions, deadline: Deadline) -> None:
+        try:
+            self._identity = await self._new_identity(deadline)
+        except UnsupportedVersionError:
+            if options.enable_idempotence:
+                raise
+
+    async def _renew(self) -> tuple[int, int]:
+        """Return a new producer id: the epochs of the old one are used up."""
+        self._identity = await self._new_identity(self._cluster.deadline())
+        return self._identity
+
+    async def _new_identity(self, deadline: Deadline) -> tuple[int, int]:
+        """Return a producer id and epoch from any broker that gives them out (InitProducerId, 0.11)."""
+
+        async def attempt() -> tuple[int, int]:
+            refusal: KafkaError | None = None
+            for node_id in [None, *self._cluster.view.brokers]:
+                try:
+                    conn = await self._cluster.connection(node_id)
+                    conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)
+                except UnsupportedVersionError as error:
+                    refusal = error  # a cluster may be half upgraded: another broker may know it
+                    continue
+                except KafkaError as error:
+                    refusal = refusal or error
+                    continue
+                message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
+                reply = await self._cluster.ask(conn, message, self._cluster.request_timeout_ms(deadline))
+                if reply.message.error_code:
+                    raise broker_error(reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version)
+                return reply.message.producer_id, reply.message.producer_epoch
+            raise refusal or KafkaError("no broker to ask for a producer id")
+
+        return await self._cluster.retrying("getting a producer id", deadline, attempt)
+
+
+def _check_codec(conn: BrokerConnection, options: ProduceOptions, magic: int) -> None:
+    """Refuse, before anything is sent, a codec or a guarantee that a leader does not have."""
+    if options.compression_type == "zstd":
+        conn.versions.choose(ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD)
+    if options.enable_idempotence and magic < 2:
+        conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)

@@ -1,0 +1,65 @@
+"""From what a caller asks to read to a running fetch session: ranges checked, named places looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parley.client.cluster import Cluster
+from parley.client.fetch_session import FetchSession
+from parley.client.offsets import Spec, list_offsets
+from parley.client.options import FetchOptions
+from parley.client.results import OffsetSpec, PartitionRange, Timestamp
+from parley.errors import ConfigError
+from parley.types import TopicPartition
+
+Bound = int | Spec | None
+Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
+
+
+async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions) -> FetchSession:
+    """Return a fetch session that has begun. Raises ConfigError for a bad range, the error of a missing partition."""
+    bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
+    starts = await _resolve(cluster, {tp: start for tp, (start, _) in bounds.items()}, options)
+    ends = await _resolve(cluster, {tp: end for tp, (_, end) in bounds.items()}, options)
+    wanted = {}
+    for tp in bounds:
+        start, end = starts[tp], ends[tp]
+        if start is None or start < 0 or (end is not None and end < 0):
+            raise ConfigError(f"{tp}: cannot read from {start} to {end}; offsets start at 0")
+        wanted[tp] = PartitionRange(start, end)
+    session = FetchSession(cluster, wanted, options)
+    await session.start()
+    return session
+
+
+def _bounds(tp: TopicPartition, value: Range) -> tuple[int | Spec, Bound]:
+    if isinstance(value, PartitionRange):
+        return value.start, value.end
+    if isinstance(value, int | OffsetSpec | Timestamp):
+        return value, None
+    if isinstance(value, tuple) and len(value) == 2:
+        return value
+    raise ConfigError(f"{tp}: {value!r} is no range to read; give start, (start, end) or a PartitionRange")
+
+
+async def _resolve(
+    cluster: Cluster, bounds: Mapping[TopicPartition, Bound], options: FetchOptions
+) -> dict[TopicPartition, int | None]:
+    """Return offsets for all bounds. A time after the last record is the end of the log."""
+    found: dict[TopicPartition, int | None] = {tp: bound for tp, bound in bounds.items() if not _is_place(bound)}  # type: ignore[misc]
+    places = {tp: bound for tp, bound in bounds.items() if _is_place(bound)}
+    if places:
+        deadline = cluster.deadline()
+        answers = await list_offsets(cluster, places, options.isolation_level, deadline)  # type: ignore[arg-type]
+        late = {tp: LATEST_SPEC for tp, answer in answers.items() if answer.offset < 0}
+        if late:
+            answers |= await list_offsets(cluster, late, options.isolation_level, deadline)
+        found |= {tp: answer.offset for tp, answer in answers.items()}
+    return found
+
+
+def _is_place(bound: Bound) -> bool:
+    return isinstance(bound, OffsetSpec | Timestamp)
+
+
+LATEST_SPEC = OffsetSpec("latest", -1)

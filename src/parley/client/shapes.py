@@ -1,0 +1,67 @@
+"""Which columns a read yields and how they are typed: parley's own schema, or Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from parley.arrow import RECORD_SCHEMA, spark_schema, to_record_batch, to_spark_batch, want_for
+from parley.errors import ConfigError, nearest_hint
+from parley.records import Columns
+from parley.types import TopicPartition
+
+
+class BatchShape(Protocol):
+    """What `FetchOptions.shape` needs: the columns to decode, and how a RecordBatch is made of them."""
+
+    want: int
+    timestamp_scale: int
+
+    def build(self, columns: Columns, tp: TopicPartition) -> pa.RecordBatch:
+        """Return the columns as a RecordBatch."""
+        ...
+
+
+class _RecordShape:
+    timestamp_scale = 1
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.want = want_for(names)
+
+    def build(self, columns: Columns, tp: TopicPartition) -> pa.RecordBatch:
+        return to_record_batch(columns)
+
+
+class _SparkShape:
+    timestamp_scale = 1000
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.want = want_for(schema.names)
+        self.schema = schema
+
+    def build(self, columns: Columns, tp: TopicPartition) -> pa.RecordBatch:
+        return to_spark_batch(columns, tp.topic, tp.partition, self.schema)
+
+
+def record_shape(columns: Sequence[str] | None = None) -> BatchShape:
+    """Return the shape of `RECORD_SCHEMA`, or of those of its columns that are named.
+
+    A column that is not named is not even decoded. Raises ConfigError for an unknown name.
+    """
+    names = RECORD_SCHEMA.names if columns is None else list(columns)
+    for name in names:
+        if name not in RECORD_SCHEMA.names:
+            raise ConfigError(f'there is no column "{name}" to read.{nearest_hint(name, RECORD_SCHEMA.names)}')
+    return _RecordShape(names)
+
+
+def spark_shape(schema: pa.Schema | None = None, *, include_headers: bool = False) -> BatchShape:
+    """Return the shape of Spark's `kafka` source: `schema` names any of its columns, in any order."""
+    return _SparkShape(spark_schema(include_headers) if schema is None else schema)
+
+
+def default_shape(options: Any) -> BatchShape:
+    """Return the shape that the fetch options name, or all of RECORD_SCHEMA."""
+    return options.shape if options.shape is not None else record_shape()
