@@ -15,7 +15,7 @@ from parley.devcluster.requests import JournalEntry, Requests
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.net import Address, Clock, Server, ServerConnection, serve
-from parley.protocol import Close, Decision, RequestReceived
+from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
 
 PRODUCE = int(ApiKey.PRODUCE)
@@ -34,13 +34,17 @@ class Shared:
 
 
 class Broker:
-    """A broker: `release` and `address` say how and where it speaks, `running` whether it does."""
+    """A broker: `release` and `address` say how and where it speaks, `running` whether it does.
+
+    `dialect` may be set at any time: what it speaks besides its release (KIP-35's drafts, for comparison).
+    """
 
     def __init__(self, broker_id: int, release: str, shared: Shared, host: str, port: int) -> None:
         self.id = broker_id
         self.profile: Profile = make_profile(release, SERVED)
         self.address = Address(host, port)
         self.state: BrokerState | None = None
+        self.dialect: Dialect | None = None
         self._shared = shared
         self._server: Server | None = None
 
@@ -66,7 +70,7 @@ class Broker:
 
     async def listen(self) -> None:
         """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
-        policy = ReleasePolicy(self.profile, self._refused)
+        policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         self._server = await serve(self.address.host, self.address.port, self._converse, policy=policy)
         self.address = self._server.address
 
@@ -107,9 +111,7 @@ class Broker:
         state = self.state
         if state is None:
             return NoAnswer(close=True)
-        call = Call(
-            self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id
-        )
+        call = Call(self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id)
         answer = HANDLERS[request.api_key].handle(call, request.message)
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)

@@ -7,18 +7,27 @@ from collections.abc import Callable
 from parley.devcluster.handlers.h18_api_versions import unsupported
 from parley.devcluster.profile import Profile
 from parley.frames import EmptyFrames
-from parley.protocol import Close, Decision, Respond, Serve, Swallow
+from parley.protocol import Close, Decision, Dialect, Respond, Serve, Swallow
 from parley.schema import ApiKey
 
 API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
 class ReleasePolicy:
-    """`BrokerPolicy` of one release. `noted` hears of every request that is refused here."""
+    """`BrokerPolicy` of one release. `noted` hears of every request that is refused here.
 
-    def __init__(self, profile: Profile, noted: Callable[[int, int, Decision], None]) -> None:
+    `dialect` is asked first, at every request: what it returns None for is the release's affair.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        noted: Callable[[int, int, Decision], None],
+        dialect: Callable[[], Dialect | None] = lambda: None,
+    ) -> None:
         self._profile = profile
         self._noted = noted
+        self._dialect = dialect
 
     @property
     def empty_frames(self) -> EmptyFrames:
@@ -27,6 +36,10 @@ class ReleasePolicy:
 
     def decide(self, api_key: int, api_version: int) -> Decision:
         """Serve what the release serves; refuse the rest in its way."""
+        dialect = self._dialect()
+        spoken = None if dialect is None else dialect.decide(api_key, api_version)
+        if spoken is not None:
+            return spoken
         if self._profile.serves(api_key, api_version):
             return SERVE
         decision = self._refusal(api_key, api_version)

@@ -66,6 +66,9 @@ def _check_headers(headers: list[BatchFacts], size: int, rules: AppendRules, whe
     if not headers or sum(facts.size for facts in headers) != size:
         raise Refused(CORRUPT_MESSAGE, f"the records for {name} are cut off, or no records")
     first = headers[0]
+    if first.magic > rules.stored_magic:
+        # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
+        raise Refused(CORRUPT_MESSAGE, f"records of magic {first.magic} for {name} are from the broker's future")
     if rules.produce_version >= FIRST_BATCH_VERSION and (first.magic != 2 or len(headers) != 1):
         raise Refused(
             rules.invalid_record_code,

@@ -1,0 +1,270 @@
+"""Every version inside every advertised range is truly served, and what lies outside is refused as it should be.
+
+The requests go over plain blocking sockets, so that no client's choice of versions stands in between.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from parley.devcluster import LocalCluster
+from parley.devcluster.handlers import HANDLERS
+from parley.messages import decode_response, encode_request, request_class
+from parley.records import Record, WriteOptions, columns_from_records, encode_batches
+from parley.schema import ApiKey
+from parley.types import ZERO_UUID
+from parley.versions import releases
+
+TOPIC, GROUP = "events", "readers"
+RELEASES = list(releases())
+ANSWERING = [name for name, found in releases().items() if found.answers_api_versions]
+
+
+class Wire:
+    """One connection that sends what it is told, in the version it is told."""
+
+    def __init__(self, address: str, timeout_s: float = 10) -> None:
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self.correlation_id = 0
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, message: Any, version: int) -> None:
+        self.correlation_id += 1
+        data = b"".join(bytes(part) for part in encode_request(message, version, self.correlation_id, "wire"))
+        self.socket.sendall(len(data).to_bytes(4, "big") + data)
+
+    def receive(self) -> bytes:
+        """Return the next frame, b"" when the broker closed the connection."""
+        head = self._exactly(4)
+        return self._exactly(int.from_bytes(head, "big")) if head else b""
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            try:
+                piece = self.socket.recv(count - len(data))
+            except ConnectionResetError:
+                return b""
+            if not piece:
+                return b""
+            data += piece
+        return data
+
+    def ask(self, message: Any, version: int) -> Any:
+        self.send(message, version)
+        frame = self.receive()
+        assert frame, f"{type(message).__name__} v{version}: the broker closed the connection"
+        correlation_id, answer = decode_response(message.API_KEY, version, memoryview(frame))
+        assert correlation_id == self.correlation_id
+        return answer
+
+
+def records(magic: int) -> bytes:
+    rows = [Record(i, 1_000 + i, 0, b"k", b"value %d" % i) for i in range(3)]
+    made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(magic=magic))
+    return b"".join(bytes(batch.data) for batch in made)
+
+
+def a_request(key: ApiKey, version: int, topic_id: bytes) -> Any:
+    """Return a request that should succeed in that version."""
+    kind = request_class(key)
+    by_id = {"topic_id": topic_id}
+    match key:
+        case ApiKey.PRODUCE:
+            partition = kind.PartitionProduceData(index=0, records=records(min(2, max(0, version - 1))))
+            where = by_id if version >= 13 else {"name": TOPIC}
+            topic = kind.TopicProduceData(**where, partition_data=[partition])
+            return kind(acks=-1, timeout_ms=1_000, topic_data=[topic])
+        case ApiKey.FETCH:
+            partition = kind.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
+            where = by_id if version >= 13 else {"topic": TOPIC}
+            return kind(max_wait_ms=10, min_bytes=1, topics=[kind.FetchTopic(**where, partitions=[partition])])
+        case ApiKey.LIST_OFFSETS:
+            partition = kind.ListOffsetsPartition(partition_index=0, timestamp=-1)
+            return kind(replica_id=-1, topics=[kind.ListOffsetsTopic(name=TOPIC, partitions=[partition])])
+        case ApiKey.METADATA:
+            return kind(topics=[kind.MetadataRequestTopic(name=TOPIC)])
+        case ApiKey.OFFSET_COMMIT:
+            partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=2, committed_metadata="x")
+            where = by_id if version >= 10 else {"name": TOPIC}
+            topic = kind.OffsetCommitRequestTopic(**where, partitions=[partition])
+            return kind(group_id=GROUP, generation_id_or_member_epoch=-1, topics=[topic])
+        case ApiKey.OFFSET_FETCH:
+            if version < 8:
+                topic = kind.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+                return kind(group_id=GROUP, topics=[topic])
+            where = by_id if version >= 10 else {"name": TOPIC}
+            topic = kind.OffsetFetchRequestTopics(**where, partition_indexes=[0])
+            return kind(groups=[kind.OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])])
+        case ApiKey.FIND_COORDINATOR:
+            return kind(coordinator_keys=[GROUP]) if version >= 4 else kind(key=GROUP)
+        case ApiKey.API_VERSIONS:
+            return kind(client_software_name="wire", client_software_version="1")
+        case ApiKey.CREATE_TOPICS:
+            return kind(topics=[kind.CreatableTopic(name=f"new-{version}", num_partitions=1, replication_factor=1)])
+        case ApiKey.DELETE_TOPICS:
+            named = kind(topic_names=["absent"]) if version < 6 else None
+            return named or kind(topics=[kind.DeleteTopicState(name="absent")])
+        case ApiKey.INIT_PRODUCER_ID:
+            return kind(transactional_id=None, transaction_timeout_ms=1_000)
+        case ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            partition = kind.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+            return kind(topics=[kind.OffsetForLeaderTopic(topic=TOPIC, partitions=[partition])])
+        case _:
+            return kind()
+
+
+def codes(message: Any) -> Iterator[int]:
+    """Yield every error code in a response."""
+    for name in type(message).__slots__:
+        value = getattr(message, name, None)
+        if name == "error_code":
+            yield value
+        elif isinstance(value, list):
+            for entry in value:
+                if hasattr(type(entry), "__slots__"):
+                    yield from codes(entry)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release=request.param, seed=1) as running:
+        running.create_topic(TOPIC)
+        yield running
+
+
+@pytest.fixture
+def wire(cluster: LocalCluster) -> Iterator[Wire]:
+    with Wire(cluster.bootstrap_servers) as connected:
+        yield connected
+
+
+def topic_id_of(cluster: LocalCluster) -> bytes:
+    state = cluster._cluster.state
+    return state.image.topics[TOPIC].topic_id
+
+
+@pytest.mark.parametrize("key", [ApiKey(key) for key in HANDLERS], ids=lambda key: key.name.lower())
+def test_every_advertised_version_is_served(cluster: LocalCluster, wire: Wire, key: ApiKey) -> None:
+    profile = cluster._cluster.broker(1).profile
+    if key not in profile.ranges:
+        return  # the release has no such API: test_what_is_not_advertised_is_refused asks it
+    lie = profile.behaviour.closes.get(key, ())
+    for version in profile.ranges[key].versions():
+        request = a_request(key, version, topic_id_of(cluster))
+        if version in lie:
+            with Wire(cluster.bootstrap_servers) as other:
+                other.send(request, version)
+                assert other.receive() == b"", "advertised, and closed on all the same (KAFKA-18659)"
+            continue
+        answer = wire.ask(request, version)
+        expected = {3} if key is ApiKey.DELETE_TOPICS else {0}
+        assert set(codes(answer)) <= expected, f"{key.name} v{version}: {answer}"
+
+
+@pytest.mark.parametrize("key", [ApiKey(key) for key in HANDLERS if key != 18], ids=lambda key: key.name.lower())
+def test_what_is_not_advertised_is_refused(cluster: LocalCluster, key: ApiKey) -> None:
+    profile = cluster._cluster.broker(1).profile
+    if not profile.release.answers_api_versions:
+        return  # 0.9 answers any version: test_0_9_mis_answers_and_swallows
+    handled = HANDLERS[key].versions
+    outside = [v for v in handled.versions() if key not in profile.ranges or v not in profile.ranges[key]]
+    for version in outside:
+        with Wire(cluster.bootstrap_servers) as other:
+            other.send(a_request(key, version, ZERO_UUID), version)
+            assert other.receive() == b"", f"{key.name} v{version} is not advertised by {profile.name}"
+
+
+def test_api_versions_tells_the_measured_ranges(cluster: LocalCluster, wire: Wire) -> None:
+    found = cluster._cluster.broker(1).profile.release
+    if not found.answers_api_versions:
+        return
+    kind = request_class(ApiKey.API_VERSIONS)
+    for version in found.ranges[18].versions():
+        answer = wire.ask(kind(client_software_name="wire", client_software_version="1"), version)
+        told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        assert told == {key: tuple(found.ranges[key]) for key in HANDLERS if key in found.ranges}
+
+
+def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCluster, wire: Wire) -> None:
+    found = cluster._cluster.broker(1).profile.release
+    if not found.answers_api_versions:
+        return
+    kind = request_class(ApiKey.API_VERSIONS)
+    own = found.ranges[18].max
+    if own == 4:
+        head = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\xff\xff"
+        wire.socket.sendall(len(head).to_bytes(4, "big") + head)
+    else:
+        wire.send(kind(), own + 1)
+    frame = wire.receive()
+    # The sizes and contents measured on real brokers (brokers.md, section 5).
+    expected = b"\x00\x23\x00\x00\x00\x00" if found.number < (2, 4) else (
+        b"\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00" + own.to_bytes(2, "big")
+    )
+    assert frame[4:] == expected
+    assert wire.ask(kind(), 0).error_code == 0, "and the connection goes on"
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("parley", True), ("a-b.c", True), ("", False), ("-x", False), ("é", False)])
+def test_client_names_are_checked_since_2_4(cluster: LocalCluster, wire: Wire, name: str, allowed: bool) -> None:
+    found = cluster._cluster.broker(1).profile.release
+    if 18 not in found.ranges or found.ranges[18].max < 3:
+        return
+    kind = request_class(ApiKey.API_VERSIONS)
+    answer = wire.ask(kind(client_software_name=name, client_software_version="1.0"), 3)
+    assert answer.error_code == (0 if allowed else 42)
+
+
+def test_0_9_mis_answers_and_swallows() -> None:
+    with LocalCluster(brokers=1, release="0.9") as cluster, Wire(cluster.bootstrap_servers) as wire:
+        cluster.create_topic(TOPIC)
+        api_versions, metadata = request_class(ApiKey.API_VERSIONS), request_class(ApiKey.METADATA)
+        wire.send(api_versions(), 0)
+        wire.send(request_class(ApiKey.LIST_GROUPS)(), 0)
+        assert int.from_bytes(wire.receive()[:4], "big") == 2, "only the second of the canary's two is answered"
+        wire.send(metadata(topics=[metadata.MetadataRequestTopic(name=TOPIC)]), 4)
+        frame = wire.receive()
+        _, answer = decode_response(ApiKey.METADATA, 0, memoryview(frame))
+        assert [topic.name for topic in answer.topics] == [TOPIC], "Metadata v4 is answered as v0"
+
+
+def test_an_unknown_key_closes(cluster: LocalCluster, wire: Wire) -> None:
+    if not cluster._cluster.broker(1).profile.release.answers_api_versions:
+        return
+    wire.socket.sendall(b"\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff")
+    assert wire.receive() == b""
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x01", b"\x7f\xff\xff\xff"])
+def test_a_body_that_cannot_be_read_closes(cluster: LocalCluster, wire: Wire, body: bytes) -> None:
+    found = cluster._cluster.broker(1).profile.release
+    if not found.answers_api_versions:
+        return
+    version = found.ranges[3].min
+    head = (3).to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big") + b"\xff\xff"
+    wire.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
+    assert wire.receive() == b""
+
+
+@pytest.mark.parametrize("key", list(HANDLERS), ids=lambda key: ApiKey(key).name.lower())
+def test_an_injected_error_fits_every_version(key: int) -> None:
+    refuse: Callable[[Any, int, int], Any] = HANDLERS[key].refuse
+    from parley.messages import encode_response
+
+    for version in HANDLERS[key].versions.versions():
+        request = a_request(ApiKey(key), version, bytes(16))
+        answer = refuse(request, version, 15)
+        frame = b"".join(bytes(part) for part in encode_response(answer, version, 5))
+        _, read = decode_response(key, version, memoryview(frame))
+        assert 15 in set(codes(read)), f"v{version}: {read}"
