@@ -15,6 +15,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "cluster": Command("parley.cli.cluster", "Run an embedded Kafka cluster whose brokers speak as chosen releases."),
     "demo": Command("parley.cli.demo", "Run the demo job: a rolling upgrade under a Spark stream, with an account."),
+    "discovery": Command("parley.cli.discovery", "Compare the ways of learning what a broker speaks (KIP-35)."),
     "doctor": Command("parley.cli.doctor", "Say what this installation can do, and what is missing for more."),
     "protocol": Command("parley.cli.protocol", "Show what each release of Kafka speaks, and what changed between two."),
 }

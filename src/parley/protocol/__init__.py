@@ -17,7 +17,19 @@ from parley.protocol.events import (
     ResponseReceived,
 )
 from parley.protocol.negotiation import clean_software_name
-from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, Serve, ServeAll, Swallow
+from parley.protocol.policy import (
+    BrokerPolicy,
+    Close,
+    Decision,
+    Dialect,
+    Respond,
+    RespondBytes,
+    Serve,
+    ServeAll,
+    Swallow,
+    Translate,
+    Translator,
+)
 from parley.protocol.throttle import CLIENT_THROTTLES_FROM, client_throttle_ms
 
 __all__ = [
@@ -32,16 +44,20 @@ __all__ = [
     "Closed",
     "Connection",
     "Decision",
+    "Dialect",
     "Event",
     "Negotiated",
     "NoEvent",
     "RequestReceived",
     "Respond",
+    "RespondBytes",
     "ResponseReceived",
     "Serve",
     "ServeAll",
     "State",
     "Swallow",
+    "Translate",
+    "Translator",
     "clean_software_name",
     "client_throttle_ms",
 ]

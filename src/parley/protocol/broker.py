@@ -17,7 +17,7 @@ from parley.frames import DEFAULT_MAX_FRAME_BYTES, Frame, Framer
 from parley.messages import decode_request, encode_response, peek_request_header
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import PAUSED, NoEvent, RequestReceived
-from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, Serve
+from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, RespondBytes, Serve, Translate, Translator
 
 
 class BrokerProtocol(Connection):
@@ -40,8 +40,11 @@ class BrokerProtocol(Connection):
         not the current one, or when `message` has no form in that version; nothing is sent then.
         """
         self._check_current(request)
-        answered_in = request.version if version is None else version
-        self._queue(encode_response(message, answered_in, request.correlation_id))
+        if request.translator is not None:
+            self._queue(request.translator.response(message, request.correlation_id))
+        else:
+            answered_in = request.version if version is None else version
+            self._queue(encode_response(message, answered_in, request.correlation_id))
         self._current = None
 
     def drop_request(self, request: RequestReceived) -> None:
@@ -75,6 +78,10 @@ class BrokerProtocol(Connection):
             self._serve(decision, data, api_key, api_version)
         elif isinstance(decision, Respond):
             self._queue(encode_response(decision.message, decision.version, correlation_id))
+        elif isinstance(decision, RespondBytes):
+            self._queue([correlation_id.to_bytes(4, "big", signed=True), decision.body])
+        elif isinstance(decision, Translate):
+            self._translate(decision.translator, data, api_key, api_version)
         else:
             self._refuse(decision, None)
 
@@ -93,6 +100,17 @@ class BrokerProtocol(Connection):
             message=message,
             api_version=api_version,
         )
+        self._events.append(self._current)
+
+    def _translate(self, translator: Translator, data: memoryview, api_key: int, api_version: int) -> None:
+        _, _, correlation_id = peek_request_header(data)
+        try:
+            message = translator.request(data)
+        except RemoteProtocolError as error:
+            self._refuse(self._policy.malformed(api_key, api_version), error)
+            return
+        version = translator.as_version
+        self._current = RequestReceived(api_key, version, correlation_id, None, message, api_version, translator)
         self._events.append(self._current)
 
     def _refuse(self, decision: Decision, cause: RemoteProtocolError | None) -> None:

@@ -166,7 +166,11 @@ class ClientProtocol(Connection):
         if pending.purpose is Purpose.NEGOTIATION:
             self._versions_answered(data[_CORRELATION_ID_BYTES:])
         elif pending.purpose is Purpose.APPLICATION and not pending.abandoned:
-            self._events.append(self._response(pending, data))
+            try:
+                self._events.append(self._response(pending, data))
+            except RemoteProtocolError:
+                self._in_flight.put_back(pending)  # what makes no sense is no answer
+                raise
 
     def _response(self, pending: Pending, data: memoryview) -> ResponseReceived:
         api_key, version = pending.api_key, pending.version

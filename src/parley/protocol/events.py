@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from parley.errors import KafkaError
+from parley.protocol.policy import Translator
 from parley.versions import BrokerVersions
 
 
@@ -67,6 +68,8 @@ class RequestReceived:
     client_id: str | None
     message: Any
     api_version: int = -1
+    translator: Translator | None = None
+    """Of a request in a dialect: turns the answer back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -78,6 +78,10 @@ class InFlight:
             f"the broker answered correlation id {correlation_id}, {how}; the oldest waiting request has {expected}"
         )
 
+    def put_back(self, pending: Pending) -> None:
+        """Undo a `take`: the request was not answered after all."""
+        self._waiting.appendleft(pending)
+
     def drop(self, purpose: Purpose) -> None:
         """Forget the requests of one purpose: their answers are known never to come."""
         self._waiting = deque(pending for pending in self._waiting if pending.purpose is not purpose)

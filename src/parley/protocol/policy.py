@@ -45,7 +45,43 @@ class Respond:
     version: int
 
 
-Decision = Serve | Close | Swallow | Respond
+@dataclass(frozen=True, slots=True)
+class RespondBytes:
+    """Answer with the correlation id and these bytes behind it, whatever was asked."""
+
+    body: bytes
+
+
+class Translator(Protocol):
+    """Turns one foreign request into a real one of version `as_version`, and its answer back."""
+
+    as_version: int
+
+    def request(self, frame: memoryview) -> Any:
+        """Return the real request's message. Raises RemoteProtocolError when the frame is malformed."""
+        ...
+
+    def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
+        """Return the whole answer, header included, to the real response `message`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Translate:
+    """Serve a request of a dialect: one that no release of Kafka ever had."""
+
+    translator: Translator
+
+
+Decision = Serve | Close | Swallow | Respond | RespondBytes | Translate
+
+
+class Dialect(Protocol):
+    """What a broker speaks besides its release; None leaves a request to the release."""
+
+    def decide(self, api_key: int, api_version: int) -> Decision | None:
+        """Return what becomes of a request, before its body is read."""
+        ...
 
 
 class BrokerPolicy(Protocol):

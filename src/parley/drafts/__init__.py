@@ -1,0 +1,22 @@
+"""The discovery designs that KIP-35 weighed, on one wire: its draft, its options, its sub-proposal.
+
+Nothing outside this package uses them. `dialects` teaches the embedded cluster to speak them,
+`strategies` are the client's side, `compare` runs one against the other and counts.
+"""
+
+from parley.drafts.compare import Cost, ask, compare, shared_apis
+from parley.drafts.dialects import DocumentedDialect, DraftDialect, EmptyAnswerDialect
+from parley.drafts.strategies import STRATEGIES, Outcome, Strategy
+
+__all__ = [
+    "STRATEGIES",
+    "Cost",
+    "DocumentedDialect",
+    "DraftDialect",
+    "EmptyAnswerDialect",
+    "Outcome",
+    "Strategy",
+    "ask",
+    "compare",
+    "shared_apis",
+]

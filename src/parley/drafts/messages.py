@@ -1,0 +1,64 @@
+"""The messages of KIP-35's drafts: Metadata as it might have become."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from parley.errors import RemoteProtocolError
+from parley.messages import decode_at, encode_body
+from parley.messages.classes import Message, make_message_class
+from parley.schema import ApiKey, Parser
+from parley.wire import Cursor
+
+METADATA = int(ApiKey.METADATA)
+_HEAD = struct.Struct(">hhi")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+@cache
+def draft_metadata() -> tuple[Any, Any]:
+    """Return the request and response classes of the draft's Metadata v1."""
+    return _pair("draft_metadata.api")
+
+
+@cache
+def documented_metadata() -> tuple[Any, Any]:
+    """Return the request and response classes of option 3's Metadata v2."""
+    return _pair("documented_metadata.api")
+
+
+def _pair(file_name: str) -> tuple[type[Message], type[Message]]:
+    text = resources.files("parley.drafts").joinpath(file_name).read_text(encoding="utf-8")
+    schema = Parser(file_name, text).api()
+    request = make_message_class(schema.request, schema.key, __name__)
+    return request, make_message_class(schema.response, schema.key, __name__)
+
+
+def encode_draft_request(message: Message, version: int, correlation_id: int, client_id: str) -> bytes:
+    """Return a draft request with its header (v1, as all of that time), without the size."""
+    name = client_id.encode()
+    head = _HEAD.pack(METADATA, version, correlation_id) + struct.pack(">h", len(name)) + name
+    return head + b"".join(encode_body(message, version))
+
+
+def decode_draft_request(request_class: type[Message], version: int, frame: memoryview) -> Message:
+    """Return the draft request in a frame. Raises RemoteProtocolError."""
+    cursor = Cursor(frame, _HEAD.size)
+    cursor.read_nullable_string()
+    return decode_at(request_class, version, frame, cursor.pos)[0]
+
+
+def encode_draft_response(message: Message, version: int, correlation_id: int) -> list[bytes | memoryview]:
+    """Return a draft response with its header, without the size."""
+    return [_CORRELATION_ID.pack(correlation_id), *encode_body(message, version)]
+
+
+def decode_draft_response(response_class: type[Message], version: int, body: memoryview) -> Message:
+    """Return the draft response in a body, the correlation id already taken off. Raises RemoteProtocolError."""
+    message, end = decode_at(response_class, version, body)
+    if end != len(body):
+        raise RemoteProtocolError(f"{len(body) - end} bytes stand behind a {response_class.__name__} v{version}")
+    return message
