@@ -47,6 +47,11 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+COMPRESSION_LEVELS = {Codec.GZIP: (1, 9, 6), Codec.LZ4: (1, 17, 1), Codec.ZSTD: (-131_072, 22, 3)}
+"""Least and largest level, and the one meant by None. Snappy has none. lz4's 1 is its fast compressor, which
+Java uses by default, the others its high-compression one."""
+
+
 class Want(IntFlag):
     """The columns a decode fills; a column not wanted costs no copy and comes back as None."""
 

@@ -17,7 +17,14 @@ import zlib
 
 import cramjam
 
-from parley.kernel.contract import MAX_COLUMN_BYTES, Buffer, Codec, KernelError, KernelErrorKind
+from parley.kernel.contract import (
+    COMPRESSION_LEVELS,
+    MAX_COLUMN_BYTES,
+    Buffer,
+    Codec,
+    KernelError,
+    KernelErrorKind,
+)
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -33,8 +40,7 @@ _LZ4_STORED = 0x8000_0000                # set in the size of a block that did n
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MAX_WINDOW = 1 << 27               # the streaming decoder's own default bound
 _FIRST_GUESS_BYTES = 64 * 1024
-
-_DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.ZSTD: 3, Codec.LZ4: 1}
+_PIECE_BYTES = 1024 * 1024               # decompressed at a time, so that a bomb costs little memory
 
 
 def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
@@ -43,10 +49,12 @@ def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
         return data
     if codec == Codec.SNAPPY:
         return _compress_xerial(data)
-    if codec not in _DEFAULT_LEVELS:
+    if codec not in COMPRESSION_LEVELS:
         raise KernelError(KernelErrorKind.CODEC, f"there is no compression codec {codec}")
-    if level is None:
-        level = _DEFAULT_LEVELS[Codec(codec)]
+    least, most, default = COMPRESSION_LEVELS[Codec(codec)]
+    level = default if level is None else level
+    if not least <= level <= most:
+        raise KernelError(KernelErrorKind.ARGUMENT, f"{Codec(codec).name} has levels {least}..{most}, not {level}")
     if codec == Codec.GZIP:
         packer = zlib.compressobj(level, zlib.DEFLATED, 31)
         return packer.compress(data) + packer.flush()
@@ -88,14 +96,18 @@ def _decompress_gzip(raw: bytes, max_bytes: int) -> bytes:
     out = bytearray()
     while True:
         member = zlib.decompressobj(31)
-        try:
-            out += member.decompress(raw, max_bytes - len(out) + 1)
-        except zlib.error as error:
-            raise _damaged("gzip", error) from error
-        if len(out) > max_bytes:
-            raise _too_large(max_bytes)
-        if not member.eof:
-            raise _damaged("gzip", "it ends early")
+        rest = raw
+        while not member.eof:
+            try:
+                piece = member.decompress(rest, _PIECE_BYTES)
+            except zlib.error as error:
+                raise _damaged("gzip", error) from error
+            if not piece and not member.eof:
+                raise _damaged("gzip", "it ends early")
+            out += piece
+            if len(out) > max_bytes:
+                raise _too_large(max_bytes)
+            rest = member.unconsumed_tail
         raw = member.unused_data
         if raw[:2] != b"\x1f\x8b":
             return bytes(out)

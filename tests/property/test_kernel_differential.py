@@ -1,0 +1,260 @@
+"""The compiled kernel against the reference: equal buffers, and equal error kinds, over the whole domain."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from parley.kernel import reference
+from parley.kernel.contract import (
+    NO_OFFSET_LIMIT,
+    DecodeOptions,
+    EncodeOptions,
+    KernelError,
+    Want,
+)
+from parley.records.columns import Record, columns_from_records, var_column
+
+native = pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built")
+
+CODECS = {0: range(4), 1: range(4), 2: range(5)}
+
+
+def plain(value: Any) -> Any:
+    """Return a result with every buffer as bytes, so that results compare."""
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    if is_dataclass(value):
+        return tuple(plain(getattr(value, field.name)) for field in fields(value))
+    return value
+
+
+def outcome(call: Any, *arguments: Any) -> Any:
+    """Return what a call gives, or what its error says: kind, span and record."""
+    try:
+        return plain(call(*arguments))
+    except KernelError as error:
+        return error.kind, error.span, error.record
+
+
+def both(name: str, *arguments: Any) -> Any:
+    """Call both kernels, demand equal outcomes, return the outcome."""
+    ours, theirs = (outcome(getattr(kernel, name), *arguments) for kernel in (native, reference))
+    assert ours == theirs
+    return ours
+
+
+# ── the domain ───────────────────────────────────────────────────────────────
+
+BYTES = st.none() | st.sampled_from([b"", b"k", b"v" * 63, b"v" * 64, b"w" * 8192]) | st.binary(max_size=40)
+EDGES = [-(2**63), -(2**63) + 1, -(2**31) - 1, -(2**31), -1, 0, 1, 63, 64, 2**31 - 1, 2**31, 2**62, 2**63 - 1]
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TIMESTAMPS = st.sampled_from(EDGES) | st.integers(1_700_000_000_000, 1_700_000_100_999) | INT64
+HEADER = st.tuples(st.sampled_from(["", "h", "trace", "ключ"]) | st.text(max_size=5), st.none() | st.binary(max_size=9))
+HEADERS = st.just(()) | st.lists(HEADER, max_size=4).map(tuple)
+
+
+@st.composite
+def record_lists(draw: Any, headers: bool = True, min_size: int = 1) -> list[Record]:
+    """Draw records with growing offsets: compacted gaps, bases at the edges of int32 and int64."""
+    base = draw(st.sampled_from([0, 1, 127, 2**31 - 3, 2**31, 2**32, 2**62]) | st.integers(0, 2**62))
+    gaps = draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 63, 64, 8192, 2**30]), min_size=min_size, max_size=12))
+    found, offset = [], base
+    for gap in gaps:
+        kind = HEADERS if headers else st.just(())
+        found.append(Record(offset, draw(TIMESTAMPS), 0, draw(BYTES), draw(BYTES), draw(kind)))
+        offset += gap
+    return found
+
+
+@st.composite
+def batches(draw: Any) -> bytes:
+    """Draw one batch of any format and codec, as the reference writes it."""
+    magic = draw(st.sampled_from([0, 1, 2, 2, 2]))
+    codec = draw(st.sampled_from(CODECS[magic]))
+    rows = draw(record_lists(headers=magic == 2))
+    options = EncodeOptions(
+        magic=magic,
+        codec=codec,
+        log_append_time_ms=draw(st.none() | TIMESTAMPS),
+        leader_epoch=draw(st.integers(-1, 2**31 - 1)),
+        transactional=draw(st.booleans()),
+    )
+    return bytes(reference.encode(columns_from_records(rows), None, 0, options).data)
+
+
+@st.composite
+def decode_options(draw: Any) -> DecodeOptions:
+    """Draw ranges, columns and limits."""
+    bounds = st.sampled_from([0, 1, 5, 128, 2**31 - 2, 2**31, 2**32 + 1, 2**62 + 2])
+    return DecodeOptions(
+        first_offset=draw(st.just(0) | bounds),
+        end_offset=draw(st.just(NO_OFFSET_LIMIT) | bounds),
+        want=draw(st.just(int(Want.ALL)) | st.integers(0, 63)),
+        timestamp_scale=draw(st.sampled_from([1, 1000])),
+        check_crc=draw(st.booleans()),
+        max_rows=draw(st.sampled_from([1, 5, 20, 2**31 - 1])),
+        max_bytes=draw(st.sampled_from([1, 500, 20_000, 2**31 - 1])),
+        max_batch_bytes=draw(st.sampled_from([0, 1, 100, 10_000])),
+    )
+
+
+def spans_of(parts: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the parts as one buffer and where each stands; runs of plain messages as the scan cuts them."""
+    data, spans = b"", []
+    for part in parts:
+        at = len(data)
+        data += part
+        while at < len(data):
+            run = reference.scan_legacy(data, at, 3)
+            end = run.end if run else len(data)
+            spans.append((at, end))
+            at = end
+    return data, spans
+
+
+# ── the properties ───────────────────────────────────────────────────────────
+
+
+@given(st.lists(batches(), max_size=5), decode_options())
+def test_decode_gives_equal_columns(parts: list[bytes], options: DecodeOptions) -> None:
+    data, spans = spans_of(parts)
+    both("decode", data, spans, options)
+
+
+@given(st.data())
+def test_encode_gives_equal_batches_uncompressed(data: Any) -> None:
+    magic = data.draw(st.sampled_from([0, 1, 2, 2]))
+    rows = data.draw(record_lists(headers=magic == 2, min_size=0))
+    columns = columns_from_records(rows, with_offsets=data.draw(st.booleans()))
+    selection = data.draw(st.none() | st.lists(st.integers(-1, len(rows)), max_size=9))
+    picked = None if selection is None else struct.pack(f"<{len(selection)}i", *selection)
+    options = EncodeOptions(
+        magic=magic,
+        max_bytes=data.draw(st.sampled_from([0, 1, 100, 1000, 2**31 - 1])),
+        max_records=data.draw(st.sampled_from([1, 3, 2**31 - 1])),
+        base_offset=data.draw(st.sampled_from([0, 7, 2**40])),
+        timestamp_ms=data.draw(TIMESTAMPS),
+        log_append_time_ms=data.draw(st.none() | TIMESTAMPS),
+        leader_epoch=data.draw(st.integers(-(2**31), 2**31 - 1)),
+        producer_id=data.draw(st.integers(-(2**63), 2**63 - 1)),
+        producer_epoch=data.draw(st.integers(-(2**15), 2**15 - 1)),
+        base_sequence=data.draw(st.integers(-(2**31), 2**31 - 1)),
+        transactional=data.draw(st.booleans()),
+    )
+    both("encode", columns, picked, data.draw(st.integers(-1, 3)), options)
+
+
+COMPRESSED = st.sampled_from([(magic, codec) for magic in CODECS for codec in CODECS[magic] if codec])
+
+
+@given(record_lists(), COMPRESSED, st.none() | st.integers(-3, 25))
+def test_each_kernel_reads_what_the_other_compresses(
+    rows: list[Record], form: tuple[int, int], level: int | None
+) -> None:
+    magic, codec = form
+    rows = rows if magic == 2 else [row._replace(headers=()) for row in rows]
+    columns = columns_from_records(rows)
+    options = EncodeOptions(magic=magic, codec=codec, level=level)
+    made = [outcome(kernel.encode, columns, None, 0, options) for kernel in (native, reference)]
+    if isinstance(made[0][0], str):            # a level that the codec does not have
+        assert made[0] == made[1] == ("argument", -1, -1)
+        return
+    assert made[0][1:] == made[1][1:]         # how far the batch goes: offsets may be too far apart for one
+    decoded = [both("decode", data, [(0, len(data))], DecodeOptions()) for data, *_ in made]
+    assert decoded[0] == decoded[1]
+    assert decoded[0][0][0] == made[0][1]
+
+
+@given(st.binary(max_size=5000) | st.sampled_from([bytes(100_000), bytes(range(256)) * 300]), st.integers(0, 5))
+@example(b"", 3)
+def test_codecs_round_trip_across(raw: bytes, codec: int) -> None:
+    for magic in (0, 1, 2):
+        for writer in (native, reference):
+            packed = outcome(writer.compress, codec, raw, None, magic)
+            if codec == 5:
+                assert packed == ("codec", -1, -1)
+                continue
+            assert both("decompress", codec, packed, len(raw), magic) == raw
+            if codec and raw:
+                assert both("decompress", codec, packed, len(raw) - 1, magic) == ("too large", -1, -1)
+
+
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=30), st.integers(1, 2**31 - 1))
+def test_partitions_are_equal(keys: list[bytes | None], partitions: int) -> None:
+    both("murmur2_partitions", var_column(keys), None, len(keys), partitions)
+
+
+@given(st.binary(max_size=300))
+def test_checksums_are_equal(raw: bytes) -> None:
+    both("crc32c", raw)
+    both("crc32", raw)
+
+
+def both_of_damaged(name: str, *arguments: Any) -> None:
+    """Call both kernels; of bytes that are damaged *and* too large, each may find either first."""
+    ours, theirs = (outcome(getattr(kernel, name), *arguments) for kernel in (native, reference))
+    either = {"compressed", "too large"}
+    assert ours == theirs or ({ours[0], theirs[0]} == either and ours[1:] == theirs[1:])
+
+
+# ── damaged bytes ────────────────────────────────────────────────────────────
+
+
+def mend(data: bytearray) -> None:
+    """Make the checksum of a single batch or message true again, so that what lies behind it is read."""
+    if len(data) > 61 and data[16] == 2:
+        struct.pack_into(">I", data, 17, reference.crc32c(data[21:]))
+    elif len(data) > 17:
+        struct.pack_into(">I", data, 12, reference.crc32(data[16:]))
+
+
+DAMAGE = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)),
+    max_size=4,
+)
+
+
+@given(batches(), DAMAGE, st.booleans(), st.floats(0, 1), decode_options())
+def test_damaged_batches_fail_alike(
+    batch: bytes, damage: list[tuple[float, int]], mended: bool, cut: float, options: DecodeOptions
+) -> None:
+    data = bytearray(batch if cut > 0.5 else batch[: int(len(batch) * 2 * cut)])
+    for where, byte in damage:
+        if data:
+            data[int(where * len(data))] = byte
+    if mended:
+        if len(data) > 12 and cut <= 0.5:
+            struct.pack_into(">i", data, 8, len(data) - 12)
+        mend(data)
+    both_of_damaged("decode", bytes(data), [(0, len(data))], options)
+
+
+@given(batches(), DAMAGE, st.integers(1, 4))
+def test_scans_of_damaged_messages_are_equal(batch: bytes, damage: list[tuple[float, int]], most: int) -> None:
+    data = bytearray(batch + batch)
+    for where, byte in damage:
+        data[int(where * len(data))] = byte
+    both("scan_legacy", bytes(data), 0, most)
+
+
+@given(st.sampled_from([1, 2, 3, 4]), st.binary(max_size=600), DAMAGE, st.floats(0, 1), st.integers(0, 1000))
+def test_damaged_compressed_bytes_fail_alike(
+    codec: int, raw: bytes, damage: list[tuple[float, int]], cut: float, most: int
+) -> None:
+    data = bytearray(reference.compress(codec, raw, None, 2))
+    data = data if cut > 0.3 else data[: int(len(data) * 3 * cut)]
+    for where, byte in damage:
+        if data:
+            data[int(where * len(data))] = byte
+    both_of_damaged("decompress", codec, bytes(data), most, 2)
+
+
+@given(st.integers(1, 4), st.binary(max_size=200), st.integers(0, 1000), st.integers(0, 2))
+def test_junk_is_no_compressed_data(codec: int, junk: bytes, most: int, magic: int) -> None:
+    both_of_damaged("decompress", codec, junk, most, magic)

@@ -1,0 +1,19 @@
+"""Each test of the kernel runs on both implementations."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from parley.kernel.contract import Kernel
+
+
+@pytest.fixture(params=["reference", "native"])
+def kernel(request: pytest.FixtureRequest) -> Kernel:
+    """Return one of the two kernels."""
+    try:
+        found: Kernel = importlib.import_module(f"parley.kernel.{request.param}")
+    except ImportError as error:
+        pytest.skip(f"the compiled kernel is not built: {error}")
+    return found
