@@ -26,6 +26,7 @@ RENAMED = {
     ("ListClientMetricsResourcesResponse", ""): "ListConfigResourcesResponse",
     ("ListClientMetricsResourcesResponse", "ClientMetricsResources"): "ConfigResources",
     ("ListClientMetricsResourcesResponse", "ClientMetricsResource"): "ConfigResource",
+    ("ListClientMetricsResourcesResponse", "Name"): "ResourceName",
     ("VoteRequest", "CandidateEpoch"): "ReplicaEpoch",
     ("VoteRequest", "CandidateId"): "ReplicaId",
     ("VoteRequest", "CandidateDirectoryId"): "ReplicaDirectoryId",
