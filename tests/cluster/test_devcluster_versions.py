@@ -216,7 +216,9 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
     assert wire.ask(kind(), 0).error_code == 0, "and the connection goes on"
 
 
-@pytest.mark.parametrize(("name", "allowed"), [("parley", True), ("a-b.c", True), ("", False), ("-x", False), ("é", False)])
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("parley", True), ("a-b.c", True), ("", False), ("-x", False), ("é", False)]
+)
 def test_client_names_are_checked_since_2_4(cluster: LocalCluster, wire: Wire, name: str, allowed: bool) -> None:
     found = cluster._cluster.broker(1).profile.release
     if 18 not in found.ranges or found.ranges[18].max < 3:

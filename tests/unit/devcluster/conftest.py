@@ -33,7 +33,9 @@ def _prepared(count: int = 1, **options: Any) -> Prepared:
     return Prepared(data, facts)
 
 
-def _stored(base_offset: int, count: int = 1, *, leader_epoch: int = 0, **options: Any) -> tuple[list[BatchFacts], bytes]:
+def _stored(
+    base_offset: int, count: int = 1, *, leader_epoch: int = 0, **options: Any
+) -> tuple[list[BatchFacts], bytes]:
     """Return the batches as a leader stores them: facts and bytes with their final offsets."""
     data = bytes(assign_offsets(bytearray(_produced(count, **options)), base_offset, leader_epoch))
     return [facts for _, facts in walk(data)], data

@@ -1,0 +1,114 @@
+"""`parley cluster`: an embedded Kafka cluster whose brokers speak as chosen releases."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.exit_codes import ExitCode
+from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
+from parley.devcluster import AsyncLocalCluster, ClusterSettings
+from parley.errors import ConfigError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+COLUMNS = ("broker", "release", "address")
+
+
+@app.callback()
+def cluster() -> None:
+    """Run an embedded Kafka cluster. Any Kafka client can use it; it is for development, not for production."""
+
+
+@app.command()
+def start(
+    brokers: Annotated[int, typer.Option(min=1, help="How many brokers, with ids from 1 on.")] = 3,
+    release: Annotated[str, typer.Option(help="The Kafka release that brokers speak as.")] = "4.3",
+    broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID=RELEASE", help="Another release for one broker. Repeatable.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Keep records here; without it they are in memory.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Broker 1's port; the others follow. [default: free ports]")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen, and what clients are told.")] = "127.0.0.1",
+    output_format: FormatOption = None,
+) -> None:
+    """Start a cluster and run it until Ctrl-C.
+
+    Prints the bootstrap servers and the brokers once all of them accept connections. Ctrl-C stops the
+    cluster in order, so that with --data nothing is lost, and exits with 130; SIGTERM does the same and
+    exits with 0.
+    """
+    warn_about(host)
+    releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
+    local = AsyncLocalCluster(brokers, release, releases=releases, data_dir=data, port=port, settings=settings)
+    received = asyncio.run(_run(local, output_format))
+    if received == signal.SIGINT:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def parse_releases(entries: list[str]) -> dict[int, str]:
+    """Return the releases by broker id. Raises ConfigError for what is not ID=RELEASE.
+
+    >>> parse_releases(["1=2.4", "2=3.9"])
+    {1: '2.4', 2: '3.9'}
+    """
+    chosen: dict[int, str] = {}
+    for entry in entries:
+        number, separator, name = entry.partition("=")
+        if not separator or not number.isdecimal() or not name:
+            raise ConfigError(f'--broker {entry}: expected ID=RELEASE, as in "--broker 1=2.4"')
+        if int(number) in chosen:
+            raise ConfigError(f"--broker {entry}: broker {number} has release {chosen[int(number)]} already")
+        chosen[int(number)] = name
+    return chosen
+
+
+def warn_about(host: str) -> None:
+    """Say on stderr when others can reach the cluster: it knows no passwords."""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local:
+        say(f"warning: listening on {host}, anybody who reaches it may read and write; this is not for production")
+
+
+async def _run(cluster: AsyncLocalCluster, output_format: OutputFormat | None) -> int:
+    """Run until a signal comes; return which."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    async with cluster:
+        _announce(cluster, output_format)
+        received = await stopped
+        say("stopping")
+    return received
+
+
+def _announce(cluster: AsyncLocalCluster, output_format: OutputFormat | None) -> None:
+    rows = [
+        {"broker": broker.id, "release": broker.release, "address": str(broker.address)} for broker in cluster.brokers
+    ]
+    if output_format is OutputFormat.JSON:
+        document = {"bootstrap_servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "brokers": rows}
+        print_document("cluster start", document)
+    else:
+        if output_format is None or output_format is OutputFormat.TABLE:
+            print(f"bootstrap.servers={cluster.bootstrap_servers}")
+        print_rows("cluster start", COLUMNS, rows, output_format)
+    sys.stdout.flush()
+    say("running; Ctrl-C stops the cluster")
