@@ -16,6 +16,7 @@ import random
 import time
 from array import array
 from collections.abc import Callable
+from functools import partial
 
 CODECS = {"plain": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -34,10 +35,10 @@ def main() -> None:
         data = b"".join(bytes(batch.data) for batch in batches)
         found[name] = {
             "bytes_per_row": len(data) / arguments.rows,
-            "decode_all": _best(arguments, lambda: _decode(data, records.Want.ALL)),
-            "decode_spark": _best(arguments, lambda: _decode(data, _SPARK_WANT, 1000)),
-            "decode_value": _best(arguments, lambda: _decode(data, records.Want.VALUES)),
-            "encode": _best(arguments, lambda: _encode(columns, options)),
+            "decode_all": _best(arguments, partial(_decode, data, records.Want.ALL)),
+            "decode_spark": _best(arguments, partial(_decode, data, _SPARK_WANT, 1000)),
+            "decode_value": _best(arguments, partial(_decode, data, records.Want.VALUES)),
+            "encode": _best(arguments, partial(_encode, columns, options)),
         }
     if arguments.json:
         print(json.dumps({"kernel": records.kernel_info().name, "rows": arguments.rows, "rates": found}))
@@ -69,8 +70,9 @@ def _columns(rows: int, payload: int):  # type: ignore[no-untyped-def]
     words = [dice.randbytes(4).hex() for _ in range(500)]
     values = []
     for row in range(rows):
-        text = f'{{"id": {row}, "name": "{words[row * 7 % 500]}", "tags": ["{words[row % 499]}", "{words[row % 491]}"], "n": '
-        values.append((text + str(row * 2654435761 % 10**12)).ljust(payload, "x")[:payload].encode())
+        name, first, second = words[row * 7 % 500], words[row % 499], words[row % 491]
+        text = f'{{"id": {row}, "name": "{name}", "tags": ["{first}", "{second}"], "n": {row * 2654435761 % 10**12}'
+        values.append(text.ljust(payload, "x")[:payload].encode())
     offsets = array("q", range(rows)).tobytes()
     return records.Columns(rows=rows, offsets=offsets, value=records.var_column(values))
 
