@@ -1,0 +1,137 @@
+"""Where a query starts and ends: from options to questions for the brokers, and from answers to offsets.
+
+Pure: `Bound.questions` says what must be asked, somebody asks, `Bound.offsets` says what came of it.
+Precedence as in Spark's own source: startingTimestamp, then startingOffsetsByTimestamp, then
+startingOffsets; the same for the ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, OffsetSpec, Timestamp, TopicPartition
+from parley.errors import ConfigError, nearest_hint
+from parley.spark.offsets import show
+from parley.spark.options import GivenOptions, Use
+from parley.spark.user_json import read_partition_values
+
+Question = OffsetSpec | Timestamp
+_NAMED = {"earliest": EARLIEST, "latest": LATEST}
+_BY_CODE = {EARLIEST.code: EARLIEST, LATEST.code: LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of what is read. Exactly one of `everywhere`, `offsets`, `timestamps` says where it is."""
+
+    option: str
+    """The option it came from, for errors."""
+    everywhere: Question | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    otherwise_latest: bool = True
+    """Whether a partition without a record as late as the timestamp counts from its end; else it is an error."""
+
+    def check(self, assigned: Collection[TopicPartition]) -> None:
+        """Raise ConfigError unless the bound names exactly the partitions that are read."""
+        given = self.offsets if self.offsets is not None else self.timestamps
+        if given is None or given.keys() == set(assigned):
+            return
+        missing, extra = set(assigned) - given.keys(), given.keys() - set(assigned)
+        parts = []
+        if missing:
+            parts.append(f"these are missing: {show(missing)}")
+        if extra:
+            parts.append(f"these are not read, or do not exist: {show(extra)}")
+        hint = " Use -2 for earliest and -1 for latest where it does not matter." if self.offsets is not None else ""
+        raise ConfigError(f"{self.option} must name all partitions that are read: {'; '.join(parts)}.{hint}")
+
+    def questions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Question]:
+        """Return what must be asked for these partitions. Those with an offset of their own are left out."""
+        if self.everywhere is not None:
+            return dict.fromkeys(partitions, self.everywhere)
+        if self.timestamps is not None:
+            return {tp: Timestamp(self.timestamps[tp]) for tp in partitions}
+        given = self.offsets or {}
+        return {tp: _BY_CODE[given[tp]] for tp in partitions if given[tp] < 0}
+
+    def explicit(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets that the user gave as numbers."""
+        given = self.offsets or {}
+        return {tp: given[tp] for tp in partitions if tp in given and given[tp] >= 0}
+
+    def unanswered(self, answers: Mapping[TopicPartition, OffsetAndTimestamp]) -> set[TopicPartition]:
+        """Return the partitions without a record as late as asked for: to be asked for LATEST.
+
+        Raises ConfigError for them where startingOffsetsByTimestampStrategy is "error".
+        """
+        missing = {tp for tp, answer in answers.items() if answer.offset < 0}
+        if missing and not self.otherwise_latest:
+            raise ConfigError(
+                f"{self.option}: no record is as late as asked for in {show(missing)}. Choose an earlier time, "
+                f'or set startingOffsetsByTimestampStrategy to "latest" to start at the end there.'
+            )
+        return missing
+
+
+def starting_bound(given: GivenOptions, use: Use) -> Bound:
+    """Return where reading starts. Raises ConfigError for values that mean nothing, or not for a batch."""
+    otherwise_latest = given["startingOffsetsByTimestampStrategy"] == "latest"
+    bound = _by_time(given, "startingTimestamp", "startingOffsetsByTimestamp", otherwise_latest=otherwise_latest)
+    if bound is not None:
+        return bound
+    default = "latest" if Use.STREAM_READ in use else "earliest"
+    bound = _by_offset("startingOffsets", given["startingOffsets"] or default)
+    if Use.BATCH_READ in use and _names(bound, LATEST):
+        raise ConfigError("startingOffsets cannot be latest (-1) for a batch: there would be nothing to read")
+    return bound
+
+
+def ending_bound(given: GivenOptions) -> Bound:
+    """Return where a batch ends. Raises ConfigError for values that mean nothing for an end."""
+    bound = _by_time(given, "endingTimestamp", "endingOffsetsByTimestamp", otherwise_latest=True)
+    if bound is not None:
+        return bound
+    bound = _by_offset("endingOffsets", given["endingOffsets"])
+    if _names(bound, EARLIEST):
+        raise ConfigError("endingOffsets cannot be earliest (-2): there would be nothing to read")
+    return bound
+
+
+def check_order(start: Bound, end: Bound) -> None:
+    """Raise ConfigError where the options alone say that reading ends before it starts."""
+    first_time, last_time = start.everywhere, end.everywhere
+    if isinstance(first_time, Timestamp) and isinstance(last_time, Timestamp) and first_time.ms > last_time.ms:
+        raise ConfigError(f"{start.option}={first_time.ms} lies after {end.option}={last_time.ms}: exchange them")
+    for mine, other in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
+        for tp, first in sorted((mine or {}).items()):
+            last = (other or {}).get(tp, -1)
+            if 0 <= last < first:
+                raise ConfigError(f"{start.option} {first} of {tp} lies after {end.option} {last}: exchange them")
+
+
+def _by_time(given: GivenOptions, everywhere: str, each: str, *, otherwise_latest: bool) -> Bound | None:
+    if given.is_given(everywhere):
+        return Bound(everywhere, Timestamp(given[everywhere]), otherwise_latest=otherwise_latest)
+    if given.is_given(each):
+        timestamps = read_partition_values(each, given[each], low=0, what="a time in milliseconds")
+        return Bound(each, timestamps=timestamps, otherwise_latest=otherwise_latest)
+    return None
+
+
+def _by_offset(option: str, text: str) -> Bound:
+    word = text.strip().lower()
+    if word in _NAMED:
+        return Bound(option, _NAMED[word])
+    if not word.startswith(("{", "[", '"')):
+        raise ConfigError(
+            f'{option}="{text}" is neither earliest, latest nor JSON like {{"topicA":{{"0":23,"1":-2}}}}.'
+            f"{nearest_hint(word, _NAMED)}"
+        )
+    what = "an offset (-2 is earliest, -1 is latest)"
+    return Bound(option, offsets=read_partition_values(option, text, low=-2, what=what))
+
+
+def _names(bound: Bound, spec: OffsetSpec) -> bool:
+    return bound.everywhere == spec or spec.code in (bound.offsets or {}).values()

@@ -1,0 +1,30 @@
+"""One client per cluster and process. Spark reuses its Python workers: connections and metadata stay.
+
+1. Nothing connects before the first call; a client that came along through a fork begins anew (the
+   client sees to that), so that this cache needs no process ids.
+2. At most `CAPACITY` clients are kept; the one used least recently is closed. A worker runs one task
+   at a time, so that it cannot be in use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from parley.client import BlockingClient, ClientOptions
+
+CAPACITY = 8
+
+_clients: OrderedDict[ClientOptions, BlockingClient] = OrderedDict()
+_lock = threading.Lock()
+
+
+def client_for(options: ClientOptions) -> BlockingClient:
+    """Return this process's client with these options. Do not close it."""
+    with _lock:
+        client = _clients.pop(options, None) or BlockingClient(options)
+        _clients[options] = client
+        dropped = _clients.popitem(last=False)[1] if len(_clients) > CAPACITY else None
+    if dropped is not None:
+        dropped.close()
+    return client

@@ -1,0 +1,132 @@
+"""`kafka.*` options: names of Kafka's Java clients → parley's client options.
+
+1. What parley's client has is passed on, checked as there; the error names the user's spelling.
+2. What would work against Spark's offsets and columns is refused, as Spark's own source refuses it.
+3. What Kafka's Java clients know and parley has no use for is accepted: a job must not fail for
+   a setting that cannot change its result. It is mentioned once in the log.
+4. A name that nobody knows is mentioned with the nearest known one (the Java clients do the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from parley.client import ClientOptions, FetchOptions, ProduceOptions
+from parley.client.option_fields import OptionSet, option_names
+from parley.errors import ConfigError, nearest_hint
+
+G = TypeVar("G", bound=OptionSet)
+
+_BYTES = "are bytes on their way here and there; cast the column instead, or read it with .schema(...)"
+_REFUSED_ALWAYS = {
+    "interceptor.classes": "a Java class cannot run here",
+    "metric.reporters": "a Java class cannot run here",
+}
+REFUSED_FOR_READ = _REFUSED_ALWAYS | {
+    "auto.offset.reset": (
+        "the option startingOffsets says where a new query starts, and a query that resumes goes on where it was"
+    ),
+    "enable.auto.commit": "Spark keeps the offsets in the query's checkpoint; nothing is committed to Kafka",
+    "key.deserializer": f"keys {_BYTES}",
+    "value.deserializer": f"values {_BYTES}",
+}
+REFUSED_FOR_WRITE = _REFUSED_ALWAYS | {
+    "key.serializer": f"keys {_BYTES}",
+    "value.serializer": f"values {_BYTES}",
+    "partitioner.class": "a Java class cannot run here; keys are spread as Java does, or give a column partition",
+    "transactional.id": "rows are written at least once, without transactions",
+}
+_GROUP_ID = "parley reads without a consumer group"
+
+# Names that Kafka's clients know (consumer, producer, common) and that mean nothing to parley.
+_JAVA_NAMES = """
+    allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter bootstrap.controllers client.dns.lookup
+    config.providers connections.max.idle.ms default.api.timeout.ms enable.metrics.push exclude.internal.topics
+    group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms linger.ms
+    max.poll.interval.ms max.poll.records metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms
+    metadata.recovery.strategy metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    partition.assignment.strategy partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+    receive.buffer.bytes retries sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism sasl.oauthbearer.token.endpoint.url
+    security.providers send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
+    ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type transaction.timeout.ms transaction.two.phase.commit.enable
+    compression.gzip.level compression.lz4.level compression.zstd.level
+"""
+JAVA_NAMES = frozenset(_JAVA_NAMES.split())
+
+# Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to end.
+FETCH_DEFAULTS: dict[str, Any] = {
+    "max_partition_fetch_bytes": 8 * 2**20,
+    "prefetch_max_bytes": 16 * 2**20,
+    "max_batch_rows": 32_768,
+}
+PRODUCE_DEFAULTS: dict[str, Any] = {}
+
+
+def read_client_options(kafka: Mapping[str, str]) -> ClientOptions:
+    """Return where the cluster is and how it is spoken to.
+
+    Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like it.
+    """
+    if not kafka.get("bootstrap.servers", "").strip():
+        hint = nearest_hint("kafka.bootstrap.servers", [f"kafka.{name}" for name in kafka if name[:9] != "bootstrap"])
+        given = next((name for name in kafka if name.startswith("bootstrap")), None)
+        hint = f' There is "kafka.{given}".' if given not in (None, "bootstrap.servers") else hint
+        raise ConfigError(f'kafka.bootstrap.servers must be given: "host:port,host:port".{hint}')
+    return _group(ClientOptions, kafka, {})
+
+
+def read_fetch_options(kafka: Mapping[str, str], **fixed: Any) -> FetchOptions:
+    """Return how a task reads. Raises ConfigError for a `kafka.*` option that a reader must not have."""
+    _refuse(kafka, REFUSED_FOR_READ)
+    return _group(FetchOptions, kafka, FETCH_DEFAULTS | fixed)
+
+
+def read_produce_options(kafka: Mapping[str, str], **fixed: Any) -> ProduceOptions:
+    """Return how a task writes. Raises ConfigError for a `kafka.*` option that a writer must not have."""
+    _refuse(kafka, REFUSED_FOR_WRITE)
+    return _group(ProduceOptions, kafka, PRODUCE_DEFAULTS | fixed)
+
+
+def without_effect(kafka: Mapping[str, str], *groups: type[OptionSet]) -> list[str]:
+    """Return a sentence for each `kafka.*` option that none of the groups has."""
+    known = option_names(ClientOptions, *groups)
+    everywhere = option_names(ClientOptions, FetchOptions, ProduceOptions)
+    said = []
+    for name in sorted(kafka.keys() - known.keys()):
+        if name == "group.id":
+            said.append(f"option kafka.group.id has no effect: {_GROUP_ID}")
+        elif name in JAVA_NAMES or name in everywhere:
+            said.append(f"option kafka.{name} has no effect here")
+        else:
+            hint = nearest_hint(f"kafka.{name}", [f"kafka.{one}" for one in {*known, *JAVA_NAMES} if "_" not in one])
+            said.append(f'option "kafka.{name}" is not known and has no effect.{hint}')
+    return said
+
+
+def _group(group: type[G], kafka: Mapping[str, str], fixed: Mapping[str, Any]) -> G:
+    names = option_names(group)
+    found = dict(fixed)
+    for name, text in kafka.items():
+        if name in names:
+            try:
+                group.of({names[name]: text})
+            except ConfigError as error:
+                raise ConfigError(f"option kafka.{name}: {error}") from error
+            found[names[name]] = text
+    return group.of(found)
+
+
+def _refuse(kafka: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    for name in kafka:
+        if name in refused:
+            raise ConfigError(f"option kafka.{name} cannot be used: {refused[name]}")

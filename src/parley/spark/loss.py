@@ -1,0 +1,79 @@
+"""Records that should be there and are not: what is reported, and where reading goes on.
+
+One place decides. `failOnDataLoss=true` raises `DataLossError`, which names topic, partition and
+offsets; `false` warns once per finding and process and goes on at the right place, without duplicates.
+
+    deleted     a topic or partition is gone           → it is left out
+    recreated   the topic has another id               → from the beginning of the new topic
+    aged out    the start is below the log's           → from the log's start
+    shrunk      the log ends before the position       → at the log's end
+    late        a new partition already lost its front → from the log's start
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from parley.client import TopicPartition
+from parley.errors import DataLossError
+
+log = logging.getLogger("parley.spark")
+_REMEDY = (
+    'If that is acceptable, set failOnDataLoss to "false" to go on with what is left; '
+    "if not, compare the topic's retention with how long the query was stopped."
+)
+
+
+@dataclass(slots=True)
+class LossPolicy:
+    """What to do about lost records: `fail`, or warn once."""
+
+    fail: bool
+    warned: set[str] = field(default_factory=set)
+
+    def report(
+        self, what: str, tp: TopicPartition | None = None, *, expected: int | None = None, available: int | None = None
+    ) -> None:
+        """Raise DataLossError, or log the loss if it is new. The caller then goes on as the table above says."""
+        if self.fail:
+            raise DataLossError(
+                f"{what}. {_REMEDY}",
+                topic=tp.topic if tp is not None else None,
+                partition=tp.partition if tp is not None else None,
+                expected_offset=expected,
+                available_offset=available,
+            )
+        if what not in self.warned:
+            self.warned.add(what)
+            log.warning("%s (failOnDataLoss=false: the query goes on)", what)
+
+    def deleted(self, names: str) -> None:
+        """Report partitions that are gone."""
+        self.report(f"data of {names} may be lost: topic or partition is gone")
+
+    def recreated(self, topic: str, old_id: str, new_id: str) -> None:
+        """Report a topic that was deleted and created again."""
+        self.report(
+            f'topic "{topic}" was deleted and created again (id {old_id} became {new_id}): '
+            f"what was left to read of the old one is lost"
+        )
+
+    def aged_out(self, tp: TopicPartition, planned: int, earliest: int) -> None:
+        """Report offsets that were removed before they could be read."""
+        self.report(
+            f"offsets {planned} to {earliest - 1} of {tp} are lost: the log starts at {earliest}",
+            tp,
+            expected=planned,
+            available=earliest,
+        )
+
+    def shrunk(self, tp: TopicPartition, planned: int, latest: int) -> None:
+        """Report a log that ends in front of a position that was already known."""
+        self.report(
+            f"the log of {tp} ends at {latest}, before offset {planned} that was already known: "
+            f"it was truncated, or the topic was created again",
+            tp,
+            expected=planned,
+            available=latest,
+        )

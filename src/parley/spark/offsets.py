@@ -1,0 +1,118 @@
+"""Offsets of a stream: which position in which history of which partition, and their JSON.
+
+    {"@parley": 1, "@ids": {topic: id}, "@epochs": {topic: {"0": 12}}, topic: {"0": 5}}
+
+1. `@` cannot stand in a topic's name, so that the extra keys cannot be mistaken for topics. They are
+   left out where nothing is known (brokers before 2.8 tell no ids, before 2.4 no epochs to trust).
+2. Spark compares offsets as *text*: the same state gives the same text. Extra keys first, then topics
+   by name, partitions by number.
+3. Plain `{topic: {"0": 5}}`, Spark's own form and that of users' options, is read as well.
+4. An epoch belongs to the position beside it: it changes only when the position moves (`advance`).
+   An idle stream whose leaders move therefore keeps its text, and no batch is run for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parley.client import TopicPartition
+from parley.errors import ConfigError
+
+FORMAT = 1
+FORMAT_KEY, IDS_KEY, EPOCHS_KEY = "@parley", "@ids", "@epochs"
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Next offset to read of each partition, and, where known, topic ids (text form) and leader epochs."""
+
+    positions: Mapping[TopicPartition, int]
+    ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the canonical form: equal states give dicts that print as equal text."""
+        found: dict[str, Any] = {FORMAT_KEY: FORMAT}
+        topics = {tp.topic for tp in self.positions}
+        ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
+        if ids:
+            found[IDS_KEY] = ids
+        epochs = by_topic({tp: epoch for tp, epoch in self.epochs.items() if tp in self.positions and epoch >= 0})
+        if epochs:
+            found[EPOCHS_KEY] = epochs
+        return found | by_topic(self.positions)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Offsets:
+        """Return the offsets that a checkpoint holds.
+
+        Raises ConfigError for what is no such thing: a checkpoint of another source, or of a later parley.
+        """
+        version = found.get(FORMAT_KEY, FORMAT)
+        if version != FORMAT:
+            raise ConfigError(
+                f"the checkpoint's offsets are of format {version}; this parley reads format {FORMAT}. "
+                f"Resume the query with the parley that wrote them, or a later one."
+            )
+        try:
+            positions = flatten({key: value for key, value in found.items() if not key.startswith("@")})
+            epochs = flatten(found.get(EPOCHS_KEY, {}))
+            ids = {str(topic): str(text) for topic, text in found.get(IDS_KEY, {}).items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"these are not offsets of parley: {str(found)[:200]} ({error}). "
+                f"Is the checkpoint location that of another query?"
+            ) from error
+        return cls(positions, ids, epochs)
+
+    def topics(self) -> set[str]:
+        """Return the topics that have a position."""
+        return {tp.topic for tp in self.positions}
+
+    def epoch(self, tp: TopicPartition) -> int:
+        """Return the leader epoch that belongs to a position, -1 where it is unknown."""
+        return self.epochs.get(tp, -1)
+
+
+def advance(start: Offsets, end: Offsets) -> Offsets:
+    """Return `end`, with the epoch of `start` wherever the position did not move; `start` if nothing did.
+
+    A topic that has another id now counts as moved even if its positions look the same.
+    """
+    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset]
+    renewed = {topic for topic, text in end.ids.items() if start.ids.get(topic, text) != text}
+    if len(kept) == len(end.positions) == len(start.positions) and not renewed:
+        return start
+    epochs = dict(end.epochs)
+    for tp in kept:
+        if tp.topic not in renewed and tp in start.epochs:
+            epochs[tp] = start.epochs[tp]
+    return Offsets(end.positions, end.ids, epochs)
+
+
+def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Return `{topic: {"partition": value}}`, topics by name, partitions by number."""
+    found: dict[str, dict[str, int]] = {}
+    for tp in sorted(values):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = values[tp]
+    return found
+
+
+def flatten(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """Return the inverse of `by_topic`. Raises ValueError, TypeError or AttributeError for other shapes."""
+    values = {}
+    for topic, partitions in found.items():
+        for partition, value in partitions.items():
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{topic}-{partition} has {value!r} instead of a number")
+            values[TopicPartition(topic, int(partition))] = value
+    return values
+
+
+def show(partitions: Iterable[TopicPartition], limit: int = 20) -> str:
+    """Return partitions as a text for errors, cut after `limit`."""
+    names = [str(tp) for tp in sorted(partitions)]
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,0 +1,46 @@
+"""Batch reading, as Spark calls it: `partitions` in the planner's process, `read` in the tasks'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from parley.spark.batch_plan import plan_batch
+from parley.spark.planner import Planner
+from parley.spark.ranges import OffsetRange
+from parley.spark.reading import read_range
+from parley.spark.source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes without types
+    """The range that one task reads; `value` is an OffsetRange. It travels to the task pickled."""
+
+    def __init__(self, value: OffsetRange) -> None:
+        super().__init__(value)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes without types
+    """Reads a batch. Holds options only: nothing is open between calls, and nothing is pickled but them.
+
+    `pushFilters` is not here on purpose: Spark refuses every read of a class that has it while
+    spark.sql.python.filterPushdown.enabled is false, which is the default.
+    """
+
+    def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the ranges of the tasks, as of now. Asks the cluster; every action plans anew."""
+        return [RangePartition(found) for found in plan_batch(Planner(self._options))]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of a range. Spark stands in one partition of None for an empty list."""
+        if partition.value is None:
+            return iter(())
+        return read_range(partition.value, self._options, self._schema)

@@ -1,0 +1,74 @@
+"""What a task does: read one range of one partition, to its end, whatever is missing in between.
+
+Offsets that compaction or transactions left out are no gap: the range ends when the position has
+passed it. Offsets that retention removed, or a log that ends early, are lost data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, spark_shape
+from parley.errors import BrokerError, DataLossError
+from parley.spark.clients import client_for
+from parley.spark.loss import LossPolicy
+from parley.spark.ranges import OffsetRange
+from parley.spark.source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 3, 100, 103
+_GONE = (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
+
+
+def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of a range as batches of `schema`.
+
+    Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
+    yielded; with failOnDataLoss=false lost offsets are skipped with a warning.
+    """
+    client = client_for(options.client)
+    fetch = options.fetch.replace(shape=spark_shape(schema))
+    policy = LossPolicy(options.fail_on_data_loss)
+    position, end = task.start, task.end
+    while position < end:
+        try:
+            for found in client.fetch_many({task.tp: PartitionRange(position, end, task.leader_epoch)}, fetch):
+                position = found.next_offset
+                yield found.batch
+            return
+        except DataLossError as error:
+            position, end = _after_loss(client, task, position, end, policy, error)
+        except BrokerError as error:
+            if error.code not in _GONE:
+                raise
+            _gone(task, position, policy, error)
+            return
+
+
+def _after_loss(
+    client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy, error: DataLossError
+) -> tuple[int, int]:
+    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be explained."""
+    tp = task.tp
+    try:
+        first = client.list_offsets({tp: EARLIEST})[tp].offset
+        last = client.list_offsets({tp: LATEST})[tp].offset
+        if position < first:
+            policy.aged_out(tp, position, min(first, end))
+            return first, end
+        if last < end:
+            policy.shrunk(tp, end, last)
+            return position, last
+    except DataLossError as reported:
+        raise reported from error
+    raise error
+
+
+def _gone(task: OffsetRange, position: int, policy: LossPolicy, error: BrokerError) -> None:
+    try:
+        policy.deleted(f"{task.tp} from offset {position} to {task.end - 1}")
+    except DataLossError as reported:
+        raise reported from error

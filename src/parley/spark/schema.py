@@ -1,0 +1,97 @@
+"""The columns of a row: which a reader yields, and which a writer takes.
+
+Reading: key, value, topic, partition, offset, timestamp, timestampType, and headers with
+`includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may be
+string then. Columns that are not named are not even decoded.
+
+Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from parley.arrow import spark_schema
+from parley.errors import ConfigError, nearest_hint
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+HEADERS_DDL = "array<struct<key:string,value:binary>>"
+READ_TYPES = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "offset": ("bigint",),
+    "timestamp": ("timestamp",),
+    "timestampType": ("int",),
+    "headers": (HEADERS_DDL,),
+}
+"""Columns of a read and the Spark types they may have, the default first."""
+WRITE_TYPES = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": (HEADERS_DDL,),
+    "partition": ("int",),
+}
+"""Columns of a write and the Spark types they may have."""
+
+
+def read_schema_ddl(include_headers: bool) -> str:
+    """Return the default schema of a read in Spark's notation."""
+    names = [name for name in READ_TYPES if include_headers or name != "headers"]
+    return ", ".join(f"{name} {READ_TYPES[name][0]}" for name in names)
+
+
+def arrow_read_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of the batches that a read yields: exactly what Spark expects for `schema`.
+
+    Raises ConfigError for a column that does not exist or has a type that it cannot have.
+    """
+    default = {found.name: found for found in spark_schema(include_headers=True)}
+    fields = []
+    for column in schema.fields:
+        kinds = READ_TYPES.get(column.name)
+        if kinds is None:
+            raise ConfigError(
+                f'a Kafka record has no column "{column.name}".{nearest_hint(column.name, READ_TYPES)} '
+                f"It has: {', '.join(READ_TYPES)}."
+            )
+        given = column.dataType.simpleString()
+        if given not in kinds:
+            raise ConfigError(f'column "{column.name}" cannot be read as {given}: {" or ".join(kinds)} is expected')
+        kind = pa.string() if given == "string" else default[column.name].type
+        fields.append(pa.field(column.name, kind, nullable=column.nullable))
+    if len(set(schema.names)) != len(fields):
+        raise ConfigError("the schema names a column twice")
+    return pa.schema(fields)
+
+
+def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[str, ...]:
+    """Return the columns to write, of those the rows have. Others are left out, as Spark's own sink does.
+
+    Raises ConfigError where value is missing, no topic is said, or a type cannot be written.
+    """
+    given = {column.name: column.dataType.simpleString() for column in schema.fields}
+    by_lower = {name.lower(): name for name in given}
+    if "value" not in given:
+        near = f' There is "{by_lower["value"]}"; rename it.' if "value" in by_lower else nearest_hint("value", given)
+        raise ConfigError(f'the rows have no column "value", which is what Kafka stores.{near}')
+    if "topic" not in given and not has_topic_option:
+        raise ConfigError('no topic: set the option "topic", or give the rows a column "topic"')
+    for name, kinds in WRITE_TYPES.items():
+        if name in given and given[name] not in kinds:
+            raise ConfigError(
+                f'column "{name}" has type {given[name]}, which cannot be written: {" or ".join(kinds)} is expected. '
+                f"Cast it, or use to_json."
+            )
+    return tuple(name for name in WRITE_TYPES if name in given and not (name == "topic" and has_topic_option))
+
+
+def left_out(schema: StructType) -> list[str]:
+    """Return the columns of rows that a write does not store."""
+    return [name for name in schema.names if name not in WRITE_TYPES]

@@ -1,0 +1,82 @@
+"""`format("parley")`: the class that Spark finds, and nothing that is dear to import.
+
+Every Spark planner process imports this module: at its top stand the standard library and
+pyspark.sql.datasource only, the rest is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "parley"
+
+
+class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without types
+    """Kafka topics as a Spark source and sink: options and columns of Spark's own `kafka`, without JARs.
+
+    Made by Spark. Errors in options are ConfigErrors that name the option, the value and the remedy.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(...)`. Spark keeps "kafka" for its own JAR."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of a read, unless the user gave a schema. Checks the options that need no broker."""
+        from parley.spark.options import Use, read_options
+        from parley.spark.schema import read_schema_ddl
+
+        return read_schema_ddl(read_options(self.options, Use.BATCH_READ)["includeHeaders"])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch."""
+        from parley.spark.options import Use
+        from parley.spark.reader import BatchReader
+        from parley.spark.schema import arrow_read_schema
+        from parley.spark.source_options import read_source_options
+
+        return BatchReader(read_source_options(self.options, Use.BATCH_READ), arrow_read_schema(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of a stream. Cheap: nothing is opened before Spark asks for offsets."""
+        from parley.spark.options import Use
+        from parley.spark.schema import arrow_read_schema
+        from parley.spark.source_options import read_source_options
+        from parley.spark.stream import StreamReader
+
+        return StreamReader(read_source_options(self.options, Use.STREAM_READ), arrow_read_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
+        from parley.errors import ConfigError
+        from parley.spark.options import Use
+        from parley.spark.schema import check_write_schema
+        from parley.spark.source_options import read_sink_options
+        from parley.spark.writer import BatchWriter
+
+        if overwrite:
+            raise ConfigError('mode "overwrite" cannot be used: rows can only be added to a topic. Use mode("append").')
+        options = read_sink_options(self.options, Use.BATCH_WRITE)
+        return BatchWriter(options, check_write_schema(schema, has_topic_option=options.topic is not None))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
+        from parley.spark.options import Use
+        from parley.spark.schema import check_write_schema
+        from parley.spark.source_options import read_sink_options
+        from parley.spark.writer import StreamWriter
+
+        options = read_sink_options(self.options, Use.STREAM_WRITE)
+        return StreamWriter(options, check_write_schema(schema, has_topic_option=options.topic is not None))

@@ -1,0 +1,87 @@
+"""A user's options as the reader and the writer hold them: checked, typed, immutable, picklable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from parley.client import ClientOptions, FetchOptions, ProduceOptions
+from parley.spark.bounds import Bound, check_order, ending_bound, starting_bound
+from parley.spark.kafka_options import read_client_options, read_fetch_options, read_produce_options, without_effect
+from parley.spark.options import Use, read_options
+from parley.spark.subscription import Subscription, read_subscription
+
+log = logging.getLogger("parley.spark")
+_said: set[str] = set()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceOptions:
+    """Everything that a reader needs to know. `end` is None for a stream."""
+
+    client: ClientOptions
+    fetch: FetchOptions
+    subscription: Subscription
+    start: Bound
+    end: Bound | None
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    offset_retries: int
+    offset_retry_interval_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkOptions:
+    """Everything that a writer needs to know. `topic` is None where the rows say it."""
+
+    client: ClientOptions
+    produce: ProduceOptions
+    topic: str | None
+
+
+def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
+    """Return the options of a read. Raises ConfigError for everything that is wrong without asking a broker."""
+    given = read_options(options, use)
+    client = read_client_options(given.kafka)
+    if given.is_given("kafkaConsumer.pollTimeoutMs"):
+        client = client.replace(default_api_timeout_ms=given["kafkaConsumer.pollTimeoutMs"])
+    start = starting_bound(given, use)
+    end = ending_bound(given) if Use.BATCH_READ in use else None
+    if end is not None:
+        check_order(start, end)
+    found = SourceOptions(
+        client=client,
+        fetch=read_fetch_options(given.kafka),
+        subscription=read_subscription(given),
+        start=start,
+        end=end,
+        fail_on_data_loss=given["failOnDataLoss"],
+        min_partitions=given["minPartitions"],
+        max_records_per_partition=given["maxRecordsPerPartition"],
+        max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
+        offset_retries=given["fetchOffset.numRetries"],
+        offset_retry_interval_ms=given["fetchOffset.retryIntervalMs"],
+    )
+    _say_once([*given.warnings, *without_effect(given.kafka, FetchOptions)])
+    return found
+
+
+def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
+    """Return the options of a write. Raises ConfigError as `read_source_options`."""
+    given = read_options(options, use)
+    found = SinkOptions(
+        client=read_client_options(given.kafka), produce=read_produce_options(given.kafka), topic=given["topic"]
+    )
+    _say_once([*given.warnings, *without_effect(given.kafka, ProduceOptions)])
+    return found
+
+
+def _say_once(sentences: Iterable[str]) -> None:
+    """Log what a user should know. Spark makes readers and writers anew for every batch: once per process is enough."""
+    for sentence in sentences:
+        if sentence not in _said:
+            _said.add(sentence)
+            log.warning("%s", sentence)
