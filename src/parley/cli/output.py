@@ -52,7 +52,7 @@ def print_rows(
     elif output_format is OutputFormat.CSV:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+        writer.writerows([row.get(name) for name in columns] for row in rows)
     elif output_format is OutputFormat.TABLE or stream.isatty():
         _print_table(columns, rows, stream)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from parley.errors.tree import KafkaError, UnsupportedVersionError
 
@@ -48,6 +48,11 @@ class BrokerError(KafkaError):
         self.broker_message = message
         super().__init__(self._text())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The classes are made of a table and cannot be found by name: Spark's workers pickle errors.
+        facts = {name: value for name, value in vars(self).items() if name in _FACTS}
+        return _restored, (self.code, self.broker_message, facts)
+
     def _text(self) -> str:
         where = []
         if self.api is not None:
@@ -69,6 +74,13 @@ class UnknownBrokerError(BrokerError):
         self.code = code
         self.name = f"UNKNOWN_CODE_{code}"
         super().__init__(message, **where)  # type: ignore[arg-type]  # the same keywords as the base
+
+
+_FACTS = ("topic", "partition", "api", "version", "broker")
+
+
+def _restored(code: int, message: str | None, facts: dict[str, Any]) -> KafkaError:
+    return broker_error(code, message, **facts)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class KafkaError(Exception):
@@ -96,6 +97,9 @@ class BrokersUnreachable(NetworkError):
         lines = "; ".join(f"{address}: {error}" for address, error in failures.items())
         super().__init__(f"no broker could be reached ({lines}). Check the addresses and the listeners.")
         self.failures = failures
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.failures,)
 
 
 class AuthenticationError(KafkaError):

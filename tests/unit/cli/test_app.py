@@ -1,0 +1,141 @@
+"""The root command: help, lazy imports, exit codes, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import typer
+
+from parley import __version__
+from parley.cli import main
+from parley.cli.commands import COMMANDS
+from parley.cli.exit_codes import ExitCode, exit_code_of
+from parley.errors import (
+    BrokersUnreachable,
+    ConfigError,
+    CorruptRecordError,
+    UnsupportedVersionError,
+    broker_error,
+)
+
+
+def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert name in out
+        assert command.summary.split()[0] in out
+    assert "Exit codes: 0 done" in out
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"parley {__version__}\n"
+
+
+def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docter"]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert 'there is no command "docter". Did you mean "doctor"?' in err
+
+
+def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--fromat", "json"]) == ExitCode.USAGE
+    assert "--fromat" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("x"), 2),
+        (BrokersUnreachable({"a:1": OSError("refused")}), 3),
+        (UnsupportedVersionError("x"), 4),
+        (broker_error(35, api="FETCH", version=99), 4),
+        (broker_error(3, topic="t"), 1),
+        (CorruptRecordError("x"), 1),
+        (OSError(28, "No space left on device"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_an_expected_error_becomes_one_line_and_an_exit_code(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_of(error) == code
+    assert run_raising(error, monkeypatch) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == ("" if code == 130 else f"parley: {error}\n")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_raising(ZeroDivisionError("a bug"), monkeypatch)
+
+
+def run_raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a command that raises."""
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def doctor() -> None:
+        raise error
+
+    monkeypatch.setitem(sys.modules, "parley.cli.doctor", SimpleNamespace(app=app))  # type: ignore[misc]
+    return main(["doctor"])
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"parley {name}" in capsys.readouterr().out
+
+
+def test_help_loads_no_command_and_is_quick() -> None:
+    """The budget is 150 ms; the best of three, since other work shares the machine."""
+    program = (
+        "import sys, time; start = time.perf_counter(); from parley.cli import main; main(['--help']);"
+        "print(int((time.perf_counter() - start) * 1000), file=sys.stderr);"
+        "heavy = [m for m in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', 'parley.records')"
+        " if m in sys.modules]; assert not heavy, heavy"
+    )
+    best = 10_000
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        best = min(best, int(done.stderr))
+    assert best < 150
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "parley", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"parley {__version__}\n"
+
+
+def test_importing_parley_is_light() -> None:
+    program = (
+        "import sys, time; start = time.perf_counter(); import parley; "
+        "print(time.perf_counter() - start); heavy = [m for m in "
+        "('pyarrow', 'pyspark', 'rich', 'typer', 'cramjam', 'crc32c', 'pandas', 'numpy') if m in sys.modules];"
+        "assert not heavy, heavy"
+    )
+    best = 10.0
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        best = min(best, float(done.stdout))
+    assert best < 0.2
+
+
+def test_the_doctor_reports_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    start = time.monotonic()
+    assert main(["doctor", "--format", "json"]) == 0
+    assert time.monotonic() - start < 60
+    document = json.loads(capsys.readouterr().out)
+    assert document["_command"] == "doctor"
+    found = {row["check"]: row for row in document["rows"]}
+    assert {"python", "pyarrow", "kernel", "java", "pyspark", "spark workers", "real brokers"} <= found.keys()
+    assert found["python"]["status"] == "ok"
+    assert all(row["remedy"] for row in document["rows"] if row["status"] != "ok")
