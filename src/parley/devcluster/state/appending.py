@@ -53,6 +53,8 @@ def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple
         # batch is whole but not what a producer may send.
         code = CORRUPT_MESSAGE if error.__cause__ is not None else rules.invalid_record_code
         raise Refused(code, str(error)) from error
+    if headers[0].is_transactional:
+        raise Refused(INVALID_TXN_STATE, f"no transaction of producer {headers[0].producer_id} is open on {where[0]}")
     stamp = now_ms if rules.log_append_time else None
     if headers[0].magic != rules.stored_magic:
         return _converted(data, rules, stamp, where)
@@ -86,8 +88,6 @@ def _check_headers(headers: list[BatchFacts], size: int, rules: AppendRules, whe
             f"The record batch size in the append to {name} is {largest} bytes which exceeds the maximum "
             f"configured value of {rules.max_message_bytes}.",
         )
-    if first.is_transactional:
-        raise Refused(INVALID_TXN_STATE, f"no transaction of producer {first.producer_id} is open on {name}")
 
 
 def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:

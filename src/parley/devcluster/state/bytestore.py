@@ -224,12 +224,19 @@ class MemoryStores:
         """Do nothing."""
 
 
+def make_private(directory: Path) -> None:
+    """Create a directory and those above it that are missing, for this user only."""
+    if not directory.is_dir():
+        make_private(directory.parent)
+        directory.mkdir(mode=0o700)
+
+
 class FileStores:
     """Segments as `<base offset, 20 digits>.log` in one directory, as Kafka names them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
 
     def create(self, base_offset: int) -> ByteStore:
         """Return an empty store; a file of that name left over is emptied."""
@@ -243,7 +250,9 @@ class FileStores:
         return [(int(path.stem), FileStore(path)) for path in names]
 
     def delete(self) -> None:
-        """Remove the directory and what lies in it."""
+        """Remove the directory and what lies in it, and the topic's directory with its last partition."""
         for path in self.directory.iterdir():
             path.unlink()
         self.directory.rmdir()
+        if not any(self.directory.parent.iterdir()):
+            self.directory.parent.rmdir()

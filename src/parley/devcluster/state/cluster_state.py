@@ -16,7 +16,7 @@ from pathlib import Path
 
 from parley.devcluster.state.batches import Bytes
 from parley.devcluster.state.broker_state import BrokerState
-from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory
+from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
 from parley.devcluster.state.codes import INVALID_REPLICA_ASSIGNMENT, Refused
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups import CommittedOffset, Groups
@@ -90,7 +90,7 @@ class ClusterState:
     # -- persistence ---------------------------------------------------------------------------
 
     def _open(self, directory: Path) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
         directory.chmod(0o700)
         self._journal = Journal(directory / JOURNAL)
         found = restore(self._journal.read())
@@ -102,6 +102,14 @@ class ClusterState:
         self._clean = (directory / CLEAN_STOP).exists()
         (directory / CLEAN_STOP).unlink(missing_ok=True)
         self._journal.begin(snapshot(self.image, self.groups, self.producer_ids))
+        self._remove_strays(directory)
+
+    def _remove_strays(self, directory: Path) -> None:
+        """Remove the logs of topics that were deleted while their broker was stopped."""
+        known = {format_uuid(topic.topic_id) for topic in self.image.topics.values()}
+        for place in directory.glob("broker-*/*/*.*"):
+            if place.is_dir() and place.name.partition(".")[0] not in known:
+                FileStores(place).delete()
 
     def _keep(self, *entries: Entry) -> None:
         if self._journal is not None:
@@ -152,6 +160,7 @@ class ClusterState:
         """Register brokers that begin to run; leaders are elected and followers brought in step."""
         for state in brokers:
             self.replication.brokers[state.id] = state
+            state.apply(self.image)  # what was deleted meanwhile goes before anything is read off its logs
             self.controller.raise_epochs(
                 {(key.topic_id, key.partition): replica.epochs.latest for key, replica in state.replicas.items()}
             )

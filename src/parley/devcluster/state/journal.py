@@ -3,7 +3,8 @@
 Rules of this file:
 1. One entry per line: 16 hex digits of BLAKE2b over the JSON text, a space, the JSON text. Entries are
    only appended; a later entry about the same thing replaces an earlier one.
-2. An entry counts once its line is whole. A torn last line (kill -9, full disk) is cut off.
+2. An entry counts once its line is whole. A torn last line (kill -9) is cut off; a damaged line before
+   the end is none of ours, and nobody goes on without what stood in it.
 3. Opening rewrites the journal as the shortest one that says the same, under another name, then renames.
 4. JSON only: no pickle on disk.
 """
@@ -17,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from parley.errors import DataLossError
+
 Entry = dict[str, Any]
 
 
@@ -26,12 +29,19 @@ def _line(entry: Entry) -> bytes:
 
 
 def read_entries(data: bytes) -> Iterator[Entry]:
-    """Yield the entries of a journal up to the first line that is not whole or not what was written."""
-    for line in data.splitlines(keepends=True):
-        digest, _, text = line.rstrip(b"\n").partition(b" ")
-        whole = line.endswith(b"\n") and hashlib.blake2b(text, digest_size=8).hexdigest().encode() == digest
-        if not whole:
+    """Yield the entries of a journal; a last line without its end is left out.
+
+    Raises DataLossError at a line that is not what was written.
+    """
+    for number, line in enumerate(data.splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
             return
+        digest, _, text = line[:-1].partition(b" ")
+        if hashlib.blake2b(text, digest_size=8).hexdigest().encode() != digest:
+            raise DataLossError(
+                f"line {number} of the cluster's journal is damaged, and with it topics or offsets are lost; "
+                "restore the data directory from a copy, or begin with an empty one"
+            )
         yield json.loads(text)
 
 

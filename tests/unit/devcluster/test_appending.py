@@ -1,0 +1,132 @@
+"""What a broker checks of produced records, in which order, and how it converts them (ProduceRequest, LogValidator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from parley.devcluster.state.appending import AppendRules, prepare
+from parley.devcluster.state.codes import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    INVALID_TXN_STATE,
+    MESSAGE_TOO_LARGE,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    Refused,
+)
+from parley.devcluster.state.replica import Replica
+from parley.records import decode_columns, offsets_of, records
+
+WHERE = ("t", 0)
+NEWEST = AppendRules(produce_version=11, stored_magic=2, max_message_bytes=1_000_000)
+Produce = Callable[..., bytes]
+
+
+def code(data: bytes | None, rules: AppendRules = NEWEST) -> int:
+    with pytest.raises(Refused) as caught:
+        prepare(data, rules, now_ms=0, where=WHERE)
+    assert caught.value.message
+    return caught.value.code
+
+
+def test_sound_batches_are_taken_as_they_are(produced: Produce) -> None:
+    data = produced(3)
+    (one,) = prepare(data, NEWEST, now_ms=0, where=WHERE)
+    assert (one.data, one.finish) == (data, None)
+    assert one.facts is not None
+    assert one.facts.record_count == 3
+
+
+@pytest.mark.parametrize("empty", [None, b""])
+def test_no_records(empty: bytes | None) -> None:
+    assert code(empty) == INVALID_RECORD
+    assert code(empty, replace(NEWEST, invalid_record_code=CORRUPT_MESSAGE)) == CORRUPT_MESSAGE
+
+
+def test_any_flipped_byte_is_refused(produced: Produce) -> None:
+    data = produced(2)
+    for at in range(len(data)):
+        broken = bytearray(data)
+        broken[at] ^= 0x10
+        if 12 <= at < 16:  # the leader epoch is the broker's to set
+            prepare(bytes(broken), NEWEST, now_ms=0, where=WHERE)
+        elif at < 8:  # so is the base offset; a negative one is none
+            continue
+        else:
+            assert code(bytes(broken)) in (CORRUPT_MESSAGE, INVALID_RECORD), f"byte {at}"
+
+
+def test_every_truncation_is_refused(produced: Produce) -> None:
+    data = produced(2)
+    for kept in range(1, len(data)):
+        assert code(data[:kept]) == CORRUPT_MESSAGE
+
+
+def test_one_batch_of_magic_2_per_partition_since_v3(produced: Produce) -> None:
+    assert code(produced(1) + produced(1)) == INVALID_RECORD
+    assert code(produced(1, magic=1)) == INVALID_RECORD
+    prepare(produced(1, magic=1), replace(NEWEST, produce_version=2), now_ms=0, where=WHERE)
+
+
+def test_records_from_the_future_of_an_old_broker(produced: Produce) -> None:
+    """aiokafka 0.14 writes magic 2 whatever the broker reads: 0.10 answers CORRUPT_MESSAGE [measured]."""
+    rules = replace(NEWEST, produce_version=2, stored_magic=1)
+    assert code(produced(1), rules) == CORRUPT_MESSAGE
+
+
+def test_zstd_needs_produce_7(produced: Produce) -> None:
+    data = produced(3, codec=4)
+    assert code(data, replace(NEWEST, produce_version=6)) == UNSUPPORTED_COMPRESSION_TYPE
+    prepare(data, replace(NEWEST, produce_version=7), now_ms=0, where=WHERE)
+
+
+def test_too_large_a_batch(produced: Produce) -> None:
+    data = produced(10)
+    assert code(data, replace(NEWEST, max_message_bytes=len(data) - 1)) == MESSAGE_TOO_LARGE
+    prepare(data, replace(NEWEST, max_message_bytes=len(data)), now_ms=0, where=WHERE)
+
+
+def test_a_transactional_batch_without_a_transaction(produced: Produce) -> None:
+    data = produced(1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    assert code(data) == INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+@pytest.mark.parametrize(("sent", "kept"), [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)])
+def test_old_formats_are_stored_in_the_logs_own(
+    make_replica: Callable[..., Replica], produced: Produce, sent: int, kept: int, codec: int
+) -> None:
+    leader = make_replica(1)
+    leader.lead(4, (1,))
+    rules = replace(NEWEST, produce_version=(1, 2, 8)[sent], stored_magic=kept)
+    data = produced(5, magic=sent, codec=codec, timestamp_ms=9_000)
+    for _ in range(3):
+        leader.append(prepare(data, rules, now_ms=0, where=WHERE), now_ms=0)
+    assert leader.log.end_offset == 15
+    found = b"".join(bytes(piece) for _, piece in leader.log.batches_from(0))
+    assert offsets_of(found) == list(range(15))
+    assert {facts.magic for facts, _ in leader.log.batches_from(0)} == {kept}
+    chunks = decode_columns(found, first_offset=0)
+    rows = [record for chunk in chunks for record in records(chunk.columns)]
+    assert [row.value for row in rows] == [bytes([65 + i]) * 20 for i in range(5)] * 3
+    assert [row.timestamp_ms for row in rows] == ([-1] * 5 if sent == 0 else [9_000 + i for i in range(5)]) * 3
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_log_append_time_replaces_timestamps(
+    make_replica: Callable[..., Replica], produced: Produce, magic: int, codec: int
+) -> None:
+    leader = make_replica(1)
+    leader.lead(0, (1,))
+    rules = replace(NEWEST, produce_version=2 if magic == 1 else 8, stored_magic=magic, log_append_time=True)
+    leader.append(prepare(produced(3, magic=magic, codec=codec), rules, now_ms=77_000, where=WHERE), now_ms=77_000)
+    found = b"".join(bytes(piece) for _, piece in leader.log.batches_from(0))
+    (chunk,) = decode_columns(found, first_offset=0)  # checks the CRC that had to be written anew
+    rows = records(chunk.columns)
+    assert [(row.timestamp_ms, row.timestamp_type) for row in rows] == [(77_000, 1)] * 3
+    assert leader.log.max_timestamp_ms == 77_000
+
+

@@ -1,0 +1,158 @@
+"""Names, placing, settings, committed offsets, producer ids, faults: the small decisions."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.devcluster.faults import Fault, Faults, api_number, error_number
+from parley.devcluster.state.codes import (
+    ILLEGAL_GENERATION,
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC_EXCEPTION,
+    OFFSET_METADATA_TOO_LARGE,
+    PRODUCER_FENCED,
+    Refused,
+)
+from parley.devcluster.state.groups import CommittedOffset, Groups, coordinator_of, java_hash
+from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity, ProducerIds
+from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
+from parley.errors import ConfigError
+
+NOBODY = ProducerIdentity(-1, -1)
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "..."])
+def test_names_that_kafka_accepts(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "@ids", "a:b"])
+def test_names_that_kafka_refuses(name: str) -> None:
+    with pytest.raises(Refused) as caught:
+        check_topic_name(name)
+    assert caught.value.code == INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("partitions", "factor", "code"),
+    [(0, 1, INVALID_PARTITIONS), (-5, 1, INVALID_PARTITIONS), (1, 0, INVALID_REPLICATION_FACTOR),
+     (1, 4, INVALID_REPLICATION_FACTOR)],
+)  # fmt: skip
+def test_placing_that_cannot_be(partitions: int, factor: int, code: int) -> None:
+    with pytest.raises(Refused) as caught:
+        spread([1, 2, 3], partitions, factor, 0)
+    assert caught.value.code == code
+
+
+def test_topic_settings() -> None:
+    configs = {"min.insync.replicas": "2", "max.message.bytes": "100", "message.timestamp.type": "LogAppendTime"}
+    assert TopicSettings.of(configs) == TopicSettings(2, 100, 1 << 30, True)
+    assert TopicSettings.of({"cleanup.policy": "compact"}) == TopicSettings()
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"no.such": "1"}, {"min.insync.replicas": "0"}, {"max.message.bytes": "many"}, {"message.timestamp.type": "x"}],
+)
+def test_topic_settings_that_cannot_be(configs: dict[str, str]) -> None:
+    with pytest.raises(Refused) as caught:
+        TopicSettings.of(configs)
+    assert caught.value.code == INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    # java.lang.String.hashCode: "hello" and "polygenelubricants" are well-known values; the last is a surrogate pair.
+    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("\U0001f600", 1772899)],
+)
+def test_java_hash(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def test_coordinators_follow_the_brokers_alive() -> None:
+    groups = [f"group-{n}" for n in range(100)]
+    assert {coordinator_of(group, [3, 1, 2]) for group in groups} == {1, 2, 3}
+    assert all(coordinator_of(group, [1, 2, 3]) == coordinator_of(group, [3, 2, 1]) for group in groups)
+    assert coordinator_of("g", []) == -1
+    assert coordinator_of("polygenelubricants", [1, 2, 3]) in (1, 2, 3), "the most negative hash"
+
+
+def test_groups_keep_offsets_by_partition() -> None:
+    groups = Groups()
+    groups.commit("g", "t", 1, CommittedOffset(5))
+    groups.commit("g", "t", 0, CommittedOffset(7, 2, "x", 9))
+    groups.commit("g", "u", 0, CommittedOffset(1))
+    assert groups.committed("g", "t", 0) == CommittedOffset(7, 2, "x", 9)
+    assert groups.committed("g", "t", 2) is None
+    assert list(groups.all_of("g")) == [("t", 0), ("t", 1), ("u", 0)]
+    groups.forget_topic("t")
+    assert list(groups.all_of("g")) == [("u", 0)]
+    groups.forget_topic("u")
+    assert groups.names() == []
+
+
+@pytest.mark.parametrize(("generation", "member"), [(0, ""), (5, "m"), (-1, "m")])
+def test_commits_with_membership_are_refused(generation: int, member: str) -> None:
+    with pytest.raises(Refused) as caught:
+        Groups().check_commit("g", generation, member)
+    assert caught.value.code == ILLEGAL_GENERATION
+    Groups().check_commit("g", -1, "")
+
+
+def test_too_much_metadata_is_refused() -> None:
+    Groups.check_metadata("x" * 4096)
+    with pytest.raises(Refused) as caught:
+        Groups.check_metadata("x" * 4097)
+    assert caught.value.code == OFFSET_METADATA_TOO_LARGE
+
+
+def test_producer_ids_are_never_given_twice() -> None:
+    ids = ProducerIds()
+    given = [ids.initialise(None, NOBODY) for _ in range(3)]
+    assert given == [(0, 0), (1, 0), (2, 0)]
+    later = ProducerIds()
+    later.restore(ids.next_id, ids.transactional)
+    assert later.initialise(None, NOBODY) == (3, 0)
+
+
+def test_a_transactional_id_keeps_its_producer_and_raises_the_epoch() -> None:
+    ids = ProducerIds()
+    first = ids.initialise("tx", NOBODY)
+    assert ids.initialise("tx", NOBODY) == (first.producer_id, 1)
+    assert ids.initialise("tx", ProducerIdentity(first.producer_id, 1)) == (first.producer_id, 2)
+    for fenced, code in ((True, PRODUCER_FENCED), (False, INVALID_PRODUCER_EPOCH)):
+        with pytest.raises(Refused) as caught:
+            ids.initialise("tx", ProducerIdentity(first.producer_id, 0), fenced_code=fenced)
+        assert caught.value.code == code
+
+
+def test_used_up_epochs_give_a_new_producer() -> None:
+    ids = ProducerIds()
+    ids.transactional["tx"] = ProducerIdentity(99, LARGEST_EPOCH)
+    assert ids.initialise("tx", NOBODY) == (0, 0)
+
+
+def test_faults_act_as_often_as_they_were_asked_to() -> None:
+    faults = Faults()
+    faults.add(Fault(api=0, broker=None, times=2, error=6))
+    faults.add(Fault(api=None, broker=3, times=1, cut=True))
+    faults.add(Fault(api=0, broker=1, times=-1, delay_ms=5))
+    assert faults.take(1, 1) == []
+    assert [f.error for f in faults.take(0, 2)] == [6]
+    assert len(faults.take(0, 1)) == 2, "one of each kind"
+    assert [f.delay_ms for f in faults.take(0, 1)] == [5], "the error has acted twice"
+    assert [f.cut for f in faults.take(7, 3)] == [True]
+    assert faults.take(7, 3) == []
+    faults.clear()
+    assert faults.take(0, 1) == []
+
+
+def test_names_of_apis_and_errors_are_forgiven_their_case_only() -> None:
+    assert api_number("offset_for_leader_epoch") == api_number("OffsetForLeaderEpoch") == 23
+    with pytest.raises(ConfigError, match='Did you mean "produce"'):
+        api_number("Prodce")
+    with pytest.raises(ConfigError, match='Did you mean "FENCED_LEADER_EPOCH"'):
+        error_number("FENCED_LEADER_EPOC")
