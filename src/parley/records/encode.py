@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from parley.errors import LocalProtocolError
 from parley.kernel import Buffer, Columns, EncodeOptions, KernelError, VarColumn, active
 from parley.records import layout
 from parley.records.columns import int32s
@@ -93,8 +94,13 @@ def next_sequence(sequence: int, records: int) -> int:
 def stamp_producer(
     batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
 ) -> None:
-    """Set the producer's fields of a magic-2 batch and its CRC. Mutates the batch."""
+    """Set the producer's fields of a magic-2 batch and its CRC. Mutates the batch.
+
+    Raises LocalProtocolError for other formats: they have no such fields.
+    """
     view = memoryview(batch).cast("B")
+    if len(view) < layout.BATCH_HEADER_BYTES or view[layout.MAGIC_AT] != 2:
+        raise LocalProtocolError("only batches of magic 2 carry a producer; this one has another format")
     attributes = view[layout.ATTRIBUTES_AT + 1] & ~layout.TRANSACTIONAL
     view[layout.ATTRIBUTES_AT + 1] = attributes | (layout.TRANSACTIONAL if transactional else 0)
     layout.PRODUCER_FIELDS.pack_into(view, layout.PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
