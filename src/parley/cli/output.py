@@ -11,10 +11,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_UNFOLDED = 100_000
 JSON_VERSION = 1
 """The version of the JSON envelope: raised when a key changes its meaning or goes away."""
 
@@ -73,7 +77,6 @@ def say(text: str) -> None:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stream: TextIO) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -81,7 +84,14 @@ def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stre
         table.add_column(_heading(name), overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    Console(file=stream, highlight=False, markup=False).print(table)
+    wide_console(stream).print(table)
+
+
+def wide_console(stream: TextIO) -> Console:
+    """Return a console for tables: as wide as the terminal, and in a pipe as wide as the table is."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else _UNFOLDED)
 
 
 def _heading(name: str) -> str:
