@@ -165,7 +165,8 @@ def spark_session(
 
 def measure_startup(what: str, rounds: int) -> float:
     """Return the median seconds of several fresh interpreters; the first one fills caches and is not counted."""
-    seconds = [run_json([sys.executable, "-m", "benchmarks.startup", what])[0]["seconds"] for _ in range(rounds + 1)]
+    command = [sys.executable, "-m", "benchmarks.startup", what]
+    seconds = [float(run_json(command)[0]["seconds"]) for _ in range(rounds + 1)]
     progress(f"{what}: {seconds}")
     return statistics.median(seconds[1:])
 

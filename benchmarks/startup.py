@@ -22,7 +22,7 @@ def time_cluster() -> float:
     start = time.perf_counter()
     cluster.start()
     seconds = time.perf_counter() - start
-    cluster.stop()
+    cluster.close()
     return seconds
 
 

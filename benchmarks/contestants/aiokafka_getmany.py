@@ -20,6 +20,7 @@ async def read_async(job: Job) -> int:
         while rows < job.records:
             found = await consumer.getmany(timeout_ms=10_000)
             rows += sum(len(records) for records in found.values())
+        job.finish()
         return rows
     finally:
         await consumer.stop()

@@ -16,6 +16,7 @@ def read(job: Job) -> int:
             if message.error() is not None:
                 raise SystemExit(str(message.error()))
             rows += 1
+    job.finish()
     consumer.close()
     return rows
 

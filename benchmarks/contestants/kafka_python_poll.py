@@ -16,6 +16,7 @@ def read(job: Job) -> int:
     while rows < job.records:
         found = consumer.poll(timeout_ms=10_000, max_records=10_000)
         rows += sum(len(records) for records in found.values())
+    job.finish()
     consumer.close()
     return rows
 

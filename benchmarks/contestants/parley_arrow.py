@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.contestants import Job, run
-from parley import BlockingClient, TopicPartition
+from parley import EARLIEST, LATEST, BlockingClient, TopicPartition
 
 
 def read(job: Job) -> int:
     with BlockingClient(bootstrap_servers=job.bootstrap) as client:
-        partitions = [TopicPartition(job.topic, p) for p in range(job.partitions)]
-        ends = client.list_offsets(dict.fromkeys(partitions, "latest"))
-        ranges = {tp: (0, ends[tp].offset) for tp in partitions}
-        rows = 0
-        for _, batch in client.fetch_many(ranges):
-            rows += batch.num_rows
+        ranges = {TopicPartition(job.topic, p): (EARLIEST, LATEST) for p in range(job.partitions)}
+        rows = sum(found.batch.num_rows for found in client.fetch_many(ranges))
+        job.finish()
         return rows
 
 
