@@ -128,7 +128,7 @@ def _timestamps(array: pa.Array | None, now_ms: int) -> Buffer | None:
     if array is None or pa.types.is_null(array.type):
         return None
     if pa.types.is_timestamp(array.type):
-        # Kafka keeps milliseconds: finer units lose the rest, as in Spark's own sink.
+        # Kafka keeps milliseconds: the rest of finer units is cut off.
         array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
     elif not pa.types.is_int64(array.type):
         raise ConfigError(f'column "timestamp" has type {array.type}; give a timestamp, or int64 milliseconds')
