@@ -18,8 +18,15 @@ from types import ModuleType
 import pytest
 
 from parley.host import JavaHome, find_java
-from parley.messages import Message, data_class, decode_body, encode_body, request_class, response_class
-from parley.schema import ApiKey
+from parley.messages import (
+    Message,
+    OffsetFetchRequest,
+    data_class,
+    decode_body,
+    encode_body,
+    request_class,
+    response_class,
+)
 from parley.testing.samples import SampleMaker
 
 MESSAGES_EACH = 12
@@ -34,7 +41,9 @@ def java_with_compiler() -> JavaHome | None:
     java = find_java(17)
     if java is None:
         return None
-    modules = subprocess.run([java.command, "--list-modules"], capture_output=True, text=True, check=True, timeout=60)
+    modules = subprocess.run(
+        [str(java.command), "--list-modules"], capture_output=True, text=True, check=True, timeout=60
+    )
     return java if "jdk.compiler" in modules.stdout else None
 
 
@@ -51,7 +60,7 @@ def ask(class_path: str, questions: list[tuple[type[Message], int, bytes]]) -> l
         else:
             sent += struct.pack(">hbh", message.API_KEY, message.IS_REQUEST, version)
         sent += struct.pack(">i", len(data)) + data
-    command = [java.command, "-cp", class_path, str(ORACLE)]
+    command = [str(java.command), "-cp", class_path, str(ORACLE)]
     done = subprocess.run(command, input=bytes(sent), capture_output=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr.decode()
     return list(_answers(done.stdout))
@@ -124,7 +133,7 @@ def test_java_reencodes_every_message_to_the_same_bytes(
 @pytest.mark.parametrize("release", ["4.3.0"])
 def test_oracle_sees_a_wrong_byte(release: str, clients_class_paths: dict[str, str]) -> None:
     """The oracle can fail: a byte too many, a byte too few, another version."""
-    message = request_class(ApiKey.OFFSET_FETCH)
+    message = OffsetFetchRequest
     data = b"".join(encode_body(message(groups=[message.OffsetFetchRequestGroup(group_id="g")]), 8))
     answers = ask(
         clients_class_paths[release],
