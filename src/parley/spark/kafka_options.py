@@ -78,9 +78,8 @@ def read_client_options(kafka: Mapping[str, str]) -> ClientOptions:
     Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like it.
     """
     if not kafka.get("bootstrap.servers", "").strip():
-        hint = nearest_hint("kafka.bootstrap.servers", [f"kafka.{name}" for name in kafka if name[:9] != "bootstrap"])
-        given = next((name for name in kafka if name.startswith("bootstrap")), None)
-        hint = f' There is "kafka.{given}".' if given not in (None, "bootstrap.servers") else hint
+        near = [name for name in kafka if name != "bootstrap.servers" and name.startswith(("boot", "server", "broker"))]
+        hint = f' There is "kafka.{near[0]}".' if near else ""
         raise ConfigError(f'kafka.bootstrap.servers must be given: "host:port,host:port".{hint}')
     return _group(ClientOptions, kafka, {})
 

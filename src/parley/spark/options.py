@@ -109,8 +109,8 @@ OPTIONS = (
     _read(
         "kafkaConsumer.pollTimeoutMs",
         Kind.INTEGER,
-        120_000,
-        "longest wait of a task for records that should be there, in ms",
+        None,
+        "longest wait for records that should be there, in ms; without it kafka.default.api.timeout.ms holds",
         low=1,
         high=2**31 - 1,
     ),

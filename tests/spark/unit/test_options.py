@@ -1,0 +1,89 @@
+"""The option table: every option is read, checked and documented; nothing unknown passes in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.errors import ConfigError
+from parley.spark.options import OPTIONS, Kind, SparkOption, Use, markdown_table, read_options
+
+SAMPLE = {Kind.TEXT: "some text", Kind.INTEGER: "7", Kind.BOOLEAN: "false", Kind.MILLISECONDS: "7", Kind.JSON: "{}"}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption) -> None:
+    use = next(one for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE) if one & option.use)
+    text = option.choices[-1] if option.choices else SAMPLE[option.kind]
+    expected = {"7": 7, "false": False}.get(text, text)
+    for name in (option.name, option.name.upper(), option.name.lower()):
+        assert read_options({name: text}, use)[option.name] == expected
+    assert read_options({}, use)[option.name] == option.default
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_documentation_has_each_option_with_its_meaning(option: SparkOption) -> None:
+    lines = [line for line in markdown_table().splitlines() if line.startswith(f"| `{option.name}` |")]
+    assert len(lines) == 1
+    assert option.doc in lines[0]
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name_as_it_is_written() -> None:
+    with pytest.raises(ConfigError, match=r'no option "startingofset".* Did you mean "startingOffsets"'):
+        read_options({"startingofset": "earliest"}, Use.BATCH_READ)
+
+
+def test_servers_without_their_prefix_are_recognised() -> None:
+    with pytest.raises(ConfigError, match=r'Did you mean "kafka\.bootstrap\.servers"'):
+        read_options({"bootstrap.servers": "a:1"}, Use.BATCH_READ)
+
+
+@pytest.mark.parametrize("key", ["owner", "provider", "option.subscribe", "path", "checkpointLocation", "location"])
+def test_what_spark_adds_by_itself_is_let_pass(key: str) -> None:
+    read_options({key: "anything"}, Use.STREAM_WRITE)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("minPartitions", "0", "an integer from 1 to 2147483647"),
+        ("minPartitions", "many", "an integer from 1"),
+        ("maxRecordsPerPartition", "0", "an integer of at least 1"),
+        ("failOnDataLoss", "yes", "true or false"),
+        ("startingTimestamp", "-5", "milliseconds since 1970"),
+        ("startingTimestamp", str(2**63), "milliseconds since 1970"),
+        ("startingOffsetsByTimestampStrategy", "latst", 'error or latest .*Did you mean "latest"'),
+        ("subscribe", "  ", " is empty"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_what_is_allowed(name: str, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.*{expected}"):
+        read_options({name: text}, Use.BATCH_READ)
+
+
+def test_max_offsets_per_trigger_must_be_positive() -> None:
+    with pytest.raises(ConfigError, match='maxOffsetsPerTrigger="0"'):
+        read_options({"maxOffsetsPerTrigger": "0"}, Use.STREAM_READ)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot be used in a streaming query"):
+        read_options({name: "latest"}, Use.STREAM_READ)
+
+
+def test_an_option_of_another_use_has_no_effect() -> None:
+    given = read_options({"maxOffsetsPerTrigger": "not even a number", "topic": "t"}, Use.BATCH_READ)
+    assert given["maxOffsetsPerTrigger"] is None
+    assert given["topic"] is None
+
+
+def test_kafka_options_are_set_apart_and_never_shown() -> None:
+    given = read_options({"kafka.sasl.jaas.config": 'password="hunter2"'}, Use.BATCH_READ)
+    assert given.kafka == {"sasl.jaas.config": 'password="hunter2"'}
+    assert "hunter2" not in repr(given)
+
+
+def test_an_option_without_effect_says_why() -> None:
+    assert read_options({"groupIdPrefix": "mine"}, Use.BATCH_READ).warnings == (
+        "option groupIdPrefix has no effect: parley reads without a consumer group",
+    )
