@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 NAMES = {
     "parley_arrow": "parley, Arrow batches",
-    "confluent": "confluent-kafka, consume()",
+    "confluent_tuned": "confluent-kafka, consume(), fetch.queue.backoff.ms=1",
+    "confluent": "confluent-kafka, consume(), defaults",
     "aiokafka_getmany": "aiokafka, getmany()",
     "kafka_python_poll": "kafka-python, poll()",
 }
@@ -66,7 +67,7 @@ def _goals(results: Results) -> list[list[str]]:
             rows.append(_goal(f"Spark read, {topic}", f"≥ {SPARK_FACTOR} ×", f"{ratio:.2f} ×", ratio >= SPARK_FACTOR))
     for topic in _topics(results):
         if (topic, "parley_arrow") in results.clients:
-            ratio = _rate(results, topic, "parley_arrow") / _rate(results, topic, "confluent")
+            ratio = _rate(results, topic, "parley_arrow") / _rate(results, topic, "confluent_tuned")
             what = f"Arrow client against consume(), {topic}"
             rows.append(_goal(what, f"≥ {CLIENT_FACTOR} ×", f"{ratio:.2f} ×", ratio >= CLIENT_FACTOR))
     if results.memory:
@@ -120,7 +121,8 @@ def _clients_text() -> str:
     return (
         "Each in a process of its own; all partitions from the first record to the last; connecting is counted,"
         " imports are not. parley checks every CRC and builds all columns; confluent-kafka checks none (its default)"
-        " and its messages are not looked at. The two pure-Python clients read an eighth of the topic."
+        " and its messages are not looked at. Ratios are against the faster of its two settings. The"
+        " pure-Python clients read an eighth of the topic, confluent-kafka with its defaults a quarter."
     )
 
 
@@ -128,10 +130,10 @@ def _clients_table(results: Results) -> str:
     rows = []
     for (topic, client), facts in results.clients.items():
         rate = _rate(results, topic, client)
-        ratio = rate / _rate(results, topic, "confluent") if (topic, "confluent") in results.clients else 0
+        ratio = rate / _rate(results, topic, "confluent_tuned")
         peak = max(fact["peak_rss_mb"] for fact in facts)
         rows.append([topic, NAMES[client], f"{rate / 1e6:.3f}", f"{ratio:.2f} ×", f"{peak:.0f} MB"])
-    return table(["topic", "client", "M records/s", "against consume()", "peak memory"], rows)
+    return table(["topic", "client", "M records/s", "against tuned consume()", "peak memory"], rows)
 
 
 def _machine(cores: int) -> str:
