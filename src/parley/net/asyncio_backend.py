@@ -52,17 +52,25 @@ class AsyncioStream(asyncio.BufferedProtocol):
         """Begin. Called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=0)  # any unsent byte stops us: our own queue copies nothing
+        # Any unsent bytes stop us: our own queue copies nothing. Not 0, because asyncio's TLS transport
+        # then pauses with nothing unsent and never resumes (sslproto._control_app_writing, Python 3.11).
+        transport.set_write_buffer_limits(high=1)
         if self._accept is not None:
             self._attach(self._accept(self))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the receiver's memory. Called by asyncio; replaced when a receiver is attached."""
-        raise RuntimeError("a stream receives only for its receiver")
+        """Return the receiver's memory. Called by asyncio.
+
+        This class' own method is used only by an accepted TLS connection, for which asyncio takes the
+        methods before `connection_made`, when no receiver is attached yet.
+        """
+        assert self._receiver is not None
+        return self._receiver.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Tell the receiver. Called by asyncio; replaced when a receiver is attached."""
-        raise RuntimeError("a stream receives only for its receiver")
+        """Tell the receiver. Called by asyncio; see `get_buffer`."""
+        assert self._receiver is not None
+        self._receiver.buffer_updated(nbytes)
 
     def eof_received(self) -> bool:
         """Close too when the peer has: Kafka never half-closes. Called by asyncio."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from importlib import metadata
 from typing import Any
 
-from parley import __version__
 from parley.errors import NetworkError, RequestTimedOut
 from parley.net.address import Address, parse_address
 from parley.net.asyncio_backend import AsyncioBackend
@@ -34,6 +35,15 @@ _log = logging.getLogger("parley.net")
 
 OLD_BROKER_RELEASE = "0.9.0.1"
 """The release whose table stands for every broker that does not answer ApiVersions."""
+
+
+@cache
+def software_version() -> str:
+    """Return the version that brokers are told (KIP-511): that of the installed distribution."""
+    try:
+        return metadata.version("kafka-parley")
+    except metadata.PackageNotFoundError:
+        return "0"
 
 
 async def open_connection(
@@ -138,7 +148,7 @@ class _Opener:
             pinned = OLD_BROKER_RELEASE
         return ClientSettings(
             client_id=options.client_id,
-            software_version=__version__,
+            software_version=software_version(),
             max_frame_bytes=options.max_frame_bytes,
             pinned_release=pinned,
             probe_old_brokers=options.probe_old_brokers and verdict is None and not options.uses_sasl,
