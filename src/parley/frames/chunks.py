@@ -1,11 +1,14 @@
 """Receive buffers that are used again, but never while anybody can still see their bytes.
 
 Rules:
-1. A chunk is idle only when every frame cut from it was released.
-2. Release is a promise, not a proof: before a chunk is used again its memory is asked whether any
-   view of it is still alive (a bytearray refuses to change its length while one is). A chunk that is
-   still seen is left to the garbage collector; its bytes are never overwritten.
-3. Idle memory is bounded (`max_idle_bytes`) and is given up when no large frame came for a while.
+1. A chunk is idle when every frame cut from it was released.
+2. Release is a promise, not a proof: before an idle chunk is used again its memory is asked whether
+   any view of it is still alive (a bytearray refuses to change its length while one is). A chunk that
+   is still seen stays idle and is asked again; its bytes are never overwritten. So messages may keep
+   views of a released frame, and the buffer comes back by itself when they are gone.
+3. Idle memory is bounded in bytes and chunks; the oldest are left to the garbage collector. It is
+   given up when no large frame came for a while.
+4. Everything here happens in one thread. Views may die in any other.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ SMALL_CHUNK_BYTES = 64 * 1024
 
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
+
+MAX_IDLE_CHUNKS = 8
+"""More idle chunks than this are not worth asking: each costs about a microsecond when one is needed."""
 
 IDLE_TICKS = 256
 """Small-chunk turnovers (about 16 MiB of small frames) after which idle large buffers are given up."""
@@ -78,12 +84,9 @@ class ChunkPool:
     def take_small(self) -> Chunk:
         """Return a chunk of SMALL_CHUNK_BYTES with nothing in it."""
         self.tick()
-        for index, chunk in enumerate(self._idle):
-            if chunk.capacity == SMALL_CHUNK_BYTES:
-                self._remove(index)
-                if not chunk.is_seen():
-                    return self._renewed(chunk)
-                break
+        for chunk in self._idle:
+            if chunk.capacity == SMALL_CHUNK_BYTES and not chunk.is_seen():
+                return self._renewed(chunk)
         return Chunk(SMALL_CHUNK_BYTES, self)
 
     def take_large(self, wanted: int, earned: int) -> Chunk:
@@ -93,24 +96,20 @@ class ChunkPool:
         announces much and sends little must not cost memory. An idle one of any size is free.
         """
         self._ticks = 0
-        while self._idle:
-            fitting = [i for i, chunk in enumerate(self._idle) if chunk.capacity >= wanted]
-            if fitting:
-                index = min(fitting, key=lambda i: self._idle[i].capacity)
-            else:
-                index = max(range(len(self._idle)), key=lambda i: self._idle[i].capacity)
-                if self._idle[index].capacity <= earned:
-                    break
-            chunk = self._remove(index)
-            if not chunk.is_seen():
-                return self._renewed(chunk)
+        usable = [chunk for chunk in self._idle if chunk.capacity > earned and not chunk.is_seen()]
+        fitting = [chunk for chunk in usable if chunk.capacity >= wanted]
+        if fitting:
+            return self._renewed(min(fitting, key=lambda chunk: chunk.capacity))
+        if usable:
+            return self._renewed(max(usable, key=lambda chunk: chunk.capacity))
         return Chunk(min(wanted, max(2 * earned, SMALL_CHUNK_BYTES)), self)
 
     def give(self, chunk: Chunk) -> None:
-        """Take back a chunk without frames. Whether it is still seen is asked when it is needed."""
-        if self.idle_bytes + chunk.capacity <= self._max_idle_bytes:
-            self._idle.append(chunk)
-            self.idle_bytes += chunk.capacity
+        """Take back a chunk without frames; the oldest idle ones make room for it."""
+        self._idle.append(chunk)
+        self.idle_bytes += chunk.capacity
+        while self.idle_bytes > self._max_idle_bytes or len(self._idle) > MAX_IDLE_CHUNKS:
+            self.idle_bytes -= self._idle.pop(0).capacity
 
     def tick(self) -> None:
         """Count a turnover of small frames; after IDLE_TICKS without a large frame give memory up."""
@@ -119,12 +118,8 @@ class ChunkPool:
             self._idle.clear()
             self.idle_bytes = 0
 
-    def _remove(self, index: int) -> Chunk:
-        chunk = self._idle.pop(index)
+    def _renewed(self, chunk: Chunk) -> Chunk:
+        self._idle.remove(chunk)
         self.idle_bytes -= chunk.capacity
-        return chunk
-
-    @staticmethod
-    def _renewed(chunk: Chunk) -> Chunk:
         chunk.retired = False
         return chunk

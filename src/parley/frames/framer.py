@@ -57,10 +57,10 @@ class Frame:
             return "Frame(released)"
 
     def release(self) -> None:
-        """Give the buffer back to the connection; `data` must not be used after it. Idempotent.
+        """Give the buffer back to its framer; `data` must not be used after it. Idempotent.
 
-        The buffer is not overwritten while any view of it is alive, so that a release that came too
-        early costs memory, never wrong bytes.
+        Slices of `data` stay good: the buffer is used again only when no view of it is alive any
+        more. Call it in the framer's thread.
         """
         chunk, self._chunk = self._chunk, None
         if chunk is None:
