@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from parley.host import JavaHome, find_java
 from parley.testing.realbroker import class_path, jar_folder
 
 RELEASES = ("3.9.1", "4.3.0")
@@ -45,3 +49,30 @@ def tools() -> dict[str, ModuleType]:
         found[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(found[name])
     return found
+
+
+@cache
+def java_with_compiler() -> JavaHome | None:
+    """Return a Java 17 or later that can run a source file, which a bare runtime cannot."""
+    java = find_java(17)
+    if java is None:
+        return None
+    command = [str(java.command), "--list-modules"]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return java if "jdk.compiler" in modules.stdout else None
+
+
+@pytest.fixture(scope="session")
+def run_java() -> Callable[..., bytes]:
+    """A function (class path, name of a source file here, input) that returns what a Java program prints."""
+    java = java_with_compiler()
+    if java is None:
+        pytest.skip("no Java 17 with a compiler: the oracles are Java source files")
+
+    def run(class_path: str, source: str, data: bytes = b"") -> bytes:
+        command = [str(java.command), "-cp", class_path, str(Path(__file__).with_name(source))]
+        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=240)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    return run

@@ -8,16 +8,14 @@ nullable, compact or tagged cannot come back as the same bytes.
 from __future__ import annotations
 
 import struct
-import subprocess
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import TypeAlias
 
 import pytest
 
-from parley.host import JavaHome, find_java
 from parley.messages import (
     Message,
     OffsetFetchRequest,
@@ -30,28 +28,13 @@ from parley.messages import (
 from parley.testing.samples import SampleMaker
 
 MESSAGES_EACH = 12
-ORACLE = Path(__file__).with_name("Oracle.java")
+RunJava: TypeAlias = Callable[..., bytes]
 
 pytestmark = [pytest.mark.jars, pytest.mark.timeout(300)]
 
 
-@cache
-def java_with_compiler() -> JavaHome | None:
-    """Return a Java 17 or later that can run a source file, which a bare runtime cannot."""
-    java = find_java(17)
-    if java is None:
-        return None
-    modules = subprocess.run(
-        [str(java.command), "--list-modules"], capture_output=True, text=True, check=True, timeout=60
-    )
-    return java if "jdk.compiler" in modules.stdout else None
-
-
-def ask(class_path: str, questions: list[tuple[type[Message], int, bytes]]) -> list[bytes | str]:
+def ask(run_java: RunJava, class_path: str, questions: list[tuple[type[Message], int, bytes]]) -> list[bytes | str]:
     """Return for each question the bytes that Java makes of it, or the text of its exception."""
-    java = java_with_compiler()
-    if java is None:
-        pytest.skip("no Java 17 with a compiler: the oracle is a Java source file")
     sent = bytearray()
     for message, version, data in questions:
         if message.API_KEY is None:
@@ -60,10 +43,7 @@ def ask(class_path: str, questions: list[tuple[type[Message], int, bytes]]) -> l
         else:
             sent += struct.pack(">hbh", message.API_KEY, message.IS_REQUEST, version)
         sent += struct.pack(">i", len(data)) + data
-    command = [str(java.command), "-cp", class_path, str(ORACLE)]
-    done = subprocess.run(command, input=bytes(sent), capture_output=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr.decode()
-    return list(_answers(done.stdout))
+    return list(_answers(run_java(class_path, "Oracle.java", bytes(sent))))
 
 
 def _answers(data: bytes) -> Iterator[bytes | str]:
@@ -106,6 +86,7 @@ def test_java_reencodes_every_message_to_the_same_bytes(
     release: str,
     clients_jars: dict[str, Path],
     clients_class_paths: dict[str, str],
+    run_java: RunJava,
     tools: dict[str, ModuleType],
 ) -> None:
     questions = []
@@ -119,7 +100,7 @@ def test_java_reencodes_every_message_to_the_same_bytes(
                 data = b"".join(encode_body(sample, version))
                 assert decode_body(message, version, data) == sample
                 questions.append((message, version, data))
-    answers = ask(clients_class_paths[release], questions)
+    answers = ask(run_java, clients_class_paths[release], questions)
     assert len(answers) == len(questions)
     wrong = [
         f"{message.__name__} v{version}: {data.hex():.400} became {show(answer):.400}"
@@ -131,11 +112,12 @@ def test_java_reencodes_every_message_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("release", ["4.3.0"])
-def test_oracle_sees_a_wrong_byte(release: str, clients_class_paths: dict[str, str]) -> None:
+def test_oracle_sees_a_wrong_byte(release: str, clients_class_paths: dict[str, str], run_java: RunJava) -> None:
     """The oracle can fail: a byte too many, a byte too few, another version."""
     message = OffsetFetchRequest
     data = b"".join(encode_body(message(groups=[message.OffsetFetchRequestGroup(group_id="g")]), 8))
     answers = ask(
+        run_java,
         clients_class_paths[release],
         [(message, 8, data), (message, 8, data + b"\x00"), (message, 8, data[:-1]), (message, 9, data)],
     )
