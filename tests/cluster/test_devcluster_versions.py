@@ -5,7 +5,6 @@ The requests go over plain blocking sockets, so that no client's choice of versi
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,60 +12,16 @@ import pytest
 
 from parley.devcluster import LocalCluster
 from parley.devcluster.handlers import HANDLERS
-from parley.messages import decode_response, encode_request, request_class
+from parley.messages import decode_response, request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
+from parley.testing.wire import Wire
 from parley.types import ZERO_UUID
 from parley.versions import releases
 
 TOPIC, GROUP = "events", "readers"
 RELEASES = list(releases())
 ANSWERING = [name for name, found in releases().items() if found.answers_api_versions]
-
-
-class Wire:
-    """One connection that sends what it is told, in the version it is told."""
-
-    def __init__(self, address: str, timeout_s: float = 10) -> None:
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
-        self.correlation_id = 0
-
-    def __enter__(self) -> Wire:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, message: Any, version: int) -> None:
-        self.correlation_id += 1
-        data = b"".join(bytes(part) for part in encode_request(message, version, self.correlation_id, "wire"))
-        self.socket.sendall(len(data).to_bytes(4, "big") + data)
-
-    def receive(self) -> bytes:
-        """Return the next frame, b"" when the broker closed the connection."""
-        head = self._exactly(4)
-        return self._exactly(int.from_bytes(head, "big")) if head else b""
-
-    def _exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            try:
-                piece = self.socket.recv(count - len(data))
-            except ConnectionResetError:
-                return b""
-            if not piece:
-                return b""
-            data += piece
-        return data
-
-    def ask(self, message: Any, version: int) -> Any:
-        self.send(message, version)
-        frame = self.receive()
-        assert frame, f"{type(message).__name__} v{version}: the broker closed the connection"
-        correlation_id, answer = decode_response(message.API_KEY, version, memoryview(frame))
-        assert correlation_id == self.correlation_id
-        return answer
 
 
 def records(magic: int) -> bytes:
@@ -165,7 +120,7 @@ def test_every_advertised_version_is_served(cluster: LocalCluster, wire: Wire, k
         if version in lie:
             with Wire(cluster.bootstrap_servers) as other:
                 other.send(request, version)
-                assert other.receive() == b"", "advertised, and closed on all the same (KAFKA-18659)"
+                assert other.receive_frame() == b"", "advertised, and closed on all the same (KAFKA-18659)"
             continue
         answer = wire.ask(request, version)
         expected = {3} if key is ApiKey.DELETE_TOPICS else {0}
@@ -182,7 +137,7 @@ def test_what_is_not_advertised_is_refused(cluster: LocalCluster, key: ApiKey) -
     for version in outside:
         with Wire(cluster.bootstrap_servers) as other:
             other.send(a_request(key, version, ZERO_UUID), version)
-            assert other.receive() == b"", f"{key.name} v{version} is not advertised by {profile.name}"
+            assert other.receive_frame() == b"", f"{key.name} v{version} is not advertised by {profile.name}"
 
 
 def test_api_versions_tells_the_measured_ranges(cluster: LocalCluster, wire: Wire) -> None:
@@ -204,10 +159,10 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
     own = found.ranges[18].max
     if own == 4:
         head = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\xff\xff"
-        wire.socket.sendall(len(head).to_bytes(4, "big") + head)
+        wire.send_frame(head)
     else:
         wire.send(kind(), own + 1)
-    frame = wire.receive()
+    frame = wire.receive_frame()
     # The sizes and contents measured on real brokers (brokers.md, section 5).
     expected = b"\x00\x23\x00\x00\x00\x00" if found.number < (2, 4) else (
         b"\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00" + own.to_bytes(2, "big")
@@ -234,9 +189,9 @@ def test_0_9_mis_answers_and_swallows() -> None:
         api_versions, metadata = request_class(ApiKey.API_VERSIONS), request_class(ApiKey.METADATA)
         wire.send(api_versions(), 0)
         wire.send(request_class(ApiKey.LIST_GROUPS)(), 0)
-        assert int.from_bytes(wire.receive()[:4], "big") == 2, "only the second of the canary's two is answered"
+        assert int.from_bytes(wire.receive_frame()[:4], "big") == 2, "only the second of the canary's two is answered"
         wire.send(metadata(topics=[metadata.MetadataRequestTopic(name=TOPIC)]), 4)
-        frame = wire.receive()
+        frame = wire.receive_frame()
         _, answer = decode_response(ApiKey.METADATA, 0, memoryview(frame))
         assert [topic.name for topic in answer.topics] == [TOPIC], "Metadata v4 is answered as v0"
 
@@ -244,8 +199,8 @@ def test_0_9_mis_answers_and_swallows() -> None:
 def test_an_unknown_key_closes(cluster: LocalCluster, wire: Wire) -> None:
     if not cluster._cluster.broker(1).profile.release.answers_api_versions:
         return
-    wire.socket.sendall(b"\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff")
-    assert wire.receive() == b""
+    wire.send_frame(b"\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff")
+    assert wire.receive_frame() == b""
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00\x00\x01", b"\x7f\xff\xff\xff"])
@@ -255,8 +210,8 @@ def test_a_body_that_cannot_be_read_closes(cluster: LocalCluster, wire: Wire, bo
         return
     version = found.ranges[3].min
     head = (3).to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big") + b"\xff\xff"
-    wire.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
-    assert wire.receive() == b""
+    wire.send_frame(head + body)
+    assert wire.receive_frame() == b""
 
 
 @pytest.mark.parametrize("key", list(HANDLERS), ids=lambda key: ApiKey(key).name.lower())

@@ -74,6 +74,7 @@ class LocalCluster:
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
         if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()

@@ -57,11 +57,11 @@ class Scene:
         return found.leader, found.leader_epoch, found.isr
 
     def logs(self) -> dict[int, bytes]:
-        states = self.state.replication.brokers.values()
-        key = next(iter(states)).find("t", 0).key
-        return {
-            s.id: b"".join(bytes(d) for _, d in s.replicas[key].log.batches_from(0)) for s in states if key in s.replicas
-        }
+        found = {}
+        for state in self.state.replication.brokers.values():
+            for replica in state.replicas.values():
+                found[state.id] = b"".join(bytes(data) for _, data in replica.log.batches_from(0))
+        return found
 
     def check_agreement(self) -> None:
         assert len(set(self.logs().values())) == 1, "all replicas agree"

@@ -28,10 +28,8 @@ from parley.devcluster.state.codes import (
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NOT_CONTROLLER,
-    TOPIC_ALREADY_EXISTS,
     Refused,
 )
-from parley.devcluster.state.topics import check_topic_name
 from parley.messages import CreateTopicsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -62,12 +60,11 @@ def handle(call: Call, request: Message) -> Answer:
 
 
 def _create(call: Call, request: Message, response: Message, asked: Message, result: Message) -> None:
-    check_topic_name(asked.name)
-    if asked.name in call.cluster.image.topics:
-        raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{asked.name}' already exists.")
+    call.cluster.controller.check_new_topic(asked.name, ())
     configs = {config.name: config.value or "" for config in asked.configs}
     call.cluster.topic_settings(configs)
     assignment = _assignment(call, asked)
+    call.cluster.controller.check_new_topic(asked.name, assignment)
     if not request.validate_only:
         topic = call.cluster.create_topic(asked.name, assignment, configs, now_ms=call.now_ms)
         result.topic_id = topic.topic_id

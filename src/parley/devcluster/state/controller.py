@@ -102,7 +102,16 @@ class Controller:
     def create_topic(
         self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None
     ) -> TopicImage:
-        """Add a topic whose partitions lie on the given brokers. Raises Refused (36, 39, 17)."""
+        """Add a topic whose partitions lie on the given brokers. Raises Refused as `check_new_topic`."""
+        self.check_new_topic(name, assignment)
+        partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
+        topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
+        self._put_topic(topic)
+        self._next_start += len(partitions)
+        return topic
+
+    def check_new_topic(self, name: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Raise Refused (17, 36, 39) when such a topic cannot be created."""
         naming.check_topic_name(name)
         if name in self.image.topics:
             raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -110,11 +119,6 @@ class Controller:
             unknown = [broker for broker in replicas if broker not in self.image.brokers]
             if unknown or len(set(replicas)) != len(replicas) or not replicas:
                 raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)} are not distinct brokers alive")
-        partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
-        topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
-        self._put_topic(topic)
-        self._next_start += len(partitions)
-        return topic
 
     def spread(self, partitions: int, replication_factor: int) -> list[list[int]]:
         """Return an assignment over the brokers alive, leaders in turn. Raises Refused (37, 38)."""

@@ -1,0 +1,406 @@
+"""A cluster's life: start, stop, kill, upgrade, topics, groups, faults, the journal, the clock."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
+from parley.errors import ConfigError, NetworkError
+from parley.messages import request_class
+from parley.net import ConnectOptions, ManualClock, open_connection
+from parley.records import offsets_of
+from parley.schema import ApiKey
+from parley.testing.wire import Wire
+
+TOPIC = "events"
+Talk = Any  # a connection and the requests of these tests: tests/cluster/conftest.py
+Batch = Callable[..., bytes]
+ApiVersions: Any = request_class(ApiKey.API_VERSIONS)
+CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
+Fetch: Any = request_class(ApiKey.FETCH)
+FindCoordinator: Any = request_class(ApiKey.FIND_COORDINATOR)
+InitProducerId: Any = request_class(ApiKey.INIT_PRODUCER_ID)
+Metadata: Any = request_class(ApiKey.METADATA)
+OffsetCommit: Any = request_class(ApiKey.OFFSET_COMMIT)
+OffsetFetch: Any = request_class(ApiKey.OFFSET_FETCH)
+
+
+def metadata(address: str, version: int = 9, *names: str) -> Any:
+    with Wire(address) as wire:
+        topics = [Metadata.MetadataRequestTopic(name=name) for name in names] if names else None
+        return wire.ask(Metadata(topics=topics), version)
+
+
+# -- start and stop --------------------------------------------------------------------------------
+
+
+def test_three_brokers_are_ready_in_half_a_second() -> None:
+    begun = time.perf_counter()
+    with LocalCluster() as cluster:
+        took = time.perf_counter() - begun
+        for broker in cluster.brokers:
+            with Wire(broker.address) as wire:
+                assert wire.ask(ApiVersions(), 0).error_code == 0
+    assert took < 0.5
+
+
+def test_sixteen_clusters_in_one_process_do_not_meet() -> None:
+    clusters = [LocalCluster(brokers=2).start() for _ in range(16)]
+    try:
+        addresses = [broker.address for cluster in clusters for broker in cluster.brokers]
+        assert len(set(addresses)) == 32
+        assert len({cluster.cluster_id for cluster in clusters}) == 16
+        clusters[0].create_topic(TOPIC)
+        assert metadata(clusters[1].bootstrap_servers.split(",")[0]).topics == []
+    finally:
+        for cluster in clusters:
+            cluster.close()
+    for address in addresses:
+        host, port = address.split(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=1)
+
+
+def test_only_loopback_is_bound() -> None:
+    with LocalCluster(brokers=1) as cluster:
+        assert cluster.bootstrap_servers.startswith("127.0.0.1:")
+
+
+def test_closing_leaves_no_thread() -> None:
+    before = threading.active_count()
+    cluster = LocalCluster(brokers=1).start()
+    assert threading.active_count() > before
+    cluster.close()
+    cluster.close()
+    assert threading.active_count() == before
+    with pytest.raises(ConfigError, match="start"):
+        cluster.create_topic(TOPIC)
+
+
+def test_a_cluster_can_be_started_again_at_the_same_ports() -> None:
+    cluster = LocalCluster(brokers=2).start()
+    first = cluster.bootstrap_servers
+    cluster.close()
+    with cluster:
+        assert cluster.bootstrap_servers == first
+
+
+def test_ports_follow_the_first_one_and_a_taken_one_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(NetworkError, match=str(port)):
+            LocalCluster(brokers=2, port=port - 1).start()
+    with LocalCluster(brokers=1, port=port) as cluster:
+        assert cluster.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"release": "9.9"}, "9.9"),
+        ({"releases": {4: "3.9"}}, "no broker 4"),
+        ({"brokers": 0}, "at least 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        LocalCluster(**arguments).start()
+
+
+def test_misuse_is_told() -> None:
+    with LocalCluster(brokers=1) as cluster:
+        for call, text in (
+            (lambda: cluster.broker(9), "no broker 9"),
+            (lambda: cluster.start_broker(1), "runs already"),
+            (lambda: cluster.leaders("absent"), "absent"),
+            (lambda: cluster.create_topic("a b"), "ASCII"),
+            (lambda: cluster.create_topic("t", 1, 5), "larger than available brokers: 1"),
+            (lambda: cluster.fail("Produse", 6), 'Did you mean "produce"'),
+            (lambda: cluster.fail("Produce", "NOT_LEADER"), "NOT_LEADER"),
+        ):
+            with pytest.raises(ConfigError, match=text):
+                call()
+        cluster.stop_broker(1)
+        with pytest.raises(ConfigError, match="does not run"):
+            cluster.kill_broker(1)
+
+
+# -- brokers come and go ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_leader_that_goes_is_followed_and_comes_back(
+    talk_to: Callable[..., Talk], batch: Batch, how: str
+) -> None:
+    with LocalCluster(release="3.9") as cluster:
+        cluster.create_topic(TOPIC)
+        leader, epoch = cluster.leaders(TOPIC)[0]
+        old = talk_to(cluster, leader)
+        old.produce(batch(3))
+        getattr(cluster.broker(leader), how)()
+        assert old.wire.receive_frame() == b"", "its connections are over"
+        assert not cluster.broker(leader).running
+        new_leader, new_epoch = cluster.leaders(TOPIC)[0]
+        assert new_leader != leader
+        assert new_epoch == epoch + 1
+        new = talk_to(cluster, new_leader)
+        assert offsets_of(new.fetch(0).records) == [0, 1, 2]
+        assert new.produce(batch(2)).base_offset == 3
+        told = metadata(cluster.broker(new_leader).address, 9, TOPIC)
+        assert leader not in [broker.node_id for broker in told.brokers]
+        assert told.topics[0].partitions[0].offline_replicas == [leader]
+        address = cluster.broker(leader).address
+        cluster.broker(leader).start()
+        assert cluster.broker(leader).address == address
+        told = metadata(address, 9, TOPIC).topics[0].partitions[0]
+        assert (told.leader_id, sorted(told.isr_nodes)) == (new_leader, [1, 2, 3])
+        assert offsets_of(talk_to(cluster, leader).fetch(0).records) == [0, 1, 2, 3, 4], "it has caught up"
+
+
+def test_a_killed_connection_is_reset_not_closed(talk_to: Callable[..., Talk]) -> None:
+    with LocalCluster(brokers=2) as cluster:
+        cluster.create_topic(TOPIC)
+        talk = talk_to(cluster, 1)
+        talk.fetch(0, version=11)
+        cluster.kill_broker(1)
+        with pytest.raises(ConnectionResetError):
+            talk.wire.socket.recv(1)
+
+
+def test_upgrade_and_downgrade_under_live_data(talk_to: Callable[..., Talk], batch: Batch) -> None:
+    with LocalCluster(brokers=2, release="2.4") as cluster:
+        cluster.create_topic(TOPIC, 1, 2)
+        expected = 0
+        for release, newest in (("2.4", 3), ("3.9", 4), ("4.3", 4), ("2.4", 3)):
+            for broker in cluster.brokers:
+                broker.stop()
+                broker.start(release)
+                with Wire(broker.address) as wire:
+                    ranges = {api.api_key: api.max_version for api in wire.ask(ApiVersions(), 0).api_keys}
+                assert ranges[18] == newest
+            talk = talk_to(cluster, cluster.leaders(TOPIC)[0][0])
+            assert talk.produce(batch(5)).base_offset == expected
+            expected += 5
+            assert offsets_of(talk.fetch(0).records) == list(range(expected))
+        assert [broker.release for broker in cluster.brokers] == ["2.4.1", "2.4.1"]
+
+
+def test_each_broker_speaks_as_its_own_release() -> None:
+    with LocalCluster(release="3.9", releases={1: "0.10", 3: "4.3"}) as cluster:
+        told = []
+        for broker in cluster.brokers:
+            with Wire(broker.address) as wire:
+                answer = wire.ask(ApiVersions(), 0)
+            told.append({api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[1])
+        assert told == [(0, 3), (0, 17), (4, 18)]
+
+
+def test_move_leader_to_any_broker(talk_to: Callable[..., Talk], batch: Batch) -> None:
+    with LocalCluster() as cluster:
+        cluster.create_topic(TOPIC, 1, 1)
+        for turn in range(1, 7):
+            to = cluster.leaders(TOPIC)[0][0] % 3 + 1
+            cluster.move_leader(TOPIC, 0, to)
+            assert cluster.leaders(TOPIC)[0][0] == to
+            assert talk_to(cluster, to).produce(batch(1)).base_offset == turn - 1
+
+
+# -- topics, groups, producers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "code"), [("0.10", 5), ("2.8", 5), ("3.3", 3), ("4.3", 3)])
+def test_a_topic_is_made_by_asking_for_it(release: str, code: int) -> None:
+    with LocalCluster(brokers=1, release=release) as cluster:
+        address = cluster.bootstrap_servers
+        assert metadata(address, 1, TOPIC).topics[0].error_code == code
+        answer = metadata(address, 1, TOPIC).topics[0]
+        assert (answer.error_code, len(answer.partitions)) == (0, 1)
+        assert metadata(address, 1, "a/b").topics[0].error_code == 17
+
+
+def test_a_topic_is_not_made_where_that_is_forbidden() -> None:
+    with LocalCluster(brokers=1, settings=ClusterSettings(auto_create_topics=False)) as cluster:
+        assert metadata(cluster.bootstrap_servers, 9, TOPIC).topics[0].error_code == 3
+    with LocalCluster(brokers=1) as cluster, Wire(cluster.bootstrap_servers) as wire:
+        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+        assert wire.ask(asked, 4).topics[0].error_code == 3
+        assert metadata(cluster.bootstrap_servers, 9).topics == []
+
+
+@pytest.mark.parametrize(("version", "names", "found"), [(0, (), 2), (1, (), 2)])
+def test_what_asking_for_all_topics_means(version: int, names: tuple[str, ...], found: int) -> None:
+    with LocalCluster(brokers=1, release="2.4") as cluster:
+        cluster.create_topic("a")
+        cluster.create_topic("b")
+        with Wire(cluster.bootstrap_servers) as wire:
+            assert len(wire.ask(Metadata(topics=[] if version == 0 else None), version).topics) == found
+            assert len(wire.ask(Metadata(topics=[]), 1).topics) == 0, "an empty list means none since v1"
+
+
+@pytest.mark.parametrize(("release", "passes"), [("2.8", False), ("3.3", True)])
+def test_who_may_create_topics(release: str, passes: bool) -> None:
+    with LocalCluster(brokers=2, release=release) as cluster:
+        controller = metadata(cluster.broker(1).address).controller_id
+        other = next(broker for broker in cluster.brokers if broker.id != controller)
+        topic = CreateTopics.CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=2)
+        with Wire(other.address) as wire:
+            answer = wire.ask(CreateTopics(topics=[topic]), 4)
+        assert answer.topics[0].error_code == (0 if passes else 41)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"name": "a b"}, 17),
+        ({"name": "old"}, 36),
+        ({"num_partitions": 0}, 37),
+        ({"replication_factor": 0}, 38),
+        ({"replication_factor": 9}, 38),
+        ({"configs": [CreateTopics.CreatableTopicConfig(name="no.such", value="1")]}, 40),
+        ({"assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]}, 42),
+        ({"num_partitions": -1, "replication_factor": -1,
+          "assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 1])]}, 39),
+        ({"num_partitions": -1, "replication_factor": -1}, 0),
+    ],
+)  # fmt: skip
+def test_topics_that_cannot_be(fields: dict[str, Any], code: int) -> None:
+    with LocalCluster(brokers=2) as cluster, Wire(cluster.broker(1).address) as wire:
+        cluster.create_topic("old")
+        topic = CreateTopics.CreatableTopic(
+            **{"name": "new", "num_partitions": 1, "replication_factor": 1, **fields}
+        )
+        dry = wire.ask(CreateTopics(topics=[topic], validate_only=True), 7).topics[0]
+        assert dry.error_code == code
+        assert [t.name for t in metadata(cluster.broker(1).address).topics] == ["old"], "only tried"
+        answer = wire.ask(CreateTopics(topics=[topic]), 7).topics[0]
+        assert answer.error_code == code
+        assert bool(answer.error_message) is (code != 0)
+
+
+def test_committed_offsets_live_at_the_coordinator() -> None:
+    with LocalCluster(release="3.9") as cluster:
+        cluster.create_topic(TOPIC, 2)
+        with Wire(cluster.broker(1).address) as wire:
+            found = wire.ask(FindCoordinator(key="readers"), 3)
+        partition = OffsetCommit.OffsetCommitRequestPartition(
+            partition_index=1, committed_offset=7, committed_leader_epoch=3, committed_metadata="note"
+        )
+        absent = OffsetCommit.OffsetCommitRequestPartition(partition_index=9, committed_offset=7)
+        topic = OffsetCommit.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition, absent])
+        commit = OffsetCommit(group_id="readers", topics=[topic])
+        asked = OffsetFetch(group_id="readers", topics=None)
+        for broker in cluster.brokers:
+            with Wire(broker.address) as wire:
+                codes = [p.error_code for p in wire.ask(commit, 8).topics[0].partitions]
+                fetched = wire.ask(asked, 7)
+            if broker.id != found.node_id:
+                assert (codes, fetched.error_code) == ([16, 16], 16)
+            else:
+                assert (codes, fetched.error_code) == ([0, 3], 0)
+                kept = fetched.topics[0].partitions[0]
+                assert (kept.committed_offset, kept.committed_leader_epoch, kept.metadata) == (7, 3, "note")
+        cluster.stop_broker(found.node_id)
+        with Wire(cluster.bootstrap_servers.split(",")[0]) as wire:
+            moved = wire.ask(FindCoordinator(key="readers"), 3)
+        with Wire(cluster.broker(moved.node_id).address) as wire:
+            assert wire.ask(asked, 7).topics[0].partitions[0].committed_offset == 7, "they move with it"
+
+
+def test_producer_ids_are_unique_across_brokers() -> None:
+    with LocalCluster() as cluster:
+        given = []
+        for broker in cluster.brokers * 2:
+            with Wire(broker.address) as wire:
+                given.append(wire.ask(InitProducerId(transactional_id=None, transaction_timeout_ms=1), 4).producer_id)
+        assert len(set(given)) == 6
+
+
+# -- faults, journal, clock ------------------------------------------------------------------------
+
+
+def test_injected_errors_cuts_and_lost_answers(talk_to: Callable[..., Talk], batch: Batch) -> None:
+    with LocalCluster(brokers=1, release="3.9") as cluster:
+        cluster.create_topic(TOPIC)
+        talk = talk_to(cluster)
+        cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
+        assert [talk.produce(batch(1)).error_code for _ in range(3)] == [19, 19, 0]
+        cluster.cut("Produce", executed=True)
+        talk.wire.send(talk.produce_request(batch(1), version=8), 8)
+        assert talk.wire.receive_frame() == b""
+        talk = talk_to(cluster)
+        assert talk.fetch(0).high_watermark == 2, "appended; only the answer is lost"
+        cluster.cut()
+        talk.wire.send(talk.produce_request(batch(1), version=8), 8)
+        assert talk.wire.receive_frame() == b""
+        assert talk_to(cluster).fetch(0).high_watermark == 2, "not even appended"
+
+
+def test_the_journal_tells_what_was_asked(talk_to: Callable[..., Talk], batch: Batch) -> None:
+    with LocalCluster(brokers=2, release="3.9", releases={2: "2.4"}) as cluster:
+        cluster.create_topic(TOPIC, 1, 2)
+        leader = cluster.leaders(TOPIC)[0][0]
+        talk = talk_to(cluster, leader)
+        talk.produce(batch(1), version=8)
+        talk.fetch(0, version=11)
+        talk.fetch(0, version=10)
+        (produced,) = cluster.requests("Produce")
+        assert (produced.broker, produced.api, produced.version, produced.client_id) == (leader, "Produce", 8, "wire")
+        assert produced.message.topic_data[0].name == TOPIC
+        assert produced.message.topic_data[0].partition_data[0].records is None, "record bytes are not kept"
+        assert [entry.version for entry in cluster.requests("fetch", broker=leader)] == [11, 10]
+        assert cluster.versions_used() == {leader: {"wire": {"Fetch": (10, 11), "Produce": (8,)}}}
+        talk.wire.send(talk.fetch_request(0, version=18, topic_id=bytes(16)), 18)
+        assert talk.wire.receive_frame() == b""
+        assert "does not serve API 1 v18" in (cluster.requests("Fetch")[-1].refused or "")
+        cluster.clear_requests()
+        assert cluster.requests() == []
+
+
+async def test_waiting_goes_by_the_clock_that_is_given(batch: Batch) -> None:
+    clock = ManualClock()
+    settings = ClusterSettings(start_time_ms=1_700_000_000_000)
+    async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock, settings=settings, seed=7) as cluster:
+        cluster.create_topic(TOPIC, configs={"message.timestamp.type": "LogAppendTime"})
+        options = ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
+        connection = await open_connection(cluster.broker(1).address, options)
+        topic_id = cluster.state.image.topics[TOPIC].topic_id
+        partition = Fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        topic = Fetch.FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=[partition])
+        waiting = connection.submit(Fetch(max_wait_ms=3_600_000, min_bytes=1, topics=[topic]))
+        other = await open_connection(cluster.broker(1).address, options)
+        while not clock.waiting:  # one more round trip of the sockets, which no clock drives
+            await other.request(Metadata(topics=[]))
+        await other.close()
+        await clock.advance(3_599_999)
+        assert not waiting.done(), "an hour is not over"
+        await clock.advance(1)
+        assert (await waiting).message.responses[0].partitions[0].error_code == 0
+        assert cluster.requests("Fetch")[0].at_ms == 1_700_000_000_000
+        assert cluster.now_ms == 1_700_003_600_000
+        await connection.close()
+
+
+def test_a_seed_makes_ids_repeatable() -> None:
+    def ids() -> tuple[str, bytes]:
+        with LocalCluster(brokers=1, seed=42) as cluster:
+            cluster.create_topic(TOPIC)
+            return cluster.cluster_id, cluster._cluster.state.image.topics[TOPIC].topic_id
+
+    assert ids() == ids()
+
+
+def test_a_delayed_answer_does_not_hold_others_up(talk_to: Callable[..., Talk], batch: Batch) -> None:
+    with LocalCluster(brokers=1, release="3.9") as cluster:
+        cluster.create_topic(TOPIC)
+        slow, quick = talk_to(cluster), talk_to(cluster)
+        cluster.delay("Produce", 100, times=1)
+        slow.wire.send(slow.produce_request(batch(1), version=8), 8)
+        assert quick.fetch(0).high_watermark == 0
+        assert slow.wire.receive_frame() != b""
+        assert quick.fetch(0).high_watermark == 1
