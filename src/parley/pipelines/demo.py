@@ -62,6 +62,7 @@ def run_demo(options: DemoOptions) -> Account:
     broker answers, JobError when a query fails, DiskFullError. KeyboardInterrupt passes through
     after everything was stopped in order.
     """
+    began = time.monotonic()
     dataset = open_input(options.input, key=options.key, partition_by=options.partition_by)
     prepare_output(options.output)
     with ExitStack() as stack:
@@ -72,13 +73,16 @@ def run_demo(options: DemoOptions) -> Account:
         display.tell(f"brokers at {side.bootstrap_servers}; topics {plan.topic} and {plan.aggregates_topic}")
         display.tell("starting Spark")
         spark = stack.enter_context(job.spark_session(plan.log, options.output / "warehouse"))
-        run = _Run(plan, side, client, display, _pace(options, dataset))
+        run = _Run(plan, side, client, display, _pace(options, dataset), began)
         stack.callback(run.stop)
         run.start(*job.start_queries(spark, plan))
-        run.watch()
-        seconds = run.seconds
+        try:
+            run.watch()
+        except KeyboardInterrupt:
+            display.tell(f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers")
+            raise
         display.tell("everything has arrived; counting what was written")
-        account = _account(plan, side, client, run, seconds)
+        account = _account(plan, side, client, run)
     (options.output / "account.json").write_text(json.dumps(account.to_dict(), indent=2) + "\n")
     return account
 
@@ -144,8 +148,11 @@ def _pace(options: DemoOptions, dataset: Dataset) -> Pace:
 class _Run:
     """The moving parts of one run, and the loop that watches them."""
 
-    def __init__(self, plan: job.JobPlan, side: Side, client: BlockingClient, display: Display, pace: Pace) -> None:
+    def __init__(
+        self, plan: job.JobPlan, side: Side, client: BlockingClient, display: Display, pace: Pace, began: float
+    ) -> None:
         self._plan = plan
+        self._began = began
         self._side = side
         self._display = display
         send = partial(client.produce, plan.topic, options=ProduceOptions(compression_type="lz4"))
@@ -187,10 +194,15 @@ class _Run:
                 last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
             elif time.monotonic() - moved_at > STALL_SECONDS:
                 raise job.JobError(
-                    f"no row has moved for {STALL_SECONDS} s: {self.feeder.ledger.rows:,} acknowledged, {done[0]:,} "
-                    f"in the table, {done[1]:,} aggregated (the log of Spark is {self._plan.log})"
+                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, {done[1]:,} are aggregated "
+                    f"(the log of Spark is {self._plan.log})"
                 )
             self._tick.wait(0.25)
+
+    def state(self) -> str:
+        """Return how far it has come, in words."""
+        done = self._rows_done[0].count() if self._rows_done else 0
+        return f"{self.feeder.ledger.rows:,} rows were acknowledged, {done:,} are in {self._plan.table}"
 
     def stop(self) -> None:
         """Stop the feeder, the director and the queries, in this order; safe at any time."""
@@ -209,7 +221,7 @@ class _Run:
         return self.feeder.ledger.rows / self._plan.dataset.row_count
 
     def _show(self, rows_in_table: int) -> None:
-        seconds = time.monotonic() - self._start
+        seconds = time.monotonic() - self._began
         leaders = self.leaders.look()
         self._display.show(
             Snapshot(
@@ -225,7 +237,7 @@ class _Run:
         )
 
 
-def _account(plan: job.JobPlan, side: Side, client: BlockingClient, run: _Run, seconds: float) -> Account:
+def _account(plan: job.JobPlan, side: Side, client: BlockingClient, run: _Run) -> Account:
     """Count what was written and state it."""
     run.leaders.look()
     table = count_table(table_batches(plan.table), run.feeder.ledger.checksums)
@@ -239,7 +251,7 @@ def _account(plan: job.JobPlan, side: Side, client: BlockingClient, run: _Run, s
         aggregates=aggregates,
         leader_moves=run.leaders.moves,
         brokers=side.broker_facts(),
-        seconds=seconds,
+        seconds=run.seconds,
         output={
             "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by {plan.dataset.partition_column})",
             "topics": f"{plan.topic}, {plan.aggregates_topic}",

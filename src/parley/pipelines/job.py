@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _TRIGGER = "1 second"
+_BATCHES = 10
+"""At least as many micro-batches, so that a slow start is not followed by one huge batch."""
 
 
 class JobError(KafkaError):
@@ -141,6 +143,7 @@ def _source(spark: SparkSession, plan: JobPlan) -> DataFrame:
         .option("kafka.bootstrap.servers", plan.bootstrap_servers)
         .option("subscribe", plan.topic)
         .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(max(1, plan.dataset.row_count // _BATCHES)))
         .load()
     )
 

@@ -115,6 +115,9 @@ class LiveDisplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if exc[0] is KeyboardInterrupt:
+            # The terminal has echoed ^C into the panel: begin it anew below.
+            self._live.console.print()
         self._live.update(self._view(), refresh=True)
         self._live.__exit__(None, None, None)
 
@@ -199,7 +202,7 @@ def _broker_table(snapshot: Snapshot) -> RenderableType:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    for heading in ("broker", "release", "state", "leads partitions", "versions used by the producer"):
+    for heading in ("broker", "release", "state", "leads partitions", "versions used"):
         table.add_column(heading)
     for row in snapshot.brokers:
         led = [str(partition) for partition, leader in sorted(snapshot.leaders.items()) if leader == row.broker]

@@ -13,7 +13,7 @@ from parley.pipelines.scenario import RELEASES, Director, rolling_upgrade
 from parley.versions.features import Feature
 
 SHOWN_APIS = ("Produce", "Fetch", "ListOffsets", "Metadata")
-EMBEDDED_PARTITIONS = 6
+PARTITIONS = 4
 
 
 class Side(Protocol):
@@ -42,7 +42,7 @@ class EmbeddedSide:
     def create_topics(self, client: BlockingClient, names: Sequence[str]) -> None:
         """Create topics whose partitions all brokers hold."""
         for name in names:
-            self._cluster.create_topic(name, EMBEDDED_PARTITIONS, len(self._spoken))
+            self._cluster.create_topic(name, PARTITIONS, len(self._spoken))
 
     def takes_headers(self) -> bool:
         """Return whether records may have headers: all of these releases know them."""
@@ -101,7 +101,7 @@ class EmbeddedSide:
 class OwnSide:
     """Brokers that someone else runs: they are written to and read from, and otherwise left alone."""
 
-    def __init__(self, bootstrap_servers: str, client: BlockingClient, partitions: int = EMBEDDED_PARTITIONS) -> None:
+    def __init__(self, bootstrap_servers: str, client: BlockingClient, partitions: int = PARTITIONS) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._client = client
         self._partitions = partitions
@@ -113,7 +113,7 @@ class OwnSide:
 
     def takes_headers(self) -> bool:
         """Return whether records may have headers: since Kafka 0.11, so on every broker or not at all."""
-        brokers = [node.id for node in self._client.metadata().brokers]
+        brokers = list(self._client.metadata().brokers)
         return all(self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers)
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
