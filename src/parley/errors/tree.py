@@ -94,7 +94,8 @@ class BrokersUnreachable(NetworkError):
     """None of the given addresses could be used; `failures` holds the error of each address."""
 
     def __init__(self, failures: dict[str, Exception]) -> None:
-        lines = "; ".join(f"{address}: {error}" for address, error in failures.items())
+        texts = {address: str(error).removeprefix(f"{address}: ") for address, error in failures.items()}
+        lines = "; ".join(f"{address}: {text}" for address, text in texts.items())
         super().__init__(f"no broker could be reached ({lines}). Check the addresses and the listeners.")
         self.failures = failures
 
