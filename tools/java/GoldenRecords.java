@@ -23,7 +23,7 @@ import org.apache.kafka.common.TopicPartition;
  * headers are name=bytes;name=bytes.
  *
  * "consume BOOTSTRAP ISOLATION TOPIC..." prints partition 0 of each topic: topic, offset, timestamp,
- * timestamp type, key, value, headers.
+ * timestamp type, key, value, headers. TOPIC=COUNT ends after so many records, TOPIC alone when no more come.
  */
 public class GoldenRecords {
     private static final String BYTES = "org.apache.kafka.common.serialization.ByteArray";
@@ -122,7 +122,9 @@ public class GoldenRecords {
         return (ProducerRecord<byte[], byte[]>) made;
     }
 
-    private static void consume(String bootstrap, String isolation, String topic) throws Exception {
+    private static void consume(String bootstrap, String isolation, String wanted) throws Exception {
+        String topic = wanted.split("=")[0];
+        int rest = wanted.contains("=") ? Integer.parseInt(wanted.split("=")[1]) : Integer.MAX_VALUE;
         Properties properties = new Properties();
         properties.put("bootstrap.servers", bootstrap);
         properties.put("key.deserializer", BYTES + "Deserializer");
@@ -135,13 +137,14 @@ public class GoldenRecords {
         consumer.assign(Collections.singletonList(partition));
         consumer.seek(partition, 0);
         boolean seen = false;
-        for (int idle = 0; idle < (seen ? 3 : 20); ) {
+        for (int idle = 0; rest > 0 && idle < (seen ? 3 : 20); ) {
             ConsumerRecords<byte[], byte[]> records = poll(consumer);
             idle++;
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 System.out.println(text(record));
                 seen = true;
                 idle = 0;
+                rest--;
             }
         }
         consumer.close();
