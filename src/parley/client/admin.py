@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 from parley.client.cluster import Cluster
 from parley.client.results import CreatedTopic, NewTopic
 from parley.client.retry import Deadline, Reaction, classify
-from parley.errors import ConfigError, KafkaError, broker_error
+from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import TopicPartition
-from parley.versions import VersionRange
+from parley.versions import Feature, VersionRange
 
 T = TypeVar("T")
-NOT_CONTROLLER = 41
+NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED = 41, 89
 VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
 """First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
 _MAX_VERSION = 2**15 - 1
@@ -32,15 +32,18 @@ async def create_topics(
     """
     for topic in topics:
         _check(topic)
-    low = VALIDATE_VERSION if validate_only else 0
+    low, feature = (
+        (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY) if validate_only else (0, Feature.CREATE_TOPICS)
+    )
     if any(-1 in (topic.num_partitions, topic.replication_factor) for topic in topics if not topic.replica_assignments):
-        low = DEFAULTS_VERSION
+        low, feature = DEFAULTS_VERSION, Feature.CREATE_TOPICS_DEFAULTS
     allowed = VersionRange(low, _MAX_VERSION)
     pending = {topic.name: topic for topic in topics}
     made: dict[str, CreatedTopic] = {}
 
     async def attempt(conn: BrokerConnection) -> None:
         timeout_ms = cluster.request_timeout_ms(deadline)
+        conn.versions.choose(ApiKey.CREATE_TOPICS, allowed, feature=feature)
         message = CreateTopicsRequest(
             topics=[_creatable(topic) for name, topic in pending.items() if name not in made],
             timeout_ms=timeout_ms,
@@ -75,7 +78,7 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
     async def attempt(conn: BrokerConnection) -> None:
         timeout_ms = cluster.request_timeout_ms(deadline)
         rest = [name for name in pending if name not in done]
-        if conn.versions.choose(ApiKey.DELETE_TOPICS) >= DELETE_BY_STATE_VERSION:
+        if conn.versions.choose(ApiKey.DELETE_TOPICS, feature=Feature.DELETE_TOPICS) >= DELETE_BY_STATE_VERSION:
             states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in rest]
             message = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
         else:
@@ -131,9 +134,16 @@ def _creatable(topic: NewTopic) -> Any:
 
 
 def _raise_all(errors: list[KafkaError]) -> None:
-    """Raise one error for all: the first that will not pass, else the first; the others are notes on it."""
+    """Raise one error for all: the first that will not pass, else the first; the others are notes on it.
+
+    Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable, but
+    a topic that is missing here stays missing, and after a timeout another attempt would meet its own topic.
+    """
     if not errors:
         return
+    for error in errors:
+        if isinstance(error, BrokerError) and error.code not in (NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED):
+            error.retriable = False
     errors.sort(key=lambda error: classify(error) is not Reaction.FAIL)
     for other in errors[1:]:
         errors[0].add_note(f"also: {other}")

@@ -49,6 +49,7 @@ class Cluster:
         self.pool = Pool(connect_options(options), backend=backend, clock=self.clock)
         self._interests: dict[object, frozenset[TopicPartition] | None] = {}
         self._refreshing: asyncio.Task[Applied] | None = None
+        self._answer_was_outdated = False
         self.used: dict[Address, dict[int, int]] = {}
 
     # -- time -----------------------------------------------------------------------------------------
@@ -283,18 +284,27 @@ class Cluster:
         await self.clock.sleep_ms(self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0)
         request = self.schedule.begin(self.now_ms())
         try:
-            conn = await self.connection(None)
+            conn = await self._other_connection() if self._answer_was_outdated else await self.connection(None)
             update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
         except KafkaError:
             self.schedule.failed(self.now_ms())
             raise
         applied = self.cache.apply(update, full=request.full)
+        self._answer_was_outdated = bool(applied.outdated)
         self.schedule.finished(request, applied, self.now_ms())
         self._tell_pool()
         if applied.possible_data_loss:
             names = ", ".join(sorted(map(str, applied.possible_data_loss)))
             log.warning("leadership went backwards in five agreeing answers: records of %s may be lost", names)
         return applied
+
+    async def _other_connection(self) -> BrokerConnection:
+        """Return a connection to a broker chosen by dice: the one asked before may be the one that is behind."""
+        node_ids = sorted(self.view.brokers, key=lambda _: self.dice())
+        for node_id in node_ids:
+            with contextlib.suppress(KafkaError):
+                return await self.connection(node_id)
+        return await self.connection(None)
 
     async def _create_by_asking(self, names: list[str], deadline: Deadline) -> None:
         """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
@@ -366,5 +376,11 @@ def connect_options(options: ClientOptions) -> ConnectOptions:
         reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
         max_frame_bytes=options.max_frame_bytes,
         release=options.broker_version_hint,
+        connections_max_idle_ms=options.connections_max_idle_ms,
         security_protocol=options.security_protocol,
+        ssl_cafile=options.ssl_cafile,
+        ssl_certfile=options.ssl_certfile,
+        ssl_keyfile=options.ssl_keyfile,
+        ssl_key_password=options.ssl_password,
+        ssl_check_hostname=options.ssl_check_hostname,
     )

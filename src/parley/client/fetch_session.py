@@ -27,7 +27,9 @@ from parley.client.results import PartitionRange
 from parley.client.retry import Reaction, classify
 from parley.errors import CorruptRecordError, KafkaError, NetworkError, RemoteProtocolError, broker_error
 from parley.net import Reply
+from parley.schema import ApiKey
 from parley.types import TopicPartition
+from parley.versions import Feature
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, LEADER_NOT_AVAILABLE = 1, 2, 5
 HINTED = (6, 74)
@@ -176,6 +178,8 @@ class FetchSession:
                 targets.append(FetchTarget(part.tp, part.position, part.max_bytes, sent_epoch, topic_id))
             timeout_ms = self._cluster.options.request_timeout_ms + self._options.fetch_max_wait_ms
             allowed = allowed_versions(targets, self._options)
+            if self._options.isolation_level == READ_COMMITTED:
+                conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
             reply = await self._cluster.ask(conn, fetch_request(targets, self._options), timeout_ms, allowed)
         except KafkaError as error:
             self._request_failed(asked, error)

@@ -16,11 +16,18 @@ from parley.messages import ListOffsetsRequest
 from parley.net import Reply
 from parley.schema import ApiKey
 from parley.types import TopicPartition
-from parley.versions import BrokerVersions, VersionRange
+from parley.versions import BrokerVersions, Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
 _FIRST_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
 """ListOffsets versions from which the special timestamps other than earliest and latest are known."""
+_FEATURES = {
+    1: Feature.OFFSETS_BY_TIME,
+    2: Feature.READ_COMMITTED,
+    7: Feature.MAX_TIMESTAMP_OFFSET,
+    8: Feature.EARLIEST_LOCAL_OFFSET,
+    9: Feature.LATEST_TIERED_OFFSET,
+}
 
 Spec = OffsetSpec | Timestamp
 
@@ -101,6 +108,7 @@ async def _ask_leader(
     conn = await cluster.connection(node_id)
     low = max(lowest_version(code, isolation_level) for code in group.values())
     allowed = VersionRange(low, _MAX_VERSION)
+    conn.versions.choose(ApiKey.LIST_OFFSETS, allowed, feature=_FEATURES.get(low))
     timeout_ms = cluster.request_timeout_ms(deadline)
     epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
     message = _request(group, epochs, isolation_level, timeout_ms)

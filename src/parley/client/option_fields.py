@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from parley.errors import ConfigError, nearest_hint
+from parley.types import Secret
 
 _TRUE = {"true", "yes", "1", "on"}
 _FALSE = {"false", "no", "0", "off"}
@@ -161,6 +162,8 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
         value = _integer(field, value)
     elif kind is bool:
         value = _boolean(field, value)
+    elif kind is Secret:
+        value = Secret(value)
     elif kind is str:
         value = value if isinstance(value, str) else str(value)
     choices = field.metadata["choices"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ from parley.arrow import ProduceColumns
 from parley.client.options import CODECS, ProduceOptions
 from parley.errors import ConfigError, UnsupportedVersionError, broker_error
 from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, partition_keys
+from parley.schema import ApiKey
+from parley.versions import BrokerVersions, Feature, VersionRange
 
 if TYPE_CHECKING:
     from parley.client.sequences import PartitionSequences
@@ -41,6 +43,8 @@ class TopicPlan:
     """Partitions with a leader: where rows without a key go."""
     magics: Mapping[int, int]
     """Record format by partition, as its leader takes it; partitions without a leader are missing."""
+    versions: Mapping[int, BrokerVersions] = field(default_factory=dict)
+    """What each partition's leader can do."""
 
     def magic(self, partition: int) -> int:
         """Return the format for a partition: its leader's, or that of most others."""
@@ -80,6 +84,13 @@ def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
     for batch in rows:
         for start in range(0, batch.num_rows, SLICE_ROWS):
             yield batch.slice(start, SLICE_ROWS)
+
+
+def check_columns(batch: pa.RecordBatch) -> None:
+    """Raise ConfigError for rows that would have neither a key nor a value."""
+    if not {"key", "value"} & set(batch.schema.names):
+        names = ", ".join(batch.schema.names) or "none"
+        raise ConfigError(f'rows to produce need a column "value" or "key"; these have: {names}')
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.RecordBatch]]:
@@ -180,7 +191,6 @@ def encode(
     Raises UnsupportedVersionError for what the format cannot hold, and the broker's MESSAGE_TOO_LARGE
     for a record beyond max_request_size; no sequence is used up then.
     """
-    check_format(columns, magic, options)
     count = columns.rows if rows is None else len(rows) // 4
     before = numbers.next if numbers is not None else 0
     writing = WriteOptions(
@@ -209,9 +219,11 @@ def encode(
     return batches
 
 
-def check_format(columns: Columns, magic: int, options: ProduceOptions) -> None:
-    """Refuse what a record format cannot hold, before anything is sent."""
-    if magic < 2 and columns.headers is not None and columns.headers.count:
+def check_format(columns: Columns, plan: TopicPlan, partition: int) -> None:
+    """Refuse what a leader's record format cannot hold, before anything is sent."""
+    if plan.magic(partition) < 2 and columns.headers is not None and columns.headers.count:
+        if partition in plan.versions:
+            plan.versions[partition].choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS)
         raise UnsupportedVersionError(
             "the leader of this partition takes no record headers (Kafka 0.11 does); leave them out",
             api="PRODUCE",

@@ -14,18 +14,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
+from parley.client.produce_answers import NOT_LEADER_OR_FOLLOWER, Action, judge
 from parley.client.produce_rework import rework
-from parley.client.produce_state import OutBatch, PartitionLog, ProduceCall
+from parley.client.produce_room import Room
+from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
 from parley.client.produce_wire import ProduceAnswer, allowed_versions, magic_for, produce_request, read_produce
 from parley.client.retry import Reaction, classify
-from parley.client.sequences import SequenceReaction, react
-from parley.errors import KafkaError, RemoteProtocolError, RequestTimedOut, broker_error
+from parley.errors import KafkaError, RemoteProtocolError, RequestTimedOut
 from parley.net import BrokerConnection, Reply
 from parley.types import TopicPartition
 
 LANE = "produce"
-HINTED = (6,)
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, LEADER_NOT_AVAILABLE = 10, 18, 5
 
 
 class Sender:
@@ -41,8 +40,7 @@ class Sender:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._refreshing = self._kicked = self._closed = False
         self._timer: Any = None
-        self._bytes = 0
-        self._changed: asyncio.Future[None] | None = None
+        self.memory = Room()
         self.lock = asyncio.Lock()
         """Held while batches are numbered, encoded and added, and while a partition is numbered anew."""
         self.max_in_flight = 5
@@ -56,8 +54,8 @@ class Sender:
 
     async def room(self, call: ProduceCall, buffer_memory: int) -> None:
         """Return when another slice of rows may be encoded. Raises the call's error as soon as there is one."""
-        while self._bytes >= buffer_memory and call.error is None and not self._closed:
-            await self._change()
+        while self.memory.used_bytes >= buffer_memory and call.error is None and not self._closed:
+            await self.memory.change()
         if call.error is not None:
             raise call.error
         if self._closed:
@@ -68,8 +66,7 @@ class Sender:
         for batch in batches:
             if self._closed or batch.call.error is not None:
                 raise batch.call.error or _closed()
-            batch.counted = True
-            self._bytes += batch.size
+            self.memory.take(batch)
             batch.call.opened()
             log = self.log(batch.tp)
             log.add(batch)
@@ -79,7 +76,7 @@ class Sender:
     async def settled(self, call: ProduceCall) -> None:
         """Return when a call has all its acknowledgements, or an error."""
         while not call.settled:
-            await self._change()
+            await self.memory.change()
 
     def abandon(self, call: ProduceCall, error: KafkaError) -> None:
         """Give a call up: what was not sent is dropped, what was sent is on its own."""
@@ -87,8 +84,8 @@ class Sender:
         for log in self._active.values():
             for batch in [batch for batch in (*log.to_retry, *log.queue) if batch.call is call]:
                 log.dropped(batch)
-                self._discount(batch)
-        self._notify()
+                self.memory.give(batch)
+        self.memory.notify()
 
     async def close(self) -> None:
         """Fail what is still open and stop. Idempotent."""
@@ -102,7 +99,7 @@ class Sender:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._notify()
+        self.memory.notify()
 
     # -- deciding who is sent what --------------------------------------------------------------------
 
@@ -176,27 +173,16 @@ class Sender:
         while self._in_flight.get(node_id, 0) < self.max_in_flight and (chosen := self._collect(node_id)):
             self._send(node_id, conn, chosen)
 
-    def _collect(self, node_id: int) -> list[tuple[PartitionLog, OutBatch, int]]:
-        """Return the batches of the next request to a broker: one per partition, within max_request_size."""
-        now, size = self._cluster.now_ms(), 0
-        chosen: list[tuple[PartitionLog, OutBatch, int]] = []
-        for tp, log in list(self._active.items()):
-            if not log.queue:
-                continue
-            leader = self._cluster.leader(tp)
-            if leader.node is None or leader.node.id != node_id:
-                continue
-            batch = log.sendable(now, leader.epoch, self.max_in_flight)
-            if batch is None or (chosen and batch.acks != chosen[0][1].acks):
-                continue
-            if chosen and (size + batch.size > self.max_request_size or batch.magic != chosen[0][1].magic):
-                continue
-            chosen.append((log, batch, leader.epoch))
-            size += batch.size
-            self._active[tp] = self._active.pop(tp)  # the other partitions come first in the next request
+    def _collect(self, node_id: int) -> list[Chosen]:
+        """Return the batches of the next request to a broker."""
+        leaders = {tp: self._cluster.leader(tp) for tp, log in self._active.items() if log.queue}
+        epochs = {tp: leader.epoch for tp, leader in leaders.items() if leader.node and leader.node.id == node_id}
+        chosen = choose(self._active, epochs, self._cluster.now_ms(), self.max_in_flight, self.max_request_size)
+        for log, _, _ in chosen:
+            self._active[log.tp] = self._active.pop(log.tp)  # the other partitions come first in the next request
         return chosen
 
-    def _send(self, node_id: int, conn: BrokerConnection, chosen: list[tuple[PartitionLog, OutBatch, int]]) -> None:
+    def _send(self, node_id: int, conn: BrokerConnection, chosen: list[Chosen]) -> None:
         for log, batch, _ in chosen:
             log.sent(batch)
         try:
@@ -219,7 +205,7 @@ class Sender:
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         future.add_done_callback(lambda done: self._answered(node_id, conn, chosen, topic_ids, done))
 
-    def _convert(self, entries: Iterable[tuple[PartitionLog, OutBatch, int]], magic: int) -> None:
+    def _convert(self, entries: Iterable[Chosen], magic: int) -> None:
         """Have batches written anew in the format of a leader of another release."""
         for log, batch, epoch in entries:
             batch.convert_to = magic
@@ -232,7 +218,7 @@ class Sender:
         self,
         node_id: int,
         conn: BrokerConnection,
-        chosen: Sequence[tuple[PartitionLog, OutBatch, int]],
+        chosen: Sequence[Chosen],
         topic_ids: dict[str, bytes],
         done: asyncio.Future[Reply],
     ) -> None:
@@ -251,9 +237,7 @@ class Sender:
             self._bug(error)
         self._kick_soon()
 
-    def _take(
-        self, chosen: Sequence[tuple[PartitionLog, OutBatch, int]], reply: Reply, topic_ids: dict[str, bytes]
-    ) -> None:
+    def _take(self, chosen: Sequence[Chosen], reply: Reply, topic_ids: dict[str, bytes]) -> None:
         if reply.message is None:  # acks=0: there is no answer
             for log, batch, _ in chosen:
                 self._finish(log, batch, ack=(-1, -1))
@@ -264,39 +248,28 @@ class Sender:
             if answer is None:
                 error = RemoteProtocolError(f"the broker's Produce answer leaves out {batch.tp}")
                 self._failed(log, batch, error, epoch, refresh=True, final=False)
-            elif answer.error_code == 0:
-                self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
             else:
-                self._refused(log, batch, answer, epoch, reply)
+                self._judged(log, batch, answer, epoch, reply)
 
-    def _refused(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
-        """Do what an error code of one partition calls for."""
-        code = answer.error_code
-        tp = batch.tp
-        error = broker_error(
-            code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=reply.version
+    def _judged(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
+        """Do what the answer for one batch calls for."""
+        hinted = answer.error_code == NOT_LEADER_OR_FOLLOWER and self._cluster.take_hint(
+            batch.tp, answer.leader, reply.message.node_endpoints
         )
-        reaction = None
-        if batch.is_idempotent:
-            lowest, current = log.is_lowest(batch), log.is_current(batch)
-            start = answer.log_start_offset
-            reaction = react(code, is_lowest=lowest, is_current=current, log_start_offset=start)
-        if reaction is SequenceReaction.ACKNOWLEDGED:
+        if hinted:
+            self._cluster.schedule.request_full()
+        verdict = judge(log, batch, answer, reply.version, hinted=hinted)
+        if verdict.action is Action.DONE:
             self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
-        elif reaction in (SequenceReaction.RETRY, SequenceReaction.RESTAMP):
-            log.restamp = log.restamp or reaction is SequenceReaction.RESTAMP
-            self._failed(log, batch, error, epoch, refresh=False, final=False)
-        elif code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE) and batch.records > 1:
+        elif verdict.action is Action.FAIL or verdict.error is None:
+            self._finish(log, batch, error=verdict.error)
+        elif verdict.action is Action.SPLIT:
             batch.must_split = True
             self._again(log, batch, 0, epoch)
-        elif reaction is SequenceReaction.FAIL:
-            self._finish(log, batch, error=error)
         else:
-            hinted = code in HINTED and self._cluster.take_hint(tp, answer.leader, reply.message.node_endpoints)
-            if hinted:
-                self._cluster.schedule.request_full()
-            refresh = error.refresh_metadata and not hinted
-            self._failed(log, batch, error, epoch, refresh=refresh, immediate=hinted)
+            log.restamp = log.restamp or verdict.action is Action.RESTAMP
+            refresh, immediate = verdict.refresh, verdict.immediate
+            self._failed(log, batch, verdict.error, epoch, refresh=refresh, immediate=immediate, final=False)
 
     def _failed(
         self,
@@ -323,7 +296,7 @@ class Sender:
         """Keep a batch for another attempt, unless its call failed meanwhile."""
         log.failed(batch, self._cluster.now_ms(), delay_ms, epoch)
         if batch.call.error is not None:
-            self._discount(batch)
+            self.memory.give(batch)
 
     def _finish(
         self, log: PartitionLog, batch: OutBatch, *, ack: tuple[int, int] | None = None, error: KafkaError | None = None
@@ -337,13 +310,7 @@ class Sender:
             failed = error if error is not None else _closed()
             batch.call.failed(failed)
             self.abandon(batch.call, failed)
-        self._discount(batch)
-
-    def _discount(self, batch: OutBatch) -> None:
-        if batch.counted:
-            batch.counted = False
-            self._bytes -= batch.size
-        self._notify()
+        self.memory.give(batch)
 
     def _expire(self, log: PartitionLog, now: int) -> None:
         """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
@@ -392,12 +359,11 @@ class Sender:
 
     def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
         for batch, pieces in zip(old, new, strict=True):
-            self._discount(batch)
+            self.memory.give(batch)
             batch.call.open += len(pieces) - 1
         kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
         for piece in kept:
-            piece.counted = True
-            self._bytes += piece.size
+            self.memory.take(piece)
         log.put_back(kept)
 
     # -- the rest -------------------------------------------------------------------------------------
@@ -412,15 +378,6 @@ class Sender:
             await self._cluster.refresh_quietly(self._cluster.deadline())
         finally:
             self._refreshing = False
-
-    async def _change(self) -> None:
-        if self._changed is None or self._changed.done():
-            self._changed = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._changed)
-
-    def _notify(self) -> None:
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
 
     def _bug(self, error: BaseException) -> None:
         """Let an unexpected exception surface at every open call, not in the log of the loop."""

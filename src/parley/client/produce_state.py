@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from parley.client.results import BatchAck, PartitionAck
@@ -205,3 +205,33 @@ class PartitionLog:
         """Return when the first batch expires, None when there is none."""
         heads = (self.in_flight[:1], self.to_retry[:1], (self.queue[0],) if self.queue else ())
         return min((batch.deadline_ms for head in heads for batch in head if batch.call.error is None), default=None)
+
+
+Chosen = tuple[PartitionLog, OutBatch, int]
+"""A batch to be sent, and the leader epoch it is sent under."""
+
+
+def choose(
+    logs: Mapping[TopicPartition, PartitionLog],
+    epochs: Mapping[TopicPartition, int],
+    now_ms: int,
+    max_in_flight: int,
+    max_request_size: int,
+) -> list[Chosen]:
+    """Return the batches of one request: one per partition of `epochs` (a leader's), of equal acks and format.
+
+    The first batch goes whatever its size; others as far as `max_request_size` allows.
+    """
+    chosen: list[Chosen] = []
+    size = 0
+    for tp, epoch in epochs.items():
+        batch = logs[tp].sendable(now_ms, epoch, max_in_flight)
+        if batch is None:
+            continue
+        if chosen:
+            first = chosen[0][1]
+            if (batch.acks, batch.magic) != (first.acks, first.magic) or size + batch.size > max_request_size:
+                continue
+        chosen.append((logs[tp], batch, epoch))
+        size += batch.size
+    return chosen

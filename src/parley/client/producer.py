@@ -15,7 +15,17 @@ import pyarrow as pa
 from parley.arrow import columns_from_arrow
 from parley.client.cluster import Cluster
 from parley.client.options import CODECS, ProduceOptions
-from parley.client.produce_rows import Rows, Sticky, TopicPlan, assign, by_topic, encode, slices
+from parley.client.produce_rows import (
+    Rows,
+    Sticky,
+    TopicPlan,
+    assign,
+    by_topic,
+    check_columns,
+    check_format,
+    encode,
+    slices,
+)
 from parley.client.produce_sender import Sender
 from parley.client.produce_state import OutBatch, ProduceCall
 from parley.client.produce_wire import ZSTD_VERSION, magic_for
@@ -89,6 +99,7 @@ class Producer:
         """
         now_ms = int(time.time() * 1000)
         parsed = columns_from_arrow(rows, now_ms=now_ms)
+        check_columns(rows)
         sticky = self._sticky.setdefault(plan.topic, Sticky(self._cluster.dice))
         made: list[OutBatch] = []
         undo: list[tuple[PartitionSequences, int]] = []
@@ -96,6 +107,7 @@ class Producer:
             for partition, chosen in assign(parsed, plan, writing.partition, sticky, writing.options):
                 tp = TopicPartition(plan.topic, partition)
                 magic = plan.magic(partition)
+                check_format(parsed.columns, plan, partition)
                 numbers = self._numbers(tp, magic, writing.options)
                 if numbers is not None:
                     undo.append((numbers, numbers.next))
@@ -199,7 +211,8 @@ class Producer:
                     trouble = error
             if not magics:
                 raise trouble or broker_error(5, "no partition has a leader", topic=topic)
-            return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics)
+            versions = {index: conns[node.id].versions for index, node in leaders.items() if node and node.id in conns}
+            return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics, versions)
 
         return await self._cluster.retrying(f"finding the leaders of {topic}", deadline, attempt)
 

@@ -3,7 +3,7 @@
 M12 A topic wanted while an answer is under way is still needed afterwards. A full request wins over a
     partial one, and a partial one becomes full when the metadata's age is over.
 M15 The pause grows exponentially, with jitter, after failures and also after answers that bring
-    nothing new: no refresh storm, whoever asks.
+    nothing new: no refresh storm, whoever asks. A topic that was never asked for is asked for at once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ class RefreshRequest:
     version: int
 
 
+QUIET_PAUSES = 2
+"""After this many of the longest pauses without a request the backoff starts anew: what was fruitless
+then says nothing about what has happened since (a leader move must not wait for yesterday's pauses)."""
+
+
 class RefreshSchedule:
     """The need for metadata and the pauses between requests for it."""
 
@@ -38,6 +43,7 @@ class RefreshSchedule:
         self._last_success_ms: int | None = None
         self._not_before_ms = 0
         self._fruitless = 0
+        self._last_end_ms = 0
         self.refreshes = 0
         """Requests finished so far, for accounts and tests."""
 
@@ -53,6 +59,7 @@ class RefreshSchedule:
             self._wanted |= new
             self._fresh |= new
             self._version += 1
+            self._not_before_ms = self._fruitless = 0
         return bool(new)
 
     def unwant(self, topic: str) -> None:
@@ -77,6 +84,8 @@ class RefreshSchedule:
 
     def begin(self, now_ms: int) -> RefreshRequest:
         """Return what to ask for now."""
+        if now_ms - self._last_end_ms > QUIET_PAUSES * self._backoff.max_ms:
+            self._fruitless = 0
         full = self._needs_full or self._too_old(now_ms)
         return RefreshRequest(frozenset(self._wanted if full else self._fresh), full, self._version)
 
@@ -100,7 +109,7 @@ class RefreshSchedule:
         self._pause(now_ms, self._fruitless + 1)
 
     def _pause(self, now_ms: int, fruitless: int) -> None:
-        self._fruitless = fruitless
+        self._fruitless, self._last_end_ms = fruitless, now_ms
         delay = self._backoff.delay_ms(fruitless - 1, self._dice) if fruitless else 0
         self._not_before_ms = now_ms + delay
 

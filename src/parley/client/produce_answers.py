@@ -1,0 +1,67 @@
+"""What a broker's answer for one batch calls for: pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from parley.client.produce_state import OutBatch, PartitionLog
+from parley.client.produce_wire import ProduceAnswer
+from parley.client.retry import Reaction, classify
+from parley.client.sequences import SequenceReaction, react
+from parley.errors import KafkaError, broker_error
+
+NOT_LEADER_OR_FOLLOWER = 6
+TOO_LARGE = (10, 18)
+"""MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE: a batch of several records is tried again in halves."""
+
+
+class Action(Enum):
+    """What to do with a batch."""
+
+    DONE = "done"
+    FAIL = "fail"
+    AGAIN = "again"
+    RESTAMP = "restamp"
+    SPLIT = "split"
+
+
+class Verdict(NamedTuple):
+    """What to do with a batch, and what else an answer calls for."""
+
+    action: Action
+    error: KafkaError | None = None
+    refresh: bool = False
+    """Ask for metadata: the leader is another one, or unknown."""
+    immediate: bool = False
+    """Without backoff: the answer named the new leader (KIP-951)."""
+
+
+def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool) -> Verdict:
+    """Return what an answer calls for. `hinted`: the cache has just learned the new leader from it."""
+    code, tp = answer.error_code, batch.tp
+    if code == 0:
+        return Verdict(Action.DONE)
+    error = broker_error(code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version)
+    if batch.is_idempotent:
+        reaction = react(
+            code,
+            is_lowest=log.is_lowest(batch),
+            is_current=log.is_current(batch),
+            log_start_offset=answer.log_start_offset,
+        )
+        if reaction is not None:
+            return Verdict(_BY_SEQUENCE[reaction], error)
+    if code in TOO_LARGE and batch.records > 1:
+        return Verdict(Action.SPLIT, error)
+    if classify(error) is Reaction.FAIL:
+        return Verdict(Action.FAIL, error)
+    return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=hinted)
+
+
+_BY_SEQUENCE = {
+    SequenceReaction.ACKNOWLEDGED: Action.DONE,
+    SequenceReaction.RETRY: Action.AGAIN,
+    SequenceReaction.RESTAMP: Action.RESTAMP,
+    SequenceReaction.FAIL: Action.FAIL,
+}
