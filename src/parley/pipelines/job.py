@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _TRIGGER = "1 second"
-_BATCHES = 10
-"""At least as many micro-batches, so that a slow start is not followed by one huge batch."""
+_BATCHES, _BATCH_ROWS = 10, 5_000
+"""Micro-batches are a tenth of the rows, or 5,000: a slow start is not followed by one huge batch."""
 
 
 class JobError(KafkaError):
@@ -143,7 +143,7 @@ def _source(spark: SparkSession, plan: JobPlan) -> DataFrame:
         .option("kafka.bootstrap.servers", plan.bootstrap_servers)
         .option("subscribe", plan.topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(max(1, plan.dataset.row_count // _BATCHES)))
+        .option("maxOffsetsPerTrigger", str(max(_BATCH_ROWS, plan.dataset.row_count // _BATCHES)))
         .load()
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from parley.client import BlockingClient, NewTopic
 from parley.devcluster import LocalCluster
+from parley.errors import UnsupportedVersionError
+from parley.messages import MetadataRequest
 from parley.pipelines.account import BrokerFacts, version_span
 from parley.pipelines.progress import BrokerRow
 from parley.pipelines.scenario import RELEASES, Director, rolling_upgrade
@@ -14,6 +17,7 @@ from parley.versions.features import Feature
 
 SHOWN_APIS = ("Produce", "Fetch", "ListOffsets", "Metadata")
 PARTITIONS = 4
+_ASK_EVERY_SECONDS = 2.0
 
 
 class Side(Protocol):
@@ -105,11 +109,19 @@ class OwnSide:
         self.bootstrap_servers = bootstrap_servers
         self._client = client
         self._partitions = partitions
+        self._leaders: dict[int, tuple[int, int]] | None = None
+        self._asked_at = 0.0
 
     def create_topics(self, client: BlockingClient, names: Sequence[str]) -> None:
         """Create topics with as many replicas as there are brokers, at most three."""
         replicas = min(3, len(client.metadata().brokers))
-        client.create_topics([NewTopic(name, self._partitions, replicas) for name in names])
+        try:
+            client.create_topics([NewTopic(name, self._partitions, replicas) for name in names])
+        except UnsupportedVersionError:
+            # Before 0.10.1 a topic is made by asking for it, where the broker's configuration allows it.
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+            client.request(None, MetadataRequest(topics=wanted))
+            client.metadata(names)
 
     def takes_headers(self) -> bool:
         """Return whether records may have headers: since Kafka 0.11, so on every broker or not at all."""
@@ -118,8 +130,11 @@ class OwnSide:
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
         """Return leader and epoch by partition, as the brokers tell it."""
-        partitions: Any = self._client.metadata([topic]).topics[topic].partitions
-        return {index: (partition.leader, partition.leader_epoch) for index, partition in partitions.items()}
+        if self._leaders is None or time.monotonic() - self._asked_at > _ASK_EVERY_SECONDS:
+            partitions = self._client.metadata([topic]).topics[topic].partitions
+            self._leaders = {index: (one.leader, one.leader_epoch) for index, one in partitions.items()}
+            self._asked_at = time.monotonic()
+        return self._leaders
 
     def broker_rows(self) -> tuple[BrokerRow, ...]:
         """Return nothing: neither releases nor the state of these brokers are ours to know."""
