@@ -191,6 +191,20 @@ def test_opening_writes_the_journal_anew(tmp_path: Path) -> None:
     assert (tmp_path / JOURNAL).stat().st_size < grown / 20
 
 
+def test_a_long_journal_is_shortened_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.devcluster.state.journal.LONG_BYTES", 10_000)
+    state = start(tmp_path)
+    state.create_topic("t", [[1]], {}, now_ms=0)
+    for number in range(1_000):
+        state.commit_offsets("g", {("t", 0): CommittedOffset(number)})
+    assert (tmp_path / JOURNAL).stat().st_size < 20_000
+    kill(state)
+    again = start(tmp_path)
+    assert list(again.image.topics) == ["t"]
+    assert again.groups.committed("g", "t", 0) == CommittedOffset(999)
+    again.close()
+
+
 def test_a_failed_append_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / JOURNAL)
     journal.begin(ENTRIES[:1])

@@ -43,7 +43,7 @@ def test_a_batch_sent_again_is_a_success_with_its_first_offset(leader: Replica, 
         send(leader, batch)
     for number, batch in enumerate(batches):
         again = send(leader, batch)
-        assert again == Appended(3 * number, 3 * number + 2, duplicate=True)
+        assert again == Appended(3 * number, 3 * number + 2, True, 1_002)
     assert leader.log.end_offset == 15
 
 
@@ -122,4 +122,4 @@ def test_a_follower_knows_what_its_leader_knew(
     for run in leader.append([batch], now_ms=0)[1]:
         follower.replicate(run, leader_epoch=0, now_ms=0)
     follower.lead(1, (2,))
-    assert follower.append([batch], now_ms=0)[0] == Appended(0, 1, duplicate=True)
+    assert follower.append([batch], now_ms=0)[0] == Appended(0, 1, True, 1_001)

@@ -14,6 +14,7 @@ from parley.devcluster.state.codes import (
     INVALID_TOPIC_EXCEPTION,
     OFFSET_METADATA_TOO_LARGE,
     PRODUCER_FENCED,
+    UNKNOWN_MEMBER_ID,
     Refused,
 )
 from parley.devcluster.state.groups import CommittedOffset, Groups, coordinator_of, java_hash
@@ -99,7 +100,12 @@ def test_commits_with_membership_are_refused(generation: int, member: str) -> No
     with pytest.raises(Refused) as caught:
         Groups().check_commit("g", generation, member)
     assert caught.value.code == ILLEGAL_GENERATION
-    Groups().check_commit("g", -1, "")
+    known = Groups()
+    known.check_commit("g", -1, "")
+    known.commit("g", "t", 0, CommittedOffset(1))
+    with pytest.raises(Refused) as caught:
+        known.check_commit("g", generation, member)
+    assert caught.value.code == UNKNOWN_MEMBER_ID
 
 
 def test_too_much_metadata_is_refused() -> None:

@@ -135,7 +135,9 @@ def _append(call: Call, acks: int, outcome: _Outcome, records: memoryview | None
     else:
         outcome.base_offset, outcome.last_offset, outcome.replica = appended.base_offset, appended.last_offset, replica
         outcome.min_isr = settings.min_insync_replicas
-        if settings.log_append_time:
+        if appended.duplicate:  # Kafka tells the remembered batch's time, whatever kind of time it is
+            outcome.log_append_time_ms = appended.duplicate_timestamp_ms
+        elif settings.log_append_time:
             outcome.log_append_time_ms = call.now_ms
 
 

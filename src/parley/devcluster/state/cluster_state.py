@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -113,6 +114,9 @@ class ClusterState:
 
     def _keep(self, *entries: Entry) -> None:
         if self._journal is not None:
+            if self._journal.is_long:
+                with suppress(OSError):  # the long one is as good
+                    self._journal.begin(snapshot(self._journaled, self.groups, self.producer_ids))
             self._journal.append(*self._unwritten, *entries)
             self._unwritten.clear()
 

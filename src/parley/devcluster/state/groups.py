@@ -15,6 +15,7 @@ from parley.devcluster.state.codes import (
     ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
     Refused,
 )
 
@@ -71,7 +72,8 @@ class Groups:
         if not group and generation != NO_GENERATION:
             raise Refused(INVALID_GROUP_ID, "a group needs a name")
         if generation != NO_GENERATION or member:
-            raise Refused(ILLEGAL_GENERATION, f'group "{group}" has no members')
+            code = UNKNOWN_MEMBER_ID if group in self._offsets else ILLEGAL_GENERATION
+            raise Refused(code, f'group "{group}" has no members')
 
     @staticmethod
     def check_metadata(metadata: str | None) -> None:

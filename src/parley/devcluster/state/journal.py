@@ -5,7 +5,8 @@ Rules of this file:
    only appended; a later entry about the same thing replaces an earlier one.
 2. An entry counts once its line is whole. A torn last line (kill -9) is cut off; a damaged line before
    the end is none of ours, and nobody goes on without what stood in it.
-3. Opening rewrites the journal as the shortest one that says the same, under another name, then renames.
+3. `begin` rewrites the journal as the shortest one that says the same, under another name, then renames:
+   at each start, and when it has grown long.
 4. JSON only: no pickle on disk.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 from parley.errors import DataLossError
 
 Entry = dict[str, Any]
+LONG_BYTES = 16 * 1024 * 1024
 
 
 def _line(entry: Entry) -> bytes:
@@ -52,6 +54,12 @@ class Journal:
         self.path = path
         self._fd = -1
         self._size = 0
+        self._first_size = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether most of it has been replaced by later entries, so that `begin` would pay."""
+        return self._size > LONG_BYTES + 4 * self._first_size
 
     def read(self) -> list[Entry]:
         """Return the entries of an earlier life; none when there is no file."""
@@ -72,7 +80,8 @@ class Journal:
         except OSError:
             os.close(fd)
             raise
-        self._fd, self._size = fd, len(data)
+        self.close()
+        self._fd, self._size, self._first_size = fd, len(data), len(data)
 
     def append(self, *entries: Entry) -> None:
         """Append entries, all or none. Raises OSError when the disk refuses; the file is then as before."""

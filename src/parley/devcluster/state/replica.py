@@ -62,6 +62,7 @@ class Appended:
     base_offset: int
     last_offset: int
     duplicate: bool = False
+    duplicate_timestamp_ms: int = -1
 
 
 class Replica:
@@ -142,7 +143,7 @@ class Replica:
         for one in sets:
             held = self._duplicate(one.facts, accepts_unknown_producers)
             if held is not None:
-                return Appended(held.base_offset, held.last_offset, duplicate=True), []
+                return Appended(held.base_offset, held.last_offset, True, held.timestamp_ms), []
             run, part = self._final(one, self.log.end_offset)
             try:
                 shared = self.log.append(run, part, now_ms=now_ms)
