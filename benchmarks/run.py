@@ -81,7 +81,7 @@ def main() -> int:
     if set(arguments.parts) - {"startup"}:
         with RealCluster(RELEASE, quick_start=False, properties={"log.retention.ms": "-1"}) as cluster:
             measure_with_broker(cluster, arguments, results)
-    text = write_report(results, command=" ".join(["python -m benchmarks.run", *sys.argv[1:]]), cores=len(cores))
+    text = write_report(results, command=command_line(arguments), cores=len(cores))
     print(text)
     if arguments.output:
         Path(arguments.output).write_text(text)
@@ -97,6 +97,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
     parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
     return parser.parse_args()
+
+
+def command_line(arguments: argparse.Namespace) -> str:
+    """Return the command to be named in the results; where files lie on this machine is left out."""
+    return (
+        f"python -m benchmarks.run --records {arguments.records} --rounds {arguments.rounds}"
+        f" --topics {' '.join(arguments.topics)} --parts {' '.join(arguments.parts)}"
+    )
 
 
 def refuse_what_would_mislead() -> None:

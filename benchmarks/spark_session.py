@@ -48,6 +48,7 @@ def session(jars: str) -> SparkSession:
         .appName("parley-benchmark")
         .config("spark.jars", jars)
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
