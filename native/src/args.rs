@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use crate::buffers::{Buffer, Owned, View};
 use crate::columns::{Builder, Options, VarColumn};
 use crate::encode;
+use crate::scan;
 
 #[derive(FromPyObject)]
 pub struct DecodeArg {
@@ -30,6 +31,29 @@ impl DecodeArg {
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
             max_batch_bytes: self.max_batch_bytes,
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+pub struct ScanArg {
+    position: i64,
+    passed: i64,
+    end_offset: i64,
+    max_rows: i64,
+    max_bytes: usize,
+    watched: View,
+}
+
+impl ScanArg {
+    pub fn into_options(self) -> scan::Options {
+        scan::Options {
+            position: self.position,
+            passed: self.passed,
+            end_offset: self.end_offset,
+            max_rows: self.max_rows,
+            max_bytes: self.max_bytes,
+            watched: (0..self.watched.bytes().len() / 8).filter_map(|at| self.watched.int64(at)).collect(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod limits;
 mod lz4;
 mod magic2;
 mod murmur2;
+mod scan;
 mod varint;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -22,7 +23,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use args::{ColumnsArg, DecodeArg, EncodeArg, VarArg};
+use args::{ColumnsArg, DecodeArg, EncodeArg, ScanArg, VarArg};
 use buffers::{Buffer, Owned, View};
 use columns::Builder;
 use limits::{flaw, Failure, Flaw, Kind, MAX_COLUMN_BYTES};
@@ -53,7 +54,7 @@ fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, Failure> +
 fn py_decode<'py>(
     py: Python<'py>,
     data: View,
-    spans: Vec<(usize, usize)>,
+    spans: View,
     options: DecodeArg,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let options = options.into_options();
@@ -65,13 +66,16 @@ fn py_decode<'py>(
 
 fn decode_spans(
     data: &[u8],
-    spans: &[(usize, usize)],
+    spans: &View,
     options: &columns::Options,
     scratch: &mut compress::Scratch,
 ) -> Result<(Builder, usize), Failure> {
     let mut builder = Builder::new(options);
     let mut used = 0usize;
-    for (index, &(start, end)) in spans.iter().enumerate() {
+    let count = spans.bytes().len() / (8 * scan::SPAN_FIELDS);
+    let field = |at: usize| spans.int64(at).and_then(|value| usize::try_from(value).ok()).unwrap_or(usize::MAX);
+    for index in 0..count {
+        let (start, end) = (field(scan::SPAN_FIELDS * index), field(scan::SPAN_FIELDS * index + 1));
         let full = index > 0 && (builder.rows >= options.max_rows || used >= options.max_bytes);
         let read = decode_span(data, start, end, options, index, full, used, &mut builder, scratch)
             .map_err(|failure| Failure { span: index as i64, ..failure })?;
@@ -80,7 +84,7 @@ fn decode_spans(
             None => return Ok((builder, index)),
         }
     }
-    Ok((builder, spans.len()))
+    Ok((builder, count))
 }
 
 /// Adds one span; returns the bytes of records it held, or None where it must wait for the next call.
@@ -135,6 +139,18 @@ fn py_encode(
     let start = usize::try_from(start).unwrap_or(usize::MAX);
     let output = detached(py, || encode::encode(&input, start, &options))?;
     Ok((Buffer::new(Owned::Bytes(output.data)), output.next_start, output.max_timestamp))
+}
+
+type ScanTuple = (Buffer, usize, i64, usize, usize, i64, i32, bool);
+
+/// Follows ordinary batch headers from byte `start` on; returns the fields of BatchScan.
+#[pyfunction]
+fn scan_batches(py: Python<'_>, data: View, start: usize, options: ScanArg) -> PyResult<ScanTuple> {
+    let options = options.into_options();
+    let found = detached(py, || Ok(scan::scan(data.bytes(), start, &options)))?;
+    let spans = found.table.len() / scan::SPAN_FIELDS;
+    let table = Buffer::new(Owned::Int64(found.table));
+    Ok((table, spans, found.rows, found.bytes, found.end, found.next_offset, found.leader_epoch, found.full))
 }
 
 type RunTuple = (usize, u8, u8, usize, i64, i64, i64, i32);
@@ -237,6 +253,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Buffer>()?;
     module.add_function(wrap_pyfunction!(py_decode, module)?)?;
     module.add_function(wrap_pyfunction!(py_encode, module)?)?;
+    module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;
     module.add_function(wrap_pyfunction!(murmur2_partitions, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32c, module)?)?;

@@ -16,7 +16,9 @@ from parley.kernel.contract import (
     DecodeOptions,
     EncodeOptions,
     KernelError,
+    ScanOptions,
     Want,
+    span_table,
 )
 from parley.records.columns import Record, columns_from_records, var_column
 
@@ -124,7 +126,7 @@ def spans_of(parts: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
 @given(st.lists(batches(), max_size=5), decode_options())
 def test_decode_gives_equal_columns(parts: list[bytes], options: DecodeOptions) -> None:
     data, spans = spans_of(parts)
-    both("decode", data, spans, options)
+    both("decode", data, span_table(spans), options)
 
 
 @given(st.data())
@@ -166,7 +168,7 @@ def test_each_kernel_reads_what_the_other_compresses(
         assert made[0] == made[1] == ("argument", -1, -1)
         return
     assert made[0][1:] == made[1][1:]         # how far the batch goes: offsets may be too far apart for one
-    decoded = [both("decode", data, [(0, len(data))], DecodeOptions()) for data, *_ in made]
+    decoded = [both("decode", data, span_table([(0, len(data))]), DecodeOptions()) for data, *_ in made]
     assert decoded[0] == decoded[1]
     assert decoded[0][0][0] == made[0][1]
 
@@ -232,7 +234,7 @@ def test_damaged_batches_fail_alike(
         if len(data) > 12 and cut <= 0.5:
             struct.pack_into(">i", data, 8, len(data) - 12)
         mend(data)
-    both_of_damaged("decode", bytes(data), [(0, len(data))], options)
+    both_of_damaged("decode", bytes(data), span_table([(0, len(data))]), options)
 
 
 @given(batches(), DAMAGE, st.integers(1, 4))
@@ -241,6 +243,25 @@ def test_scans_of_damaged_messages_are_equal(batch: bytes, damage: list[tuple[fl
     for where, byte in damage:
         data[int(where * len(data))] = byte
     both("scan_legacy", bytes(data), 0, most)
+
+
+@given(st.lists(batches(), max_size=6), DAMAGE, st.data())
+def test_scans_of_batches_are_equal(parts: list[bytes], damage: list[tuple[float, int]], data: Any) -> None:
+    raw = bytearray(b"".join(parts))
+    for where, byte in damage:
+        if raw:
+            raw[int(where * len(raw))] = byte
+    edges = st.sampled_from([-1, 0, 5, 128, 2**31, 2**62, NO_OFFSET_LIMIT])
+    options = ScanOptions(
+        position=data.draw(edges),
+        passed=data.draw(edges),
+        end_offset=data.draw(edges),
+        max_rows=data.draw(st.sampled_from([-1, 0, 5, 2**31 - 1])),
+        max_bytes=data.draw(st.sampled_from([0, 100, 2**31 - 1])),
+        watched=data.draw(st.sampled_from([b"", b"\xff" * 8])),
+    )
+    start = data.draw(st.sampled_from([0, len(parts[0]) if parts else 0, len(raw) + 1]))
+    both("scan_batches", bytes(raw), start, options)
 
 
 @given(st.sampled_from([1, 2, 3, 4]), st.binary(max_size=600), DAMAGE, st.floats(0, 1), st.integers(0, 1000))

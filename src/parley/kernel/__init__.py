@@ -12,6 +12,8 @@ from parley.kernel import reference
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
     NO_OFFSET_LIMIT,
+    SPAN_FIELDS,
+    BatchScan,
     Buffer,
     Codec,
     Columns,
@@ -24,16 +26,20 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
     LegacyRun,
+    ScanOptions,
     TimestampType,
     VarColumn,
     Want,
     batch_limit,
+    span_table,
 )
 
 __all__ = [
     "MAX_COLUMN_BYTES",
     "NO_OFFSET_LIMIT",
     "PURE_ASKED",
+    "SPAN_FIELDS",
+    "BatchScan",
     "Buffer",
     "Codec",
     "Columns",
@@ -46,11 +52,13 @@ __all__ = [
     "KernelError",
     "KernelErrorKind",
     "LegacyRun",
+    "ScanOptions",
     "TimestampType",
     "VarColumn",
     "Want",
     "active",
     "batch_limit",
+    "span_table",
     "why_reference",
 ]
 

@@ -1,7 +1,5 @@
 """Types of the compiled kernel (native/src/lib.rs). `native.py` gives its results the contract's shapes."""
 
-from collections.abc import Sequence
-
 from parley.kernel import contract
 
 VERSION: str
@@ -17,11 +15,14 @@ _Var = tuple[Buffer | None, Buffer, Buffer, int]
 _Headers = tuple[Buffer, _Var, _Var, int]
 
 def decode(
-    data: contract.Buffer, spans: Sequence[tuple[int, int]], options: contract.DecodeOptions
+    data: contract.Buffer, spans: contract.Buffer, options: contract.DecodeOptions
 ) -> tuple[int, Buffer | None, Buffer | None, Buffer | None, _Var | None, _Var | None, _Headers | None, int]: ...
 def encode(
     columns: contract.Columns, rows: contract.Buffer | None, start: int, options: contract.EncodeOptions
 ) -> tuple[Buffer, int, int]: ...
+def scan_batches(
+    data: contract.Buffer, start: int, options: contract.ScanOptions
+) -> tuple[Buffer, int, int, int, int, int, int, bool]: ...
 def scan_legacy(
     data: contract.Buffer, start: int, max_entries: int
 ) -> tuple[int, int, int, int, int, int, int, int] | None: ...

@@ -10,7 +10,9 @@ Rules
    views int64, `"i"` int32. A VarColumn is Arrow's binary layout: an optional validity bitmap (least
    significant bit first, None = no nulls), rows + 1 int32 offsets, and the data.
 2. A *span* is the byte range of one whole magic-2 batch, of one compressed magic-0/1 message, or of a
-   run of uncompressed magic-0/1 messages. Control batches and aborted ranges never reach the kernel.
+   run of uncompressed magic-0/1 messages. A *span table* holds four int64 per span: start, end, the
+   position after it, its leader epoch; a decode reads the first two. Which batches are shown is decided
+   in `records`: a scan follows *ordinary* batches only (BatchScan) and stops at any other.
 3. Each length and count is checked against the bytes that remain before anything is allocated; a
    negative length other than -1 is malformed; decompression stops at its limit; compressed sets nest
    one level only. Foreign bytes can cause KernelError and nothing else.
@@ -20,7 +22,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag, StrEnum
 from typing import Protocol, TypeAlias
@@ -208,6 +211,51 @@ class Encoded:
     max_timestamp_ms: int
 
 
+SPAN_FIELDS = 4
+
+
+def span_table(spans: Iterable[tuple[int, int]]) -> bytes:
+    """Return the table of spans whose positions do not matter."""
+    return array("q", [field for start, end in spans for field in (start, end, -1, -1)]).tobytes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """From which position to which, and how many records and bytes at most.
+
+    Batches that begin below `passed` are not ordinary. `watched` holds producer ids as int64: their
+    transactional batches are not ordinary.
+    """
+
+    position: int = 0
+    passed: int = -1
+    end_offset: int = NO_OFFSET_LIMIT
+    max_rows: int = MAX_COLUMN_BYTES
+    max_bytes: int = MAX_COLUMN_BYTES
+    watched: Buffer = b""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchScan:
+    """The ordinary batches from a byte position on, as their headers describe them; nothing is checked.
+
+    Ordinary: whole, of magic 2, its offsets possible and not below what was passed before, not of a
+    watched producer. Batches wholly below the position are passed over; those without records and
+    control batches only move the position: the last span's, where there is one. The scan ends at `end`,
+    before the first batch that is not ordinary, begins at or behind the end offset (the position is then
+    the end offset), or would pass a limit (`full`; the first of a scan never does).
+    """
+
+    table: Buffer
+    spans: int
+    rows: int
+    bytes: int
+    end: int
+    next_offset: int
+    leader_epoch: int
+    full: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LegacyRun:
     """One span of magic-0/1 messages: a single compressed one, or a run of uncompressed ones."""
@@ -228,8 +276,11 @@ class Kernel(Protocol):
     NAME: str
     VERSION: str
 
-    def decode(self, data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOptions) -> Decoded:
-        """Return the records of the spans as columns. Raises KernelError naming the span."""
+    def decode(self, data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
+        """Return the records of the spans of a table as columns. Raises KernelError naming the span."""
+
+    def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
+        """Return the ordinary batches from byte `start` on. Never raises for foreign bytes."""
 
     def encode(self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
         """Return one batch of the selected rows (int32 indexes; None = all) from position `start`."""

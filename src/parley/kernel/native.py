@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from parley.kernel import _native
 from parley.kernel.contract import (
+    BatchScan,
     Buffer,
     Columns,
     Decoded,
@@ -17,6 +18,7 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
     LegacyRun,
+    ScanOptions,
     VarColumn,
 )
 
@@ -45,7 +47,7 @@ def _var(column: tuple[_native.Buffer | None, _native.Buffer, _native.Buffer, in
     return VarColumn(_view(validity), memoryview(offsets), memoryview(data), nulls)
 
 
-def decode(data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOptions) -> Decoded:
+def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     """Return the records of as many spans as the options' limits admit, as columns."""
     with _translated():
         rows, offsets, timestamps, types, key, value, headers, done = _native.decode(data, spans, options)
@@ -70,6 +72,12 @@ def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOpt
     with _translated():
         data, next_start, max_timestamp_ms = _native.encode(columns, rows, start, options)
     return Encoded(memoryview(data), next_start, max_timestamp_ms)
+
+
+def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
+    """Return the ordinary batches from byte `start` on."""
+    table, spans, rows, size, end, next_offset, leader_epoch, full = _native.scan_batches(data, start, options)
+    return BatchScan(memoryview(table), spans, rows, size, end, next_offset, leader_epoch, full)
 
 
 def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from parley.kernel import Buffer, DecodeOptions, EncodeOptions, KernelError, Want, active
+from parley.kernel import Buffer, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
 from parley.records import layout
 from parley.records.columns import int64s
 from parley.records.failures import corrupt, translate_decode, translate_encode
@@ -55,7 +55,7 @@ def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int
         raise corrupt("control batches are the broker's to write", 0, where)
     try:
         options = DecodeOptions(want=int(Want.OFFSETS | Want.TIMESTAMPS), max_batch_bytes=max_batch_bytes)
-        columns = active.decode(data, [(batch.start, batch.end) for batch in batches], options).columns
+        columns = active.decode(data, _spans(batches), options).columns
     except KernelError as error:
         raise translate_decode(error, 0, where) from error
     if columns.rows == 0 or columns.offsets is None or columns.timestamps is None:
@@ -67,6 +67,10 @@ def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int
             raise corrupt("the offsets of the batch do not count up by one", 0, where)
     largest = max(timestamps)
     return CheckedBatch(batches, columns.rows, largest, timestamps.tolist().index(largest))
+
+
+def _spans(batches: list[RawBatch]) -> bytes:
+    return span_table((batch.start, batch.end) for batch in batches)
 
 
 def assign_offsets(
@@ -126,7 +130,7 @@ def _reencode(
     try:
         columns = active.decode(
             view,
-            [(batch.start, batch.end) for batch in batches],
+            _spans(batches),
             DecodeOptions(want=int(Want.OFFSETS | Want.TIMESTAMPS | Want.KEYS | Want.VALUES)),
         ).columns
     except KernelError as error:

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 from parley.errors import UnsupportedVersionError
-from parley.kernel import Buffer, Codec, DecodeOptions, EncodeOptions, KernelError, Want, active
+from parley.kernel import Buffer, Codec, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
 from parley.records.columns import int64s
 from parley.records.failures import translate_decode, translate_encode
 from parley.records.split import RawBatch, iter_batches
@@ -57,7 +57,7 @@ def _convert_batch(
     want = Want.ALL if to_magic == 2 else Want.ALL & ~Want.HEADERS
     try:
         options = DecodeOptions(first_offset=first_offset, want=int(want))
-        columns = active.decode(data, [(batch.start, batch.end)], options).columns
+        columns = active.decode(data, span_table([(batch.start, batch.end)]), options).columns
     except KernelError as error:
         raise translate_decode(error, batch.base_offset, where) from error
     parts: list[Buffer] = []
@@ -84,7 +84,7 @@ def _options(batch: RawBatch, to_magic: int) -> EncodeOptions:
 
 def offsets_of(data: Buffer) -> list[int]:
     """Return the offsets of all records of the record set; for tests and small tools."""
-    spans = [(batch.start, batch.end) for batch in iter_batches(data) if not batch.is_control]
+    spans = span_table((batch.start, batch.end) for batch in iter_batches(data) if not batch.is_control)
     try:
         columns = active.decode(data, spans, DecodeOptions(want=int(Want.OFFSETS))).columns
     except KernelError as error:

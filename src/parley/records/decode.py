@@ -12,13 +12,25 @@ Rules
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from parley.errors import CorruptRecordError
-from parley.kernel import NO_OFFSET_LIMIT, Buffer, Columns, DecodeOptions, KernelError, Want, active
+from parley.kernel import (
+    NO_OFFSET_LIMIT,
+    SPAN_FIELDS,
+    Buffer,
+    Columns,
+    DecodeOptions,
+    KernelError,
+    ScanOptions,
+    Want,
+    active,
+)
 from parley.records.failures import translate_decode
+from parley.records.layout import INT64
 from parley.records.split import AbortedFilter, RawBatch, iter_batches
 
 
@@ -67,91 +79,123 @@ def decode_columns(
     `data` must not change before the iterator is exhausted or closed. Yields nothing where `data`
     holds no whole batch. Raises CorruptRecordError (rule 2), naming `where`, a topic and partition.
     """
-    plan = _plan(data, first_offset, NO_OFFSET_LIMIT if end_offset is None else end_offset, aborted, options, where)
-    position = first_offset
-    for number, group in enumerate(plan.groups):
-        done = 0
-        while done < len(group):
-            rest = group[done:]
-            columns, count, error = _decode(data, rest, position, plan.end, options)
-            if error is not None and count == 0:
-                raise translate_decode(error, max(position, rest[0].base_offset), where) from error
-            done += count
-            last = rest[count - 1]
-            position = min(last.next_offset, plan.end)
-            epoch = last.leader_epoch
-            if done == len(group) and number == len(plan.groups) - 1:
-                position, epoch = plan.next_offset, plan.leader_epoch
-            yield DecodedChunk(columns, position, epoch)
-    if not plan.groups and plan.next_offset > first_offset:
-        yield DecodedChunk(active.decode(b"", [], DecodeOptions(want=options.want)).columns, *plan[1:3])
-    if plan.failure is not None:
-        raise plan.failure
-
-
-class _Plan(NamedTuple):
-    groups: list[list[RawBatch]]     # batches with records to show, cut where a chunk should end
-    next_offset: int                 # the position when all is done
-    leader_epoch: int
-    end: int
-    failure: CorruptRecordError | None
-
-
-def _plan(
-    data: Buffer,
-    first_offset: int,
-    end: int,
-    aborted: Iterable[tuple[int, int]] | None,
-    options: ReadOptions,
-    where: tuple[str, int] | None,
-) -> _Plan:
-    groups: list[list[RawBatch]] = []
-    rows = size = 0
-    position, epoch = first_offset, -1
-    shown = AbortedFilter(aborted or ())
-    batches = iter_batches(data, where)
-    while position < end:
+    reader = _Reader(data, first_offset, NO_OFFSET_LIMIT if end_offset is None else end_offset, options, where)
+    hidden = AbortedFilter(aborted or ())
+    watched = array("q", {producer for producer, _ in aborted or ()}).tobytes()
+    failure: CorruptRecordError | None = None
+    while reader.position < reader.end:
+        if reader.follow(watched):
+            yield from reader.flush()
+            continue
         try:
-            batch = next(batches, None)
+            batch = next(iter_batches(data, where, start=reader.at, expected=reader.position), None)
             if batch is None:
                 break
-            hidden = shown.is_aborted(data, batch, where) or batch.is_control
-        except CorruptRecordError as failure:
-            return _Plan(groups, position, epoch, end, failure)
-        if batch.last_offset < position:
-            continue
-        if not hidden and batch.record_count != 0 and (batch.base_offset < end or batch.record_count < 0):
-            count = max(batch.record_count, 1)
-            # Rule 3: behind a batch that overlaps the one before it a new group trims at its position.
-            overlaps = bool(groups) and batch.record_count > 0 and batch.base_offset < position
-            if not groups or overlaps or rows + count > options.max_rows or size + batch.size > options.max_bytes:
-                groups.append([])
-                rows = size = 0
-            groups[-1].append(batch)
-            rows, size = rows + count, size + batch.size
-        position, epoch = min(batch.next_offset, end), batch.leader_epoch
-    return _Plan(groups, position, epoch, end, None)
+            skip = hidden.is_aborted(data, batch, where) or batch.is_control
+        except CorruptRecordError as error:
+            failure = error
+            break
+        if batch.last_offset >= reader.position > batch.base_offset and batch.record_count > 0:
+            yield from reader.flush()            # rule 3: the next chunk is trimmed at its position
+        if reader.take(batch, skip=skip):
+            yield from reader.flush()
+    yield from reader.flush()
+    if reader.position > reader.shown:
+        nothing = active.decode(b"", b"", DecodeOptions(want=options.want)).columns
+        yield DecodedChunk(nothing, reader.position, reader.epoch)
+    if failure is not None:
+        raise failure
 
 
-def _decode(
-    data: Buffer, batches: list[RawBatch], first_offset: int, end: int, options: ReadOptions
-) -> tuple[Columns, int, KernelError | None]:
-    """Decode from the front as far as it goes; an error counts only when the first batch has it."""
-    wanted = DecodeOptions(
-        first_offset=first_offset,
-        end_offset=end,
-        want=options.want,
-        timestamp_scale=options.timestamp_scale,
-        check_crc=options.check_crc,
-        max_rows=options.max_rows,
-        max_bytes=options.max_bytes,
-        max_batch_bytes=options.max_batch_bytes,
-    )
-    spans = [(batch.start, batch.end) for batch in batches]
-    try:
-        decoded = active.decode(data, spans, wanted)
-    except KernelError as error:
-        if error.span <= 0:
-            return Columns(0), 0, error
-        decoded = active.decode(data, spans[: error.span], wanted)
-    return decoded.columns, decoded.spans_done, None
+class _Reader:
+    """Gathers spans for a chunk and decodes them; `position` counts every batch passed.
+
+    The kernel follows ordinary batches in one go (contract.py, BatchScan); each other batch comes
+    through `take` after it was looked at here. So a fetch of many small batches costs no Python per
+    batch, and control batches do not cut chunks short.
+    """
+
+    def __init__(
+        self, data: Buffer, first_offset: int, end: int, options: ReadOptions, where: tuple[str, int] | None
+    ) -> None:
+        self._data, self._options, self._where = data, options, where
+        self.end = end
+        self.at = 0                              # bytes passed
+        self.position = self.shown = first_offset
+        self.epoch = -1
+        self._table = array("q")
+        self._rows = self._bytes = 0
+
+    def follow(self, watched: bytes) -> bool:
+        """Take ordinary batches as far as they go; return whether the chunk is full."""
+        found = active.scan_batches(
+            self._data,
+            self.at,
+            ScanOptions(
+                position=self.position,
+                passed=self.position if self._table else -1,
+                end_offset=self.end,
+                max_rows=self._options.max_rows - self._rows,
+                max_bytes=max(self._options.max_bytes - self._bytes, 0),
+                watched=watched,
+            ),
+        )
+        self._table.frombytes(found.table)
+        self._rows += found.rows
+        self._bytes += found.bytes
+        if found.leader_epoch >= 0 or found.spans:
+            self.epoch = found.leader_epoch
+        self._pass(found.end, found.next_offset)
+        return found.full
+
+    def take(self, batch: RawBatch, *, skip: bool) -> bool:
+        """Pass one batch and, unless it shows nothing, take it; return whether the chunk is full."""
+        if batch.last_offset < self.position:
+            self.at = batch.end
+            return False
+        known = batch.record_count >= 0          # where not, a compressed set may begin before its offset
+        if not skip and batch.record_count != 0 and (batch.base_offset < self.end or not known):
+            self._table.extend((batch.start, batch.end, 0, 0))
+            self._rows += max(batch.record_count, 1)
+            self._bytes += batch.size
+        self.epoch = batch.leader_epoch
+        self._pass(batch.end, min(batch.next_offset, self.end))
+        return self._rows >= self._options.max_rows or self._bytes >= self._options.max_bytes
+
+    def _pass(self, at: int, position: int) -> None:
+        self.at, self.position = at, position
+        if self._table:
+            self._table[-2], self._table[-1] = position, self.epoch
+
+    def flush(self) -> Iterator[DecodedChunk]:
+        """Decode and yield what was gathered; more than one chunk where it decompresses beyond the limits."""
+        table, self._table = self._table, array("q")
+        self._rows = self._bytes = 0
+        done = 0
+        while done < len(table):
+            columns, count = self._decode(table[done:])
+            done += count * SPAN_FIELDS
+            self.shown = table[done - 2]
+            yield DecodedChunk(columns, self.shown, table[done - 1])
+
+    def _decode(self, table: array[int]) -> tuple[Columns, int]:
+        """Decode from the front as far as it goes; an error counts only when the first batch has it."""
+        options = self._options
+        wanted = DecodeOptions(
+            first_offset=self.shown,
+            end_offset=self.end,
+            want=options.want,
+            timestamp_scale=options.timestamp_scale,
+            check_crc=options.check_crc,
+            max_rows=options.max_rows,
+            max_bytes=options.max_bytes,
+            max_batch_bytes=options.max_batch_bytes,
+        )
+        try:
+            decoded = active.decode(self._data, table.tobytes(), wanted)
+        except KernelError as error:
+            if error.span <= 0:
+                (base_offset,) = INT64.unpack_from(self._data, table[0])
+                raise translate_decode(error, max(self.shown, base_offset), self._where) from error
+            decoded = active.decode(self._data, table[: error.span * SPAN_FIELDS].tobytes(), wanted)
+        return decoded.columns, decoded.spans_done

@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from parley.kernel import Buffer, KernelError, active
+from parley.kernel import Buffer, DecodeOptions, KernelError, Want, active, span_table
 from parley.records import layout
+from parley.records.columns import var_values
 from parley.records.failures import corrupt, translate_decode
 
 MAX_RUN = 4096
@@ -69,10 +70,15 @@ def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:
     return list(iter_batches(data, where))
 
 
-def iter_batches(data: Buffer, where: tuple[str, int] | None = None) -> Iterator[RawBatch]:
-    """Yield the batches of `split` one by one; an error comes after the batches in front of it."""
+def iter_batches(
+    data: Buffer, where: tuple[str, int] | None = None, *, start: int = 0, expected: int = 0
+) -> Iterator[RawBatch]:
+    """Yield the batches of `split` one by one, from byte `start` on; an error comes after those before it.
+
+    `expected` is the least offset that an error may name.
+    """
     view = memoryview(data).cast("B")
-    pos, expected = 0, 0
+    pos = start
     while len(view) - pos > layout.MAGIC_AT:
         offset, size, _, magic = layout.ENTRY_HEAD.unpack_from(view, pos)
         least = layout.MIN_SIZE.get(magic)
@@ -141,12 +147,9 @@ def control_type(data: Buffer, batch: RawBatch, where: tuple[str, int] | None = 
 
     Raises CorruptRecordError where the batch is damaged. Mutates nothing.
     """
-    from parley.kernel import DecodeOptions, Want
-    from parley.records.columns import var_values
-
     try:
         options = DecodeOptions(want=int(Want.KEYS))
-        columns = active.decode(data, [(batch.start, batch.end)], options).columns
+        columns = active.decode(data, span_table([(batch.start, batch.end)]), options).columns
     except KernelError as error:
         raise translate_decode(error, batch.base_offset, where) from error
     keys = list(var_values(columns.key)) if columns.key is not None else []

@@ -24,12 +24,12 @@ MIB = 1024 * 1024
 PROBE = """
 import importlib, json, resource, sys, time
 kernel = importlib.import_module("parley.kernel." + sys.argv[1])
-from parley.kernel.contract import DecodeOptions, KernelError
+from parley.kernel.contract import DecodeOptions, KernelError, span_table
 data = sys.stdin.buffer.read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.process_time()
 try:
-    kernel.decode(data, [(0, len(data))], DecodeOptions())
+    kernel.decode(data, span_table([(0, len(data))]), DecodeOptions())
     kind = "decoded"
 except KernelError as error:
     kind = error.kind.value

@@ -14,7 +14,9 @@ from parley.kernel.contract import (
     Kernel,
     KernelError,
     KernelErrorKind,
+    ScanOptions,
     Want,
+    span_table,
 )
 from parley.kernel.reference.crc import crc32, crc32c
 from parley.kernel.reference.magic2 import HEADER
@@ -81,7 +83,7 @@ def decode(kernel: Kernel, *parts: bytes, **options: Any) -> Columns:
     for part in parts:
         spans.append((at, at + len(part)))
         at += len(part)
-    return kernel.decode(b"".join(parts), spans, DecodeOptions(**options)).columns
+    return kernel.decode(b"".join(parts), span_table(spans), DecodeOptions(**options)).columns
 
 
 def failure(kernel: Kernel, *parts: bytes, **options: Any) -> KernelError:
@@ -195,9 +197,9 @@ def test_crc_can_be_left_unchecked(kernel: Kernel) -> None:
 
 
 def test_spans_outside_the_data_are_the_callers_fault(kernel: Kernel) -> None:
-    for span in ((0, 10**6), (70, 60)):
+    for span in ((0, 10**6), (70, 60), (-5, 60), (0, -1)):
         with pytest.raises(KernelError) as caught:
-            kernel.decode(batch(record()), [span], DecodeOptions())
+            kernel.decode(batch(record()), span_table([span]), DecodeOptions())
         assert caught.value.kind is KIND.ARGUMENT
 
 
@@ -207,7 +209,7 @@ def test_limits_stop_between_spans_and_never_before_the_first(kernel: Kernel) ->
     spans = [(n * size, (n + 1) * size) for n in range(5)]
 
     def done(**limits: int) -> int:
-        return kernel.decode(b"".join(parts), spans, DecodeOptions(**limits)).spans_done
+        return kernel.decode(b"".join(parts), span_table(spans), DecodeOptions(**limits)).spans_done
 
     assert [done(max_rows=n) for n in (1, 2, 3, 4, 9, 10)] == [1, 1, 1, 2, 4, 5]
     record_bytes = size - 61
@@ -221,6 +223,76 @@ def test_one_batch_may_decompress_to_its_limit_only(kernel: Kernel) -> None:
         assert decode(kernel, data).rows == 1
         assert failure(kernel, data, max_batch_bytes=10_000).kind is KIND.TOO_LARGE
         assert decode(kernel, data, max_batch_bytes=10_100).rows == 1
+
+
+# ── scanning ─────────────────────────────────────────────────────────────────
+
+
+def scanned(kernel: Kernel, data: bytes, start: int = 0, **options: Any) -> tuple[list[tuple[int, ...]], Any]:
+    found = kernel.scan_batches(data, start, ScanOptions(**options))
+    fields = int64s(found.table).tolist()
+    return [tuple(fields[at : at + 4]) for at in range(0, len(fields), 4)], found
+
+
+def test_a_scan_follows_ordinary_batches(kernel: Kernel) -> None:
+    first, second = batch(record(0), record(1), offset=10, epoch=4), batch(record(0), offset=15, last=4, epoch=6)
+    data = first + second
+    table, found = scanned(kernel, data)
+    assert table == [(0, len(first), 12, 4), (len(first), len(data), 20, 6)]
+    assert (found.spans, found.rows, found.bytes, found.end) == (2, 3, len(data), len(data))
+    assert (found.next_offset, found.leader_epoch, found.full) == (20, 6, False)
+    assert scanned(kernel, data, len(first))[0] == table[1:]
+    assert scanned(kernel, data, position=12)[0] == table[1:]
+    assert scanned(kernel, data, position=11, passed=11)[0] == []
+    assert scanned(kernel, data[:-1])[0] == table[:1]
+
+
+def test_a_scan_ends_before_what_is_not_ordinary(kernel: Kernel) -> None:
+    good = batch(record(), offset=5)
+    odd = [
+        batch(record(), offset=5),                       # behind what was passed
+        batch(record(), offset=-1),
+        batch(record(), offset=9, last=-1),
+        batch(record(), offset=2**63 - 1),
+        batch(record(), offset=2**63 - 2, last=1),
+        batch(record(), offset=9, size=48),
+        batch(record(), offset=9, size=2**31 - 1),
+        batch(record(), offset=9, attributes=0x10, pid=7),
+        batch(record(), offset=9, attributes=0x30, pid=7),
+        message(9),
+        b"",
+    ]
+    for data in odd:
+        table, found = scanned(kernel, good + data, watched=struct.pack("<2q", 3, 7))
+        assert (len(table), found.end, found.next_offset, found.full) == (1, len(good), 6, False)
+
+
+def test_batches_without_records_only_move_the_position(kernel: Kernel) -> None:
+    control = batch(record(), offset=20, attributes=0x20, epoch=9)
+    empty = batch(offset=21, last=8)
+    for data in (control + empty, empty.replace(b"", b"", 1) + batch(record(), offset=29, attributes=0x30)):
+        table, found = scanned(kernel, data)
+        assert (table, found.next_offset, found.end) == ([], 30, len(data))
+    good = batch(record(), offset=5)
+    table, found = scanned(kernel, good + control + empty)
+    assert table == [(0, len(good), 30, 5)]
+    assert found.rows == 1
+
+
+def test_a_scan_keeps_to_its_range_and_limits(kernel: Kernel) -> None:
+    data = b"".join(batch(record(0), record(1), offset=at, last=1) for at in (0, 2, 4))
+    size = len(data) // 3
+    table, found = scanned(kernel, data, end_offset=3)
+    assert (len(table), table[-1][2], found.next_offset, found.full) == (2, 3, 3, False)
+    table, found = scanned(kernel, data, end_offset=2)
+    assert (len(table), found.next_offset, found.full) == (1, 2, False)
+    cases = (({"max_rows": 5}, 2), ({"max_rows": 0}, 1), ({"max_bytes": 2 * size}, 2), ({"max_bytes": 0}, 1))
+    for limits, spans in cases:
+        table, found = scanned(kernel, data, **limits)
+        assert (len(table), found.full, found.end) == (spans, True, spans * size)
+    gap = batch(record(), offset=50)
+    table, found = scanned(kernel, data + gap, end_offset=40)
+    assert (len(table), found.next_offset) == (3, 40)
 
 
 # ── magic 0 and 1 ────────────────────────────────────────────────────────────

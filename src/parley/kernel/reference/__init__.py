@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
+    SPAN_FIELDS,
     Buffer,
     Decoded,
     DecodeOptions,
@@ -19,6 +18,7 @@ from parley.kernel.reference.encode import encode
 from parley.kernel.reference.legacy import MAGIC_AT, decode_legacy, scan_legacy
 from parley.kernel.reference.magic2 import decode_batch, decompress_batch
 from parley.kernel.reference.murmur2 import murmur2_partitions
+from parley.kernel.reference.scan import scan_batches
 
 NAME = "python"
 VERSION = "1"
@@ -33,16 +33,19 @@ __all__ = [
     "decompress",
     "encode",
     "murmur2_partitions",
+    "scan_batches",
     "scan_legacy",
 ]
 
 
-def decode(data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOptions) -> Decoded:
+def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     """Return the records of as many spans as the options' limits admit, as columns."""
     view = memoryview(data).cast("B")
     builder = ColumnsBuilder(options)
     used = 0                                 # decompressed bytes so far
-    for index, (start, end) in enumerate(spans):
+    table = memoryview(spans).cast("B").cast("q")
+    for index in range(len(table) // SPAN_FIELDS):
+        start, end = table[SPAN_FIELDS * index], table[SPAN_FIELDS * index + 1]
         try:
             if not 0 <= start <= end <= len(view):
                 raise KernelError(KernelErrorKind.ARGUMENT, f"span {start}..{end} of {len(view)} bytes")
@@ -68,4 +71,4 @@ def decode(data: Buffer, spans: Sequence[tuple[int, int]], options: DecodeOption
         except KernelError as error:
             error.span = index
             raise
-    return Decoded(builder.finish(), len(spans))
+    return Decoded(builder.finish(), len(table) // SPAN_FIELDS)
