@@ -40,6 +40,10 @@ test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their o
 demo: setup  ## the main job on an embedded cluster; ARGS="--input FILE" for data of your own
 	$(BIN)/parley demo $(ARGS)
 
+bench: setup  ## measure against Spark's own connector and other clients; writes benchmarks/RESULTS.md (Java 17 and mvn)
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
 clean:  ## remove environments, builds, caches and the demo's output
 	rm -rf .venv .venv-spark42 build native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f src/parley/kernel/_native*.so

@@ -1,0 +1,95 @@
+"""The documents are true: the map names the files, README's examples run, named targets and commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parley.cli.commands import COMMANDS
+from parley.host import spark_environment
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text_of("README.md"), re.DOTALL)
+
+
+def run(program: str, environ: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110, env=environ
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_arrow_example_of_the_readme_runs() -> None:
+    out = run(examples()[0], dict(os.environ))
+    assert out == "['Oslo', 'Reykjavík']\n"
+
+
+@pytest.mark.spark
+def test_the_spark_example_of_the_readme_runs() -> None:
+    out = run(examples()[1], {**os.environ, **spark_environment()})
+    assert re.search(r"Oslo *\| *0\| *0", out)
+    assert re.search(r"Reykjavík *\| *0\| *1", out)
+
+
+def test_examples_stay_short() -> None:
+    assert all(len(one.splitlines()) <= 14 for one in examples())
+    assert len(examples()) == 2
+
+
+def test_the_file_map_is_what_the_files_say() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "check_filemap.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_and_targets_that_a_document_names_exist(name: str) -> None:
+    text = text_of(name)
+    targets = set(re.findall(r"^([a-z0-9-]+):", text_of("Makefile"), re.MULTILINE))
+    for line in re.findall(r"(?:^|`)make ([a-z0-9][a-z0-9 -]*)", text, re.MULTILINE):
+        named = line.split()[0] in targets
+        assert named, f"`make {line}` names no target"
+    for path in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:src|tools|tests|benchmarks|native)/[^` *]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_that_a_document_names_exist(name: str) -> None:
+    for command in re.findall(r"`parley ([a-z-]+)", text_of(name)):
+        assert command in COMMANDS
+
+
+def test_every_target_of_the_makefile_is_in_its_help() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    phony = re.search(r"^\.PHONY: (.*)$", text_of("Makefile"), re.MULTILINE)
+    assert phony is not None
+    shown = {line.split()[0] for line in done.stdout.splitlines()}
+    assert shown == set(phony.group(1).split())
+
+
+def test_layers_are_the_same_in_the_design_and_in_the_contracts() -> None:
+    import tomllib
+
+    contracts = tomllib.loads(text_of("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["name"] == "layers")
+    drawn = re.search(r"```\n(cli  .*?)```", text_of("DESIGN.md"), re.DOTALL)
+    assert drawn is not None
+    lines = drawn.group(1).splitlines()
+    assert [re.split(r"\s{2,}(?=[a-zA-Z])", re.sub(r" *\| *", " | ", line))[0].strip() for line in lines] == layers
