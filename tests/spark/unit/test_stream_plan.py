@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,10 +59,10 @@ class FakeClient:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClient]:
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     found = FakeClient({A0: (0, 10), A1: (0, 30)}, {"a": OLD})
     monkeypatch.setattr(planner_module, "client_for", lambda options: found)
-    yield found
+    return found
 
 
 def reader(**options: str) -> StreamReader:

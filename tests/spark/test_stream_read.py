@@ -1,0 +1,233 @@
+"""Streaming reads through Spark: triggers, limits, checkpoints, new partitions, lost data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from parley.client import BlockingClient
+from parley.devcluster import LocalCluster
+
+
+class Stream:
+    """A streaming query that collects into a Parquet folder, run with AvailableNow as often as wanted."""
+
+    def __init__(self, spark: Any, servers: str, folder: Path, options: dict[str, Any]) -> None:
+        self.spark = spark
+        self.servers = servers
+        self.folder = folder
+        self.options = options
+
+    def frame(self) -> Any:
+        found = self.spark.readStream.format("parley").option("kafka.bootstrap.servers", self.servers)
+        for name, value in {"startingOffsets": "earliest", **self.options}.items():
+            found = found.option(name, value)
+        return found.load().selectExpr("topic", "partition", "offset", "cast(value as string) as value")
+
+    def start(self, **trigger: Any) -> Any:
+        writer = self.frame().writeStream.format("parquet").option("path", str(self.folder / "out"))
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start()
+
+    def run(self, **options: Any) -> Any:
+        """Run until everything that is there now is read; return the query for its progress."""
+        self.options |= options
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(60)
+        return query
+
+    def rows(self) -> list[tuple[int, int, str]]:
+        frame = self.spark.read.schema("topic string, partition int, offset bigint, value string")
+        rows = frame.parquet(str(self.folder / "out")).collect()
+        return sorted((row.partition, row.offset, row.value) for row in rows)
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """Return the offsets of the checkpoint that are still there, in the order of the batches."""
+        files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
+        return [
+            json.loads(file.read_text().splitlines()[-1]) for file in sorted(files, key=lambda file: int(file.name))
+        ]
+
+
+@pytest.fixture
+def stream(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Stream]]:
+    def make(**options: Any) -> Stream:
+        return Stream(spark, cluster.bootstrap_servers, tmp_path, options)
+
+    yield make
+    for query in spark.streams.active:
+        query.stop()
+
+
+def put(client: BlockingClient, topic: str, partition: int, values: range) -> None:
+    client.produce(topic, pa.table({"value": [str(n).encode() for n in values]}), partition=partition)
+
+
+def batches(query: Any) -> list[int]:
+    return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def test_everything_once_and_then_only_what_is_new(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=2)
+    put(client, name, 0, range(5))
+    put(client, name, 1, range(5, 8))
+    query = stream(subscribe=name)
+    query.run()
+    put(client, name, 1, range(8, 10))
+    ran = query.run()
+    assert batches(ran) == [2]
+    assert [value for _, _, value in query.rows()] == [str(n) for n in range(10)]
+    last = query.offsets()[-1]
+    assert last["@parley"] == 1
+    assert last[name] == {"0": 5, "1": 5}
+
+
+def test_the_limit_holds_for_each_batch(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=2)
+    put(client, name, 0, range(30))
+    put(client, name, 1, range(30, 40))
+    query = stream(subscribe=name, maxOffsetsPerTrigger=16)
+    ran = query.run()
+    assert batches(ran) == [16, 16, 8]
+    assert len(query.rows()) == 40
+
+
+def test_a_running_query_reads_on_and_does_not_spin_when_idle(
+    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+) -> None:
+    name = topic(partitions=2)
+    put(client, name, 0, range(3))
+    query = stream(subscribe=name)
+    running = query.start(processingTime="100 milliseconds")
+    running.processAllAvailable()
+    put(client, name, 1, range(3, 6))
+    running.processAllAvailable()
+    for partition in (0, 1):  # epochs rise: no reason for a batch
+        cluster.move_leader(name, partition, to=cluster.leaders(name)[partition][0] % 3 + 1)
+    running.processAllAvailable()
+    put(client, name, 0, range(6, 7))
+    running.processAllAvailable()
+    running.stop()
+    assert [value for _, _, value in query.rows()] == ["0", "1", "2", "6", "3", "4", "5"]
+    assert int(max((query.folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda f: int(f.name)).name) == 2
+
+
+def test_progress_tells_how_far_behind_the_query_is(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=1)
+    put(client, name, 0, range(20))
+    ran = stream(subscribe=name, maxOffsetsPerTrigger=5).run()
+    first = next(progress for progress in ran.recentProgress if progress["numInputRows"])["sources"][0]
+    assert json.loads(first["endOffset"])[name] == {"0": 5}
+    assert json.loads(first["latestOffset"])[name] == {"0": 20}
+
+
+def test_a_batch_that_was_not_finished_is_read_again_alike(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=1)
+    put(client, name, 0, range(6))
+    query = stream(subscribe=name, maxOffsetsPerTrigger=3)
+    query.run()
+    commits = query.folder / "checkpoint" / "commits"
+    for file in [commits / "1", commits / ".1.crc"]:  # as if Spark had died after writing, before committing
+        file.unlink(missing_ok=True)
+    put(client, name, 0, range(6, 8))
+    query.run()
+    assert [value for _, _, value in query.rows()] == [str(n) for n in range(8)]
+
+
+def test_a_checkpoint_in_the_plain_form_is_resumed(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=2)
+    put(client, name, 0, range(4))
+    query = stream(subscribe=name)
+    query.run()
+    for file in (query.folder / "checkpoint" / "offsets").glob("[0-9]*"):
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join([*lines[:-1], json.dumps({name: {"0": 4, "1": 0}})]))
+        file.with_name(f".{file.name}.crc").unlink()
+    assert batches(query.run()) == []
+    put(client, name, 1, range(4, 6))
+    query.run()
+    assert [value for _, _, value in query.rows()] == [str(n) for n in range(6)]
+
+
+def test_topics_that_come_later_are_found_by_a_pattern(stream: Any, client: BlockingClient, topic: Any) -> None:
+    first = topic("one", partitions=1)
+    put(client, first, 0, range(2))
+    query = stream(subscribePattern=first.removesuffix("one").replace(".", r"\.") + "(one|two)")
+    query.run()
+    second = topic("two", partitions=1)
+    put(client, second, 0, range(2, 4))
+    query.run()
+    assert sorted(value for _, _, value in query.rows()) == ["0", "1", "2", "3"]
+
+
+@pytest.fixture
+def alone(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterator[tuple[LocalCluster, Stream]]:
+    """A broker of the release that the test is parametrized with, and a stream from it."""
+    with LocalCluster(brokers=1, release=request.param) as cluster:
+        yield cluster, Stream(spark, cluster.bootstrap_servers, tmp_path, {"subscribe": "again"})
+
+
+def recreate(cluster: LocalCluster, values: range) -> None:
+    """Make the topic `again`, for the second time where it is there, with these values in partition 0."""
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        if "again" in client.metadata().topics:
+            cluster.delete_topic("again")
+        cluster.create_topic("again", partitions=1)
+        put(client, "again", 0, values)
+
+
+@pytest.mark.parametrize("alone", ["4.3"], indirect=True)
+def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Stream]) -> None:
+    cluster, query = alone
+    recreate(cluster, range(4))
+    query.run()
+    recreate(cluster, range(100, 106))  # longer than the old one: its offsets alone would look like more of it
+    with pytest.raises(Exception, match='topic "again" was deleted and created again'):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert sorted(int(value) for _, _, value in query.rows()) == [0, 1, 2, 3, *range(100, 106)]
+
+
+@pytest.mark.parametrize("alone", ["2.4"], indirect=True)
+def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Stream]) -> None:
+    cluster, query = alone
+    recreate(cluster, range(4))
+    query.run()
+    recreate(cluster, range(100, 102))
+    with pytest.raises(Exception, match="log of again-0 ends at 2, before offset 4"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        put(client, "again", 0, range(102, 104))
+    query.run()
+    assert sorted(int(value) for _, _, value in query.rows()) == [0, 1, 2, 3, 102, 103]
+
+
+@pytest.mark.parametrize("alone", ["4.3"], indirect=True)
+def test_a_topic_that_is_gone_fails_the_query(alone: tuple[LocalCluster, Stream]) -> None:
+    cluster, query = alone
+    recreate(cluster, range(4))
+    query.run()
+    cluster.delete_topic("again")
+    with pytest.raises(Exception, match="data of again-0 may be lost: topic or partition is gone"):
+        query.run()
+
+
+def test_the_same_rows_whoever_leads_while_the_query_runs(
+    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+) -> None:
+    name = topic(partitions=3)
+    query = stream(subscribe=name, maxOffsetsPerTrigger=40)
+    running = query.start(processingTime="50 milliseconds")
+    for step in range(4):
+        for partition in range(3):
+            put(client, name, partition, range(30 * step + 10 * partition, 30 * step + 10 * partition + 10))
+        cluster.move_leader(name, step % 3, to=cluster.leaders(name)[step % 3][0] % 3 + 1)
+    running.processAllAvailable()
+    running.stop()
+    assert sorted(int(value) for _, _, value in query.rows()) == list(range(120))
+    assert len({(partition, offset) for partition, offset, _ in query.rows()}) == 120
