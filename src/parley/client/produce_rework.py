@@ -89,7 +89,12 @@ def _stamped(batch: OutBatch, numbers: PartitionSequences) -> OutBatch:
     sequence = numbers.reserve(batch.records)
     stamp_producer(data, numbers.producer_id, numbers.epoch, sequence, transactional=False)
     return dataclasses.replace(
-        batch, data=data, producer_id=numbers.producer_id, epoch=numbers.epoch, base_sequence=sequence
+        batch,
+        data=data,
+        producer_id=numbers.producer_id,
+        epoch=numbers.epoch,
+        base_sequence=sequence,
+        counted=False,
     )
 
 
@@ -103,4 +108,5 @@ def _piece(batch: OutBatch, index: int, data: Buffer, records: int, magic: int, 
         serial=(*batch.serial, index),
         must_split=False,
         convert_to=None,
+        counted=False,
     )

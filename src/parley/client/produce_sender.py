@@ -348,8 +348,7 @@ class Sender:
                 waiting = list(log.queue) if log.restamp else []
                 made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
                 if numbers is not None:
-                    log.queue.clear()
-                log.confirmed = log.confirmed and numbers is None
+                    log.numbered_anew()
                 self._replace(log, [*again, *waiting], made)
         except KafkaError as error:
             for batch in again:
@@ -360,6 +359,7 @@ class Sender:
     def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
         for batch, pieces in zip(old, new, strict=True):
             self.memory.give(batch)
+            batch.settled = batch not in pieces
             batch.call.open += len(pieces) - 1
         kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
         for piece in kept:

@@ -3,9 +3,10 @@
 1. Batches of a partition are in the log in the order in which they were given.
 2. After a failure nothing more goes out until every batch in flight was answered; then all that are
    not in the log go again, in their order. An idempotent partition may have several in flight, any
-   other one: a retry could otherwise overtake its successor.
-3. Until the first acknowledgement under an epoch there is one batch in flight: a broker that knows
-   nothing of the producer would take a later batch before the first one.
+   other has one: a retry could otherwise overtake its successor.
+3. At most WINDOW batches lie between the first open one and the newest one sent. Until the first
+   acknowledgement under an epoch there is one batch in flight: a broker that knows nothing of the
+   producer would take a later batch before the first one.
 4. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
    lesson). Encoded bytes are never changed while they may still be sent; stamping anew copies them.
 """
@@ -23,8 +24,9 @@ from parley.errors import KafkaError
 from parley.records import Buffer
 from parley.types import TopicPartition
 
-MAX_IN_FLIGHT = 5
-"""Batches in flight per partition: brokers remember that many of an idempotent producer."""
+WINDOW = 5
+"""Batches per partition from the first unanswered one on, answered ones between them counted: a broker
+remembers that many of an idempotent producer. Of an older one it could not tell that it has it already."""
 
 
 class ProduceCall:
@@ -85,6 +87,8 @@ class OutBatch:
     serial: tuple[int, ...] = ()
     must_split: bool = False
     convert_to: int | None = None
+    settled: bool = False
+    """Acknowledged, given up, or replaced by others."""
     counted: bool = False
     """Whether its bytes count against buffer_memory."""
 
@@ -113,6 +117,7 @@ class PartitionLog:
     in_flight: list[OutBatch] = field(default_factory=list)
     to_retry: list[OutBatch] = field(default_factory=list)
     numbers: PartitionSequences | None = None
+    window: deque[OutBatch] = field(default_factory=deque)
     confirmed: bool = False
     locked: bool = False
     restamp: bool = False
@@ -144,17 +149,25 @@ class PartitionLog:
         if self.not_before_ms > now_ms and leader_epoch == self.failed_epoch:
             return None
         head = self.queue[0]
-        limit = min(MAX_IN_FLIGHT, max_in_flight) if head.is_idempotent and self.confirmed else 1
-        return head if len(self.in_flight) < limit else None
+        if not head.is_idempotent or not self.confirmed:
+            return None if self.in_flight else head
+        while self.window and self.window[0].settled:
+            self.window.popleft()
+        is_new = head not in self.window
+        fits = len(self.in_flight) < max_in_flight and (len(self.window) < WINDOW or not is_new)
+        return head if fits else None
 
     def sent(self, batch: OutBatch) -> None:
         """Move the head of the queue into flight."""
         self.queue.popleft()  # `sendable` gives out nothing but the head
+        if batch.is_idempotent and batch not in self.window:
+            self.window.append(batch)
         self.in_flight.append(batch)
 
     def acknowledged(self, batch: OutBatch) -> None:
         """Take a batch out: it is in the log, and so the numbering is known to the broker."""
         self.in_flight.remove(batch)
+        batch.settled = True
         self.attempts, self.not_before_ms, self.failed_epoch = 0, 0, None
         if self.numbers is not None and (batch.producer_id, batch.epoch) == (
             self.numbers.producer_id,
@@ -167,12 +180,15 @@ class PartitionLog:
         self.in_flight.remove(batch)
         if batch.call.error is None:
             self.to_retry.append(batch)
+        else:
+            batch.settled = True
         self.attempts += 1
         self.not_before_ms = max(self.not_before_ms, now_ms + delay_ms)
         self.failed_epoch = leader_epoch
 
     def dropped(self, batch: OutBatch) -> None:
         """Take a batch out that will not be written, wherever it is."""
+        batch.settled = True
         for place in (self.in_flight, self.to_retry, self.queue):
             if batch in place:
                 place.remove(batch)
@@ -190,6 +206,12 @@ class PartitionLog:
     def settled(self) -> bool:
         """Whether the batches to be retried can be put back: everything in flight was answered."""
         return bool(self.to_retry or self.restamp) and not self.in_flight and not self.locked
+
+    def numbered_anew(self) -> None:
+        """Take note that all open batches begin a new epoch: the broker has seen none of it yet."""
+        self.queue.clear()
+        self.window.clear()
+        self.confirmed = False
 
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
         """Put the batches to be retried (or what was made of them) at the front of the queue, in order."""

@@ -1,0 +1,78 @@
+"""One partition being read: what moves it, what does not, and when it gives up."""
+
+import pytest
+
+from parley.client.fetch_state import PartitionFetch
+from parley.errors import DataLossError, RequestTimedOut, broker_error
+from parley.types import TopicPartition
+
+TP = TopicPartition("t", 0)
+
+
+def part(**kwargs):
+    return PartitionFetch(**({"tp": TP, "position": 10, "end": 20, "max_bytes": 100} | kwargs))
+
+
+def test_only_records_move_the_position_and_never_past_the_end():
+    state = part()
+    state.failed(broker_error(6), 0, delay_ms=5, patience_ms=100)
+    assert state.position == 10
+    state.moved(15)
+    assert (state.position, state.done) == (15, False)
+    state.moved(999)
+    assert (state.position, state.done) == (20, True)
+    endless = part(end=None)
+    endless.moved(999)
+    assert (endless.position, endless.done) == (999, False)
+
+
+def test_trouble_is_borne_for_its_time_and_success_forgives_it():
+    state, error = part(), broker_error(6)
+    assert state.failed(error, 1000, delay_ms=100, patience_ms=500, epoch=7) is None
+    assert (state.not_before_ms, state.failed_epoch, state.attempts) == (1100, 7, 1)
+    assert state.failed(error, 1499, delay_ms=0, patience_ms=500) is None
+    state.succeeded()
+    assert (state.attempts, state.not_before_ms, state.failed_epoch) == (0, 0, None)
+    assert state.failed(error, 1600, delay_ms=0, patience_ms=500) is None
+    final = state.failed(error, 2100, delay_ms=0, patience_ms=500)
+    assert final is error
+    assert "offset 10" in final.__notes__[0]
+
+
+def test_a_promised_end_that_never_comes_is_data_loss_or_a_timeout():
+    state = part()
+    assert state.idle(0, 15, 100) is None
+    assert state.idle(99, 15, 100) is None
+    lost = state.idle(100, 15, 100)
+    assert isinstance(lost, DataLossError)
+    assert (lost.topic, lost.partition, lost.expected_offset, lost.available_offset) == ("t", 0, 20, 15)
+    held_back = part()
+    held_back.idle(0, 50, 100)
+    assert isinstance(held_back.idle(100, 50, 100), RequestTimedOut)
+    assert part(end=None).idle(10**9, 0, 1) is None
+
+
+def test_records_reset_the_wait_for_more():
+    state = part()
+    state.idle(0, 15, 100)
+    state.moved(12)
+    assert state.idle(150, 15, 100) is None
+
+
+def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
+    state = part(max_bytes=100)
+    head = (5).to_bytes(8, "big") + (1000).to_bytes(4, "big") + b"xxxx"
+    assert state.grow(memoryview(head), 4096) is None
+    assert state.max_bytes == 1012  # its own size says how much
+    assert state.grow(memoryview(b"short"), 4096) is None
+    assert state.max_bytes == 2024
+    state.max_bytes = 4096
+    error = state.grow(memoryview(head), 4096)
+    assert error.code == 10
+    assert "fetch_max_bytes=4096" in str(error)
+    assert (error.topic, error.partition) == ("t", 0)
+
+
+@pytest.mark.parametrize(("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)])
+def test_an_empty_range_is_done_at_once(position, end, done):
+    assert part(position=position, end=end).done is done
