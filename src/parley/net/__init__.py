@@ -10,15 +10,16 @@ from parley.net.clock import Clock, Deadline, LoopClock, ManualClock, TimerHandl
 from parley.net.connection import BrokerConnection, Reply
 from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
 from parley.net.opening import open_connection
-from parley.net.options import SECURITY_PROTOCOLS, ConnectOptions
+from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions
 from parley.net.pool import MAIN_LANE, Pool
 from parley.net.pool_plan import PoolPlan
-from parley.net.server import Server, ServerConnection, serve
+from parley.net.server import Server, ServerConnection, ServerSettings, serve
 from parley.net.stream import Backend, Listener, Receiver, Stream
 from parley.net.verdicts import Verdict, Verdicts
 
 __all__ = [
     "MAIN_LANE",
+    "SASL_MECHANISMS",
     "SECURITY_PROTOCOLS",
     "Address",
     "AsyncioBackend",
@@ -39,6 +40,7 @@ __all__ = [
     "Reply",
     "Server",
     "ServerConnection",
+    "ServerSettings",
     "Stream",
     "TimerHandle",
     "Verdict",

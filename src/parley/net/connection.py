@@ -14,14 +14,16 @@ import asyncio
 import logging
 from typing import Any
 
-from parley.errors import KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
+from parley.errors import AuthenticationError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
-from parley.net.failures import REQUEST, VERSIONS, explain
+from parley.net.failures import AUTHENTICATION, REQUEST, VERSIONS, explain
+from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.stream import Stream
 from parley.protocol import (
     NEED_DATA,
+    Authenticated,
     ClientProtocol,
     ClientSettings,
     Closed,
@@ -30,6 +32,7 @@ from parley.protocol import (
     ResponseReceived,
     State,
 )
+from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
 
 _log = logging.getLogger("parley.net")
@@ -39,6 +42,12 @@ SILENCE_HINT = (
     "or this listener wants TLS or SASL (security_protocol)"
 )
 """What silence instead of an answer to ApiVersions can mean."""
+
+LOGIN_AGAIN_AT = 0.85
+"""The part of a session's lifetime after which the login is repeated (KIP-368; Java: 0.85 to 0.95)."""
+
+MIN_LOGIN_PAUSE_MS = 1_000
+"""Logins are not repeated faster than this: Kafka's brokers refuse it (V14)."""
 
 
 class Reply:
@@ -63,11 +72,18 @@ class Reply:
 class BrokerConnection:
     """A negotiated connection; `open_connection` (or `BrokerConnection.open`) makes one."""
 
-    def __init__(self, address: Address, options: ConnectOptions, settings: ClientSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: Address,
+        options: ConnectOptions,
+        settings: ClientSettings,
+        clock: Clock,
+        mechanism: ClientMechanism | None = None,
+    ) -> None:
         self.address = address
         self.clock = clock
         self._options = options
-        self._protocol = ClientProtocol(settings)
+        self._protocol = ClientProtocol(settings, mechanism)
         self.get_buffer = self._protocol.get_buffer
         self._stream: Stream | None = None
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
@@ -76,6 +92,8 @@ class BrokerConnection:
         self._timer: TimerHandle | None = None
         self._timer_ms = 0
         self._throttled_until_ms = 0
+        self._login_timer: TimerHandle | None = None
+        self._login_task: asyncio.Task[None] | None = None
         self._expired: frozenset[int] = frozenset()
         self.inferred = False
         self.error: KafkaError | None = None
@@ -105,6 +123,11 @@ class BrokerConnection:
     def in_flight(self) -> int:
         """The number of requests whose answer has not come."""
         return self._protocol.in_flight
+
+    @property
+    def stage(self) -> str:
+        """How far opening has come: "versions", "authentication", then "request"."""
+        return self._protocol.stage
 
     @property
     def throttled_ms(self) -> int:
@@ -227,6 +250,8 @@ class BrokerConnection:
             self.inferred = event.inferred
             if not self._negotiated.done():
                 self._negotiated.set_result(None)
+        elif isinstance(event, Authenticated):
+            self._plan_next_login(event.session_lifetime_ms)
         elif isinstance(event, Closed):
             self._end(event)
 
@@ -239,8 +264,9 @@ class BrokerConnection:
         self.error = event.error
         self.last_used_ms = self.clock.now_ms()
         _log.debug("connection to %s is over: %s", self.address, event.error or "closed by this side")
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._login_timer, self._login_task):
+            if timer is not None:
+                timer.cancel()
         failures: dict[asyncio.Future[Any], KafkaError] = {self._negotiated: self._failed_opening(event.error)}
         for correlation_id, waiting in self._waiting.items():
             failures[waiting] = self._failed_request(event.error, correlation_id)
@@ -261,7 +287,10 @@ class BrokerConnection:
         if error is None or isinstance(error, NetworkError):
             text = "closed by this side" if error is None else str(error)
             kind = RequestTimedOut if isinstance(error, RequestTimedOut) else NetworkError
-            return _caused(kind(f"{self.address}: {text}", address=str(self.address), stage=VERSIONS), error)
+            stage = VERSIONS if error is None else error.stage
+            return _caused(kind(f"{self.address}: {text}", address=str(self.address), stage=stage), error)
+        if isinstance(error, AuthenticationError):
+            return _caused(AuthenticationError(f"{self.address}: {error}"), error)
         if isinstance(error, RemoteProtocolError):
             return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
         return error
@@ -319,10 +348,35 @@ class BrokerConnection:
         if next_ms is not None:
             self._watch(next_ms)
 
+    def _plan_next_login(self, session_lifetime_ms: int) -> None:
+        if session_lifetime_ms:
+            pause_ms = max(MIN_LOGIN_PAUSE_MS, int(session_lifetime_ms * LOGIN_AGAIN_AT))
+            self._login_timer = self.clock.call_at_ms(self.clock.now_ms() + pause_ms, self._begin_login_again)
+
+    def _begin_login_again(self) -> None:
+        self._login_task = asyncio.get_running_loop().create_task(self._log_in_again())
+
+    async def _log_in_again(self) -> None:
+        timeout_ms = self._options.connect_timeout_ms
+        try:
+            mechanism = await make_mechanism(self._options)
+        except AuthenticationError as error:
+            self._protocol.close(error)
+        else:
+            if mechanism is not None and not self._protocol.is_closed:
+                now_ms = self.clock.now_ms()
+                self._protocol.reauthenticate(mechanism, now_ms, timeout_ms)
+                self._watch(now_ms + timeout_ms)
+        self._login_task = None  # what follows must not cancel this very task
+        self._pump()
+
     def _timed_out(self) -> RequestTimedOut:
         if self._protocol.state is State.NEGOTIATING:
             text = f"ApiVersions was not answered in time: {SILENCE_HINT}"
             return RequestTimedOut(text, address=str(self.address), stage=VERSIONS)
+        if self._protocol.state is State.AUTHENTICATING:
+            text = "the login was not answered in time"
+            return RequestTimedOut(text, address=str(self.address), stage=AUTHENTICATION)
         return RequestTimedOut("an earlier request was not answered in time", address=str(self.address), stage=REQUEST)
 
 

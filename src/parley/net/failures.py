@@ -15,6 +15,7 @@ CONNECT = "connect"
 TLS = "tls"
 LISTEN = "listen"
 VERSIONS = "versions"
+AUTHENTICATION = "authentication"
 REQUEST = "request"
 
 

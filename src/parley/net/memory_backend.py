@@ -24,9 +24,14 @@ _HIGH_BYTES = 1024 * 1024
 
 @dataclass(slots=True)
 class Way:
-    """One direction's faults. `cut_after_bytes`: so many arrive, then both ends see a reset."""
+    """One direction's faults.
+
+    `cut_after_bytes`: so many arrive, then both ends see a reset; `silent_after_bytes`: so many arrive,
+    then nothing does, as over a link that broke without a word.
+    """
 
     cut_after_bytes: int | None = None
+    silent_after_bytes: int | None = None
     delay_ms: int = 0
     piece_bytes: int | None = None
     silent: bool = False  # everything sent this way disappears
@@ -106,8 +111,9 @@ class _Pipe:
         buffer = target.receiver.get_buffer(-1)
         head = self._queue[0]
         count = min(len(buffer), len(head), self.way.piece_bytes or len(head))
-        if self.way.cut_after_bytes is not None:
-            count = min(count, self.way.cut_after_bytes - self._delivered_bytes)
+        for limit in (self.way.cut_after_bytes, self.way.silent_after_bytes):
+            if limit is not None:
+                count = min(count, limit - self._delivered_bytes)
         buffer[:count] = head[:count]
         buffer.release()
         if count == len(head):
@@ -116,6 +122,9 @@ class _Pipe:
             self._queue[0] = head[count:]
         self.queued_bytes -= count
         self._delivered_bytes += count
+        if self._delivered_bytes == self.way.silent_after_bytes:
+            self.way.silent = True
+            self.clear()
         if count:
             target.receiver.buffer_updated(count)
 

@@ -1,4 +1,4 @@
-"""Opening a connection: name lookup, connect, TLS, versions, all within one deadline.
+"""Opening a connection: name lookup, connect, TLS, versions, login, all within one deadline.
 
 Each failure names its address and stage. What is tried, in order:
 1. every place that the name stands for, until one connects;
@@ -23,6 +23,7 @@ from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import Clock, Deadline, LoopClock
 from parley.net.connection import SILENCE_HINT, BrokerConnection
 from parley.net.failures import CONNECT, NAME_LOOKUP, VERSIONS
+from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.stream import Backend
 from parley.net.tls import client_tls
@@ -56,10 +57,11 @@ async def open_connection(
 ) -> BrokerConnection:
     """Return a negotiated connection to a broker.
 
-    Raises NetworkError (its `stage` is "name lookup", "connect", "tls" or "versions"),
-    RemoteProtocolError when something else than Kafka answers, UnsupportedVersionError or BrokerError
-    when negotiation fails, ConfigError for options that cannot be used. Nothing stays open then, nor
-    when the caller is cancelled.
+    Raises NetworkError (its `stage` is "name lookup", "connect", "tls", "versions" or
+    "authentication"), RemoteProtocolError when something else than Kafka answers,
+    UnsupportedVersionError or BrokerError when negotiation fails, AuthenticationError when the login
+    is refused, ConfigError for options that cannot be used. Nothing stays open then, nor when the
+    caller is cancelled.
     """
     options = options if options is not None else ConnectOptions()
     target = parse_address(address) if isinstance(address, str) else address
@@ -108,7 +110,7 @@ class _Opener:
         try:
             return await self._open_one_of(places, settings)
         except NetworkError as error:
-            if error.stage != VERSIONS or settings.pinned_release is not None:
+            if error.stage != VERSIONS or settings.pinned_release is not None or self._options.uses_sasl:
                 raise
             _log.debug("%s closed the connection on ApiVersions; trying its v0", self._address)
         return await self._open_one_of(places, _asking_v0_only(settings))
@@ -127,12 +129,15 @@ class _Opener:
         return await self._open_at(places[-1], settings)
 
     async def _open_at(self, place: Any, settings: ClientSettings) -> BrokerConnection:
-        connection = BrokerConnection(self._address, self._options, settings, self._clock)
+        mechanism = await make_mechanism(self._options)
+        connection = BrokerConnection(self._address, self._options, settings, self._clock, mechanism)
         try:
             stream = await self._backend.connect(self._address, place, connection, self._tls, self._enter)
             self._enter(VERSIONS)
             await connection.negotiate(stream, self._deadline_ms - self._clock.now_ms())
         except BaseException:
+            if self._stage == VERSIONS:
+                self._enter(connection.stage)
             connection.abort()
             raise
         return connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from parley.errors import ConfigError, nearest_hint
@@ -13,7 +13,10 @@ from parley.types import Secret
 from parley.versions import VersionRange
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _INT32_MAX = 2**31 - 1
+
+TokenProvider = Callable[[], Secret | str | Awaitable[Secret | str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,8 @@ class ConnectOptions:
 
     `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
     asked. `version_limits` narrows what parley may use, by API key. `ssl_context` is used as it is;
-    the other `ssl_` options make one. Raises ConfigError for a value that cannot be used.
+    the other `ssl_` options make one. `sasl_token_provider` is called before each OAUTHBEARER login and
+    returns a fresh token, or an awaitable of one. Raises ConfigError for a value that cannot be used.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -44,8 +48,14 @@ class ConnectOptions:
     ssl_cafile: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
-    ssl_key_password: Secret | None = field(default=None, repr=False)
+    ssl_key_password: Secret | str | None = field(default=None, repr=False)
     ssl_check_hostname: bool = True
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: Secret | str | None = field(default=None, repr=False)
+    sasl_token_provider: TokenProvider | None = field(default=None, repr=False)
+    sasl_extensions: Mapping[str, str] = field(default_factory=dict)
+    allow_plaintext_password: bool = False
 
     def __post_init__(self) -> None:
         _check_ranges(self)
@@ -58,6 +68,10 @@ class ConnectOptions:
                 f"{self._tls_options()[0]} is given but security_protocol={self.security_protocol} uses no TLS; "
                 "use SSL or SASL_SSL"
             )
+        _check_sasl(self)
+        for name in ("ssl_key_password", "sasl_password"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, Secret(getattr(self, name)))
         parse_bootstrap(self.bootstrap_servers)
 
     @property
@@ -100,3 +114,28 @@ def _check_ranges(options: ConnectOptions) -> None:
             raise ConfigError(f"{name}={value!r} is not a whole number from {low} to {high}")
     if len(options.client_id.encode()) > 0x7FFF:
         raise ConfigError("client_id is longer than 32767 bytes, which no request can carry")
+
+
+def _check_sasl(options: ConnectOptions) -> None:
+    names = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_token_provider")
+    given = [name for name in names if getattr(options, name) is not None]
+    if not options.uses_sasl:
+        if given:
+            raise ConfigError(
+                f"{given[0]} is given but security_protocol={options.security_protocol} uses no SASL; "
+                "use SASL_SSL or SASL_PLAINTEXT"
+            )
+        return
+    mechanism = options.sasl_mechanism
+    if mechanism not in SASL_MECHANISMS:
+        hint = nearest_hint(str(mechanism).upper(), SASL_MECHANISMS)
+        raise ConfigError(f"sasl_mechanism={mechanism!r} is none of {', '.join(SASL_MECHANISMS)}.{hint}")
+    needed = ("sasl_token_provider",) if mechanism == "OAUTHBEARER" else ("sasl_username", "sasl_password")
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise ConfigError(f"sasl_mechanism={mechanism} needs {missing[0]}")
+    if mechanism == "PLAIN" and not options.uses_tls and not options.allow_plaintext_password:
+        raise ConfigError(
+            "sasl_mechanism=PLAIN over SASL_PLAINTEXT shows the password to everybody on the way; use SASL_SSL, "
+            "or SCRAM, or say allow_plaintext_password=True"
+        )

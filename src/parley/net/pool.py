@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
-from parley.errors import BrokersUnreachable, KafkaError, NetworkError
+from parley.errors import AuthenticationError, BrokersUnreachable, KafkaError, NetworkError
 from parley.net.address import Address
 from parley.net.clock import Clock, LoopClock
 from parley.net.connection import BrokerConnection
@@ -91,7 +91,8 @@ class Pool:
     async def any_connection(self, lane: str = MAIN_LANE) -> BrokerConnection:
         """Return a connection to whatever broker can be had: one that is open, a known one, a bootstrap one.
 
-        Raises BrokersUnreachable, with the error of each address, when all were tried in vain.
+        Raises BrokersUnreachable, with the error of each address, when all were tried in vain,
+        AuthenticationError as soon as one of them refuses the login.
         """
         servers = self._options.servers
         known = list(dict.fromkeys(self._nodes.values()))
@@ -102,6 +103,8 @@ class Pool:
         for address in dict.fromkeys([*self._plan.by_promise(known, lane), *self._plan.by_promise(servers, lane)]):
             try:
                 return await self.connection_to(address, lane)
+            except AuthenticationError:
+                raise  # the other addresses would refuse the same credentials
             except KafkaError as error:
                 failures[str(address)] = error
         raise BrokersUnreachable(failures)

@@ -6,15 +6,26 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from parley.errors import KafkaError
+from parley.errors import AuthenticationError, KafkaError
 from parley.frames import DEFAULT_MAX_FRAME_BYTES
 from parley.net.address import Address
 from parley.net.asyncio_backend import AsyncioBackend
+from parley.net.clock import Clock, LoopClock
 from parley.net.failures import REQUEST, explain
 from parley.net.stream import Backend, Listener, Stream
-from parley.protocol import NEED_DATA, BrokerPolicy, BrokerProtocol, Closed, Event, NoEvent, RequestReceived
+from parley.protocol import (
+    NEED_DATA,
+    BrokerPolicy,
+    BrokerProtocol,
+    BrokerSasl,
+    Closed,
+    Event,
+    NoEvent,
+    RequestReceived,
+)
 
 _log = logging.getLogger("parley.net")
 
@@ -28,9 +39,12 @@ CLOSE_GRACE_S = 2.0
 class ServerConnection:
     """One client's connection. `async for request in connection` until it ends."""
 
-    def __init__(self, stream: Stream, policy: BrokerPolicy, max_frame_bytes: int) -> None:
+    def __init__(self, stream: Stream, policy: BrokerPolicy, settings: ServerSettings) -> None:
         self._stream = stream
-        self._protocol = BrokerProtocol(policy, max_frame_bytes=max_frame_bytes)
+        self._settings = settings
+        self._protocol = BrokerProtocol(policy, max_frame_bytes=settings.max_frame_bytes, sasl=settings.sasl)
+        self._logins = 0  # that _session_ends_ms was computed for
+        self._session_ends_ms: int | None = None
         self.get_buffer = self._protocol.get_buffer
         self._arrived = asyncio.Event()
         self._event: Event | NoEvent | None = None  # taken from the protocol, not yet received
@@ -46,6 +60,11 @@ class ServerConnection:
     def local(self) -> Address:
         """The address that the client connected to."""
         return self._stream.local
+
+    @property
+    def principal(self) -> str | None:
+        """Who logged in by SASL; None where nobody had to."""
+        return self._protocol.principal
 
     @property
     def is_closed(self) -> bool:
@@ -68,9 +87,13 @@ class ServerConnection:
         """
         while True:
             event, self._event = self._event or self._protocol.next_event(), None
+            self._note_login()
             self._flush()
             if isinstance(event, RequestReceived):
-                return event
+                if not self._session_is_over():
+                    return event
+                self._protocol.close(AuthenticationError("the session has ended and was not renewed (KIP-368)"))
+                continue
             if isinstance(event, Closed):
                 self._end(event)
                 return None
@@ -128,6 +151,7 @@ class ServerConnection:
         elif self._event is None:
             # The waiting task is woken for a whole request, not for each piece of one.
             event = self._protocol.next_event()
+            self._note_login()
             if event is NEED_DATA:
                 self._flush()
             else:
@@ -141,6 +165,15 @@ class ServerConnection:
 
     # -- inside
 
+    def _session_is_over(self) -> bool:
+        return self._session_ends_ms is not None and self._settings.clock.now_ms() > self._session_ends_ms
+
+    def _note_login(self) -> None:
+        sasl = self._settings.sasl
+        if sasl is not None and sasl.session_lifetime_ms and self._protocol.logins != self._logins:
+            self._logins = self._protocol.logins
+            self._session_ends_ms = self._settings.clock.now_ms() + sasl.session_lifetime_ms
+
     def _flush(self) -> None:
         data = self._protocol.data_to_send()
         if data:
@@ -152,6 +185,15 @@ class ServerConnection:
         self._stream.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What every connection of a server has in common."""
+
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    sasl: BrokerSasl | None = None
+    clock: Clock = field(default_factory=LoopClock)
+
+
 Handler = Callable[[ServerConnection], Awaitable[None]]
 PolicySource = BrokerPolicy | Callable[[], BrokerPolicy]
 
@@ -159,10 +201,10 @@ PolicySource = BrokerPolicy | Callable[[], BrokerPolicy]
 class Server:
     """A listening socket and the connections accepted through it; `serve` makes one."""
 
-    def __init__(self, handler: Handler, policy: Callable[[], BrokerPolicy], max_frame_bytes: int) -> None:
+    def __init__(self, handler: Handler, policy: Callable[[], BrokerPolicy], settings: ServerSettings) -> None:
         self._handler = handler
         self._policy = policy
-        self._max_frame_bytes = max_frame_bytes
+        self._settings = settings
         self._listener: Listener | None = None
         self._tasks: dict[asyncio.Task[None], ServerConnection] = {}
         self.address = Address("", 0)
@@ -211,7 +253,7 @@ class Server:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, stream: Stream) -> ServerConnection:
-        connection = ServerConnection(stream, self._policy(), self._max_frame_bytes)
+        connection = ServerConnection(stream, self._policy(), self._settings)
         task = asyncio.get_running_loop().create_task(self._run(connection))
         self._tasks[task] = connection
         task.add_done_callback(self._tasks.pop)
@@ -238,15 +280,16 @@ async def serve(
     *,
     policy: PolicySource,
     backend: Backend | None = None,
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     ssl_context: ssl.SSLContext | None = None,
+    settings: ServerSettings | None = None,
 ) -> Server:
     """Listen on an address and run `handler` for each connection; return the running server.
 
     `policy` is a profile, or a callable that gives one for each connection. `port` 0 takes a free
-    one; `server.address` tells it. Raises NetworkError (stage "listen") when it cannot be had.
+    one; `server.address` tells it. `settings` has the frame cap and the logins of a SASL listener.
+    Raises NetworkError (stage "listen") when the address cannot be had.
     """
     source = policy if callable(policy) else lambda: policy
-    server = Server(handler, source, max_frame_bytes)
+    server = Server(handler, source, settings if settings is not None else ServerSettings())
     await server.start(Address(host, port), backend if backend is not None else AsyncioBackend(), ssl_context)
     return server

@@ -7,6 +7,7 @@ import ssl
 
 from parley.errors import ConfigError
 from parley.net.options import ConnectOptions
+from parley.types import Secret
 
 _log = logging.getLogger("parley.net")
 
@@ -29,7 +30,7 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
         _log.warning("ssl_check_hostname=False: any holder of a trusted certificate can pose as the broker")
         context.check_hostname = False
     if options.ssl_certfile is not None:
-        password = None if options.ssl_key_password is None else options.ssl_key_password.reveal()
+        password = None if options.ssl_key_password is None else Secret(options.ssl_key_password).reveal()
         try:
             context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, password)
         except (OSError, ssl.SSLError) as error:

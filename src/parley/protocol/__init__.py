@@ -4,11 +4,13 @@
 """
 
 from parley.protocol.broker import BrokerProtocol
+from parley.protocol.broker_login import BrokerSasl
 from parley.protocol.client import ClientProtocol, ClientSettings
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import (
     NEED_DATA,
     PAUSED,
+    Authenticated,
     Closed,
     Event,
     Negotiated,
@@ -36,8 +38,10 @@ __all__ = [
     "CLIENT_THROTTLES_FROM",
     "NEED_DATA",
     "PAUSED",
+    "Authenticated",
     "BrokerPolicy",
     "BrokerProtocol",
+    "BrokerSasl",
     "ClientProtocol",
     "ClientSettings",
     "Close",

@@ -6,6 +6,7 @@ Rules:
 2. The policy is asked before a body is read; a release's refusals are its own affair.
 3. A request that does not decode is the client's fault; the policy only chooses between silence and
    closing.
+4. On a SASL listener the login (broker_login.py) comes before the policy, in frames of at most 512 KiB.
 """
 
 from __future__ import annotations
@@ -13,25 +14,44 @@ from __future__ import annotations
 from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES, Frame, Framer
+from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
 from parley.messages import decode_request, encode_response, peek_request_header
+from parley.protocol.broker_login import BrokerLogin, BrokerSasl, Phase, Refusal
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import PAUSED, NoEvent, RequestReceived
 from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, RespondBytes, Serve, Translate, Translator
+from parley.schema import ApiKey
 
 
 class BrokerProtocol(Connection):
     """Requests in, answers out, by the policy of a release."""
 
-    def __init__(self, policy: BrokerPolicy, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
-        super().__init__(Framer(max_frame_bytes, empty_frames=policy.empty_frames), State.READY)
+    def __init__(
+        self,
+        policy: BrokerPolicy,
+        *,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        sasl: BrokerSasl | None = None,
+    ) -> None:
+        first_cap = max_frame_bytes if sasl is None else min(max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
+        state = State.READY if sasl is None else State.AUTHENTICATING
+        super().__init__(Framer(first_cap, empty_frames=policy.empty_frames), state)
         self._policy = policy
+        self._max_frame_bytes = max_frame_bytes
+        self._login = None if sasl is None else BrokerLogin(sasl)
+        self.logins = 0
+        """How often a login was completed on this connection."""
         self._current: RequestReceived | None = None
 
     @property
     def is_serving(self) -> bool:
         """Whether a request waits for its answer; no other is read meanwhile."""
         return self._current is not None
+
+    @property
+    def principal(self) -> str | None:
+        """Who logged in; None before that and on listeners without SASL."""
+        return None if self._login is None else self._login.principal
 
     def send_response(self, request: RequestReceived, message: Any, *, version: int | None = None) -> None:
         """Answer the current request, in its own version unless another one is given.
@@ -68,11 +88,16 @@ class BrokerProtocol(Connection):
             frame.release()  # messages may keep views: the buffer is not used again while they live
 
     def _take_request(self, data: memoryview) -> None:
+        if self._login is not None and self._login.phase is Phase.TOKENS:
+            self._log_in_by_token(self._login, bytes(data))
+            return
         try:
             api_key, api_version, correlation_id = peek_request_header(data)
         except RemoteProtocolError as error:
             self._refuse(self._policy.malformed(-1, -1), error)
             return
+        if self._login is not None and not self._login.allows(api_key):
+            raise RemoteProtocolError(f"the client asked for API {api_key}, but {self._login.phase.value}")
         decision = self._policy.decide(api_key, api_version)
         if isinstance(decision, Serve):
             self._serve(decision, data, api_key, api_version)
@@ -92,6 +117,9 @@ class BrokerProtocol(Connection):
         except RemoteProtocolError as error:
             self._refuse(self._policy.malformed(api_key, api_version), error)
             return
+        if self._login is not None and api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            self._log_in(self._login, message, version, header.correlation_id)
+            return
         self._current = RequestReceived(
             api_key=api_key,
             version=version,
@@ -101,6 +129,41 @@ class BrokerProtocol(Connection):
             api_version=api_version,
         )
         self._events.append(self._current)
+
+    # -- login
+
+    def _log_in(self, login: BrokerLogin, message: Any, version: int, correlation_id: int) -> None:
+        try:
+            is_handshake = message.API_KEY == ApiKey.SASL_HANDSHAKE
+            answer = login.handshake(message, version) if is_handshake else login.authenticate(message)
+        except Refusal as refusal:
+            self._queue(encode_response(refusal.answer, version, correlation_id))
+            self._end(refusal)
+            return
+        self._queue(encode_response(answer, version, correlation_id))
+        self._note_phase(login)
+
+    def _log_in_by_token(self, login: BrokerLogin, token: bytes) -> None:
+        try:
+            answer = login.token(token)
+        except Refusal as refusal:
+            self._end(refusal)
+            return
+        self._queue([answer])
+        self._note_phase(login)
+
+    def _note_phase(self, login: BrokerLogin) -> None:
+        done = login.phase is Phase.DONE
+        if done and self._state is not State.READY:
+            self.logins += 1
+        self._state = State.READY if done else State.AUTHENTICATING
+        self._framer.max_frame_bytes = (
+            self._max_frame_bytes if done else min(self._max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
+        )
+        tokens = login.phase is Phase.TOKENS
+        self._framer.empty_frames = EmptyFrames.YIELD if tokens else self._policy.empty_frames
+
+    # -- other than plain
 
     def _translate(self, translator: Translator, data: memoryview, api_key: int, api_version: int) -> None:
         _, _, correlation_id = peek_request_header(data)
@@ -122,5 +185,7 @@ class BrokerProtocol(Connection):
         current, self._current = self._current, None
         return () if current is None else (current.correlation_id,)
 
-    def _stage(self) -> str:
+    @property
+    def stage(self) -> str:
+        """The stage that a NetworkError of this moment names."""
         return "request"

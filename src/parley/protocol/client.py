@@ -1,27 +1,31 @@
 """The client's end of a connection.
 
 Rules:
-1. FRESH → NEGOTIATING → READY. Nothing of the application is sent before READY.
+1. FRESH → NEGOTIATING → READY, with a login NEGOTIATING → AUTHENTICATING → NEGOTIATING between.
+   Nothing of the application is sent before READY.
 2. Negotiated versions belong to this connection; they are forgotten when it ends (V6).
 3. Each request goes out in the highest version that the broker, parley and the caller's own range
    have in common; if there is none, an error says so and no byte is sent (V8).
 4. Answers come in request order, or the connection ends.
 5. A Produce that wants no acknowledgement has no answer and is not waited for.
+6. While a login is repeated (KIP-368) new requests are held back; those before it are answered first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parley.errors import KafkaError, LocalProtocolError, RemoteProtocolError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES, Frame, Framer
+from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
+from parley.frames import DEFAULT_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
 from parley.messages import decode_at, decode_response, decode_response_header, encode_request, response_class
-from parley.protocol.connection import Connection, State
-from parley.protocol.events import Negotiated, ResponseReceived
+from parley.protocol.connection import Connection, Segment, State
+from parley.protocol.events import Authenticated, Negotiated, ResponseReceived
 from parley.protocol.inflight import InFlight, Pending, Purpose
+from parley.protocol.login import Ask, Login, Token
 from parley.protocol.negotiation import Negotiation, canary_request
+from parley.protocol.sasl import ClientMechanism
 from parley.protocol.throttle import client_throttle_ms
 from parley.schema import ApiKey
 from parley.versions import CLIENT_RANGES, BrokerVersions, VersionRange
@@ -54,18 +58,15 @@ class ClientSettings:
 class ClientProtocol(Connection):
     """Requests out, answers in, in negotiated versions."""
 
-    def __init__(self, settings: ClientSettings | None = None) -> None:
+    def __init__(self, settings: ClientSettings | None = None, mechanism: ClientMechanism | None = None) -> None:
         self._settings = settings if settings is not None else ClientSettings()
         super().__init__(Framer(self._settings.max_frame_bytes), State.FRESH)
         self._in_flight = InFlight()
         self._versions: BrokerVersions | None = None
-        own = CLIENT_RANGES[ApiKey.API_VERSIONS]
-        self._negotiation = Negotiation(
-            self._settings.version_limits.get(ApiKey.API_VERSIONS, own).intersect(own) or own,
-            self._settings.software_name,
-            self._settings.software_version,
-            broker=self._settings.broker,
-        )
+        self._login = None if mechanism is None else Login(mechanism)
+        self._login_done = mechanism is None
+        self._held: list[tuple[Pending | None, list[Segment]]] = []
+        self._negotiation = self._new_negotiation()
         self._setup_deadline_ms = 0
         self._canary_id: int | None = None
 
@@ -77,7 +78,7 @@ class ClientProtocol(Connection):
     @property
     def in_flight(self) -> int:
         """The number of requests whose answer has not come."""
-        return len(self._in_flight)
+        return len(self._in_flight) + sum(pending is not None for pending, _ in self._held)
 
     def start(self, now_ms: int, timeout_ms: int = DEFAULT_SETUP_TIMEOUT_MS) -> None:
         """Begin negotiation: queue ApiVersions, newest version first, or take the pinned release's table.
@@ -88,16 +89,14 @@ class ClientProtocol(Connection):
             raise LocalProtocolError(f"a connection is started once; this one is {self._state.value}")
         self._setup_deadline_ms = now_ms + timeout_ms
         if self._settings.pinned_release is not None:
-            self._ready(
-                BrokerVersions.from_release(self._settings.pinned_release, broker=self._settings.broker), inferred=True
-            )
+            self._versions_known(self._pinned_versions(), inferred=True)
             return
         self._state = State.NEGOTIATING
         self._ask_versions()
-        if self._settings.probe_old_brokers:
+        if self._settings.probe_old_brokers and self._login is None:
             self._canary_id = self._in_flight.next_id()
-            self._queue(canary_request(self._canary_id, self._settings.client_id))
-            self._wait(self._canary_id, ApiKey.LIST_GROUPS, 0, self._setup_deadline_ms, Purpose.CANARY)
+            canary = Pending(self._canary_id, ApiKey.LIST_GROUPS, 0, self._setup_deadline_ms, Purpose.CANARY)
+            self._send(canary, canary_request(self._canary_id, self._settings.client_id))
 
     def send_request(
         self,
@@ -115,31 +114,53 @@ class ClientProtocol(Connection):
         LocalProtocolError when the connection is not READY or the message has no form in that
         version; nothing is queued then and the connection stays as it was.
         """
-        if self._state is not State.READY or self._versions is None:
+        if self._versions is None:
             raise LocalProtocolError(f"requests need a negotiated connection; this one is {self._state.value}")
         api_key = int(message.API_KEY)
         if version is None:
             version = self._versions.choose(api_key, self._narrowed(api_key, allowed))
         correlation_id = self._in_flight.next_id()
-        self._queue(encode_request(message, version, correlation_id, self._settings.client_id))
+        segments = encode_request(message, version, correlation_id, self._settings.client_id)
+        pending = None
         if api_key != ApiKey.PRODUCE or message.acks != 0:
-            self._wait(correlation_id, api_key, version, now_ms + timeout_ms, Purpose.APPLICATION)
+            pending = Pending(correlation_id, api_key, version, now_ms + timeout_ms)
+        if self._state is State.AUTHENTICATING:
+            self._held.append((pending, segments))
+        else:
+            self._send(pending, segments)
         return correlation_id
+
+    def reauthenticate(self, mechanism: ClientMechanism, now_ms: int, timeout_ms: int) -> None:
+        """Log in once more, before the session ends (KIP-368). An `Authenticated` event follows.
+
+        Requests are held back meanwhile. Raises LocalProtocolError when the connection is not READY.
+        """
+        if self._state is not State.READY or self._versions is None:
+            raise LocalProtocolError(f"only a connection in use can log in again; this one is {self._state.value}")
+        self._setup_deadline_ms = now_ms + timeout_ms
+        self._login = Login(mechanism)
+        self._begin_login(self._versions)
 
     def abandon(self, correlation_id: int) -> None:
         """Drop the answer of this request unread when it comes. Unknown ids are ignored."""
         self._in_flight.abandon(correlation_id)
+        for pending, _ in self._held:
+            if pending is not None and pending.correlation_id == correlation_id:
+                pending.abandoned = True
 
     def expired(self, now_ms: int) -> list[int]:
         """Return the requests, negotiation included, whose deadline has passed.
 
         Does not mutate. Answers come in order, so an expired request blocks those behind it: close.
         """
-        return self._in_flight.expired(now_ms)
+        late = [p for p, _ in self._held if p is not None and p.deadline_ms <= now_ms and not p.abandoned]
+        return self._in_flight.expired(now_ms) + [pending.correlation_id for pending in late]
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest moment at which something expires, None when nothing is waited for."""
-        return self._in_flight.next_deadline_ms()
+        held = [p.deadline_ms for p, _ in self._held if p is not None and not p.abandoned]
+        first = self._in_flight.next_deadline_ms()
+        return min(held if first is None else [*held, first], default=None)
 
     def _narrowed(self, api_key: int, allowed: VersionRange | None) -> VersionRange | None:
         limit = self._settings.version_limits.get(api_key)
@@ -157,6 +178,11 @@ class ClientProtocol(Connection):
             frame.release()  # messages may keep views: the buffer is not used again while they live
 
     def _take_response(self, data: memoryview) -> None:
+        head = self._in_flight.head()
+        if head is not None and head.purpose is Purpose.TOKEN:
+            self._in_flight.take(head.correlation_id)
+            self._login_answered(head, data)
+            return
         if len(data) < _CORRELATION_ID_BYTES:
             raise RemoteProtocolError(f"the broker sent an answer of {len(data)} bytes, too few for a correlation id")
         correlation_id = int.from_bytes(data[:_CORRELATION_ID_BYTES], "big", signed=True)
@@ -165,6 +191,8 @@ class ClientProtocol(Connection):
         pending = self._in_flight.take(correlation_id)
         if pending.purpose is Purpose.NEGOTIATION:
             self._versions_answered(data[_CORRELATION_ID_BYTES:])
+        elif pending.purpose is Purpose.LOGIN:
+            self._login_answered(pending, data)
         elif pending.purpose is Purpose.APPLICATION and not pending.abandoned:
             try:
                 self._events.append(self._response(pending, data))
@@ -173,53 +201,144 @@ class ClientProtocol(Connection):
                 raise
 
     def _response(self, pending: Pending, data: memoryview) -> ResponseReceived:
+        message = self._decoded(pending, data)
+        throttle_ms = client_throttle_ms(pending.api_key, pending.version, message)
+        return ResponseReceived(pending.correlation_id, pending.api_key, pending.version, message, throttle_ms)
+
+    @staticmethod
+    def _decoded(pending: Pending, data: memoryview) -> Any:
         api_key, version = pending.api_key, pending.version
         if api_key == ApiKey.API_VERSIONS:
-            _, message = decode_response(api_key, version, data)  # its errors come in the shape of v0
-        else:
-            _, start = decode_response_header(api_key, version, data)
-            # Bytes behind the message are ignored, as Kafka's own client ignores them.
-            message, _ = decode_at(response_class(api_key), version, data, start)
-        throttle_ms = client_throttle_ms(api_key, version, message)
-        return ResponseReceived(pending.correlation_id, api_key, version, message, throttle_ms)
+            return decode_response(api_key, version, data)[1]  # its errors come in the shape of v0
+        _, start = decode_response_header(api_key, version, data)
+        # Bytes behind the message are ignored, as Kafka's own client ignores them.
+        return decode_at(response_class(api_key), version, data, start)[0]
+
+    # -- negotiation
+
+    def _new_negotiation(self) -> Negotiation:
+        own = CLIENT_RANGES[ApiKey.API_VERSIONS]
+        limit = self._settings.version_limits.get(ApiKey.API_VERSIONS, own)
+        if not self._login_done:
+            limit = VersionRange(0, 0)  # before a login every broker since 0.10 understands v0, and nobody more
+        settings = self._settings
+        return Negotiation(
+            limit.intersect(own) or own, settings.software_name, settings.software_version, broker=settings.broker
+        )
+
+    def _pinned_versions(self) -> BrokerVersions:
+        return BrokerVersions.from_release(self._settings.pinned_release or "", broker=self._settings.broker)
 
     def _ask_versions(self) -> None:
-        version, correlation_id = self._negotiation.version, self._in_flight.next_id()
-        message = self._negotiation.request()
-        self._queue(encode_request(message, version, correlation_id, self._settings.client_id))
-        self._wait(correlation_id, ApiKey.API_VERSIONS, version, self._setup_deadline_ms, Purpose.NEGOTIATION)
+        message, version = self._negotiation.request(), self._negotiation.version
+        self._ask(message, version, Purpose.NEGOTIATION)
 
     def _versions_answered(self, body: memoryview) -> None:
         try:
             versions = self._negotiation.answered(body)
+            if versions is None:
+                self._ask_versions()
+            else:
+                self._versions_known(versions, inferred=False)
         except KafkaError as error:
             self._end(error)
-            return
-        if versions is None:
-            self._ask_versions()
-        else:
-            self._ready(versions, inferred=False)
 
     def _canary_answered(self) -> None:
         head = self._in_flight.head()
         if head is not None and head.purpose is Purpose.NEGOTIATION:
             self._in_flight.drop(Purpose.NEGOTIATION)  # 0.9 swallowed it: no answer will come
-            self._ready(BrokerVersions.fixed_pre_0_10(broker=self._settings.broker), inferred=True)
+            self._versions_known(BrokerVersions.fixed_pre_0_10(broker=self._settings.broker), inferred=True)
 
-    def _ready(self, versions: BrokerVersions, *, inferred: bool) -> None:
+    def _versions_known(self, versions: BrokerVersions, *, inferred: bool) -> None:
+        if not self._login_done:
+            self._begin_login(versions)
+            return
         self._versions = versions
         self._state = State.READY
         self._events.append(Negotiated(versions, inferred))
 
-    def _wait(self, correlation_id: int, api_key: int, version: int, deadline_ms: int, purpose: Purpose) -> None:
-        self._in_flight.add(Pending(correlation_id, int(api_key), version, deadline_ms, purpose))
+    # -- login
+
+    def _begin_login(self, versions: BrokerVersions) -> None:
+        assert self._login is not None
+        first = self._login.begin(versions)
+        self._state = State.AUTHENTICATING
+        self._perform(first)
+
+    def _login_answered(self, pending: Pending, data: memoryview) -> None:
+        login = self._login
+        assert login is not None
+        try:
+            if pending.purpose is Purpose.TOKEN:
+                step = login.token_answered(bytes(data))
+            elif pending.api_key == ApiKey.SASL_HANDSHAKE:
+                step = login.handshake_answered(self._decoded(pending, data))
+            else:
+                step = login.authenticate_answered(self._decoded(pending, data))
+            self._perform(step)
+        except KafkaError as error:
+            self._end(error)
+
+    def _perform(self, step: Ask | Token | None) -> None:
+        if isinstance(step, Ask):
+            self._ask(step.message, step.version, Purpose.LOGIN)
+        elif isinstance(step, Token):
+            self._framer.empty_frames = EmptyFrames.YIELD
+            self._send(Pending(-1, -1, 0, self._setup_deadline_ms, Purpose.TOKEN), [step.data])
+        else:
+            self._logged_in()
+
+    def _logged_in(self) -> None:
+        assert self._login is not None
+        self._framer.empty_frames = EmptyFrames.REJECT
+        self._events.append(Authenticated(self._login.session_lifetime_ms))
+        self._login_done = True
+        if self._versions is not None:  # it was a repeated login
+            self._state = State.READY
+            held, self._held = self._held, []
+            for pending, segments in held:
+                self._send(pending, segments)
+        elif self._settings.pinned_release is not None:
+            self._versions_known(self._pinned_versions(), inferred=True)
+        else:
+            self._state = State.NEGOTIATING
+            self._negotiation = self._new_negotiation()
+            self._ask_versions()
+
+    # -- sending
+
+    def _ask(self, message: Any, version: int, purpose: Purpose) -> None:
+        correlation_id = self._in_flight.next_id()
+        segments = encode_request(message, version, correlation_id, self._settings.client_id)
+        self._send(Pending(correlation_id, int(message.API_KEY), version, self._setup_deadline_ms, purpose), segments)
+
+    def _send(self, pending: Pending | None, segments: Sequence[Segment]) -> None:
+        self._queue(segments)
+        if pending is not None:
+            self._in_flight.add(pending)
 
     def _lost(self) -> tuple[int, ...]:
         self._versions = None
-        return self._in_flight.clear()
+        held = [p.correlation_id for p, _ in self._held if p is not None and not p.abandoned]
+        self._held = []
+        return (*self._in_flight.clear(), *held)
 
-    def _stage(self) -> str:
+    @property
+    def stage(self) -> str:
+        """The stage that a NetworkError of this moment names."""
+        if self._state is State.AUTHENTICATING:
+            return "authentication"
         return "versions" if self._state in (State.FRESH, State.NEGOTIATING) else "request"
+
+    def receive_eof(self, how: str = "the peer closed the connection") -> None:
+        """Take note that no more bytes come; see `Connection.receive_eof`.
+
+        During a login with bare tokens it is how brokers before 1.0 refuse credentials.
+        """
+        if self._state is State.AUTHENTICATING and self._login is not None and self._login.is_raw:
+            self._end(AuthenticationError(f"{how} during the login: the credentials were most likely refused"))
+        else:
+            super().receive_eof(how)
 
     def _eof_text(self, how: str) -> str:
         text = super()._eof_text(how)

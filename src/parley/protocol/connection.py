@@ -72,7 +72,7 @@ class Connection(ABC):
     def receive_eof(self, how: str = "the peer closed the connection") -> None:
         """Take note that no more bytes come; `how` says it for the error's text."""
         if self._state is not State.CLOSED:
-            self._end(NetworkError(self._eof_text(how), stage=self._stage()))
+            self._end(NetworkError(self._eof_text(how), stage=self.stage))
 
     def next_event(self) -> Event | NoEvent:
         """Return the next event in the received bytes, NEED_DATA, or (a broker only) PAUSED.
@@ -111,8 +111,9 @@ class Connection(ABC):
     def _lost(self) -> tuple[int, ...]:
         """Return the correlation ids that will never be answered, and forget everything negotiated."""
 
+    @property
     @abstractmethod
-    def _stage(self) -> str:
+    def stage(self) -> str:
         """Return the stage that a NetworkError of this moment names."""
 
     def _waits_for(self) -> NoEvent | None:

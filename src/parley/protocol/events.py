@@ -40,6 +40,13 @@ class Negotiated:
     inferred: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A login was accepted. It must be repeated within `session_lifetime_ms`, unless that is 0 (KIP-368)."""
+
+    session_lifetime_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseReceived:
     """A request's answer.
@@ -84,4 +91,4 @@ class Closed:
     lost: tuple[int, ...] = ()
 
 
-Event = Negotiated | ResponseReceived | RequestReceived | Closed
+Event = Authenticated | Negotiated | ResponseReceived | RequestReceived | Closed

@@ -23,6 +23,8 @@ class Purpose(enum.Enum):
 
     APPLICATION = "application"
     NEGOTIATION = "negotiation"
+    LOGIN = "login"
+    TOKEN = "token"  # of a login with SaslHandshake v0: a bare frame, no correlation id
     CANARY = "canary"  # ListGroups v0 behind ApiVersions, see negotiation.py
 
 

@@ -73,6 +73,18 @@ async def test_a_cut_comes_after_exactly_so_many_bytes(network: MemoryBackend, c
     assert len(near.ends) == len(far.ends) == 1
 
 
+@pytest.mark.parametrize("heard", [0, 1, 100, 150])
+async def test_silence_begins_after_exactly_so_many_bytes(network: MemoryBackend, heard: int) -> None:
+    network.faults[HERE] = Faults(to_broker=Way(silent_after_bytes=heard))
+    stream, near, _, far = await joined(network)
+    stream.write([bytes(range(150))])
+    await settle(50)
+    stream.write([b"more"])
+    await settle(50)
+    assert bytes(far.data) == bytes(range(heard))
+    assert (near.ends, far.ends) == ([], [])
+
+
 async def test_delay_and_pieces(network: MemoryBackend, clock: ManualClock) -> None:
     network.faults[HERE] = Faults(to_client=Way(delay_ms=5, piece_bytes=2))
     _, near, other, _ = await joined(network)
