@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,9 @@ def test_rows_go_to_the_topics_they_name(spark: Any, write: Any, client: Blockin
 def test_keys_are_spread_as_javas_producer_does(
     spark: Any, write: Any, cluster: LocalCluster, client: BlockingClient, topic: Any
 ) -> None:
-    from kafka.partitioner.default import murmur2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its compression libraries
+        from kafka.partitioner.default import murmur2
 
     name = topic(partitions=3)
     write(spark.range(50).selectExpr("string(id) as key", "string(id) as value"), topic=name)
