@@ -19,8 +19,8 @@ MOST_NAMES = 4
 
 # Top to bottom, as in pyproject's contracts. A folder that is missing here is reported.
 LAYERS = (
-    "cli", "pipelines", "spark", "testing", "drafts", "client", "devcluster", "net", "arrow", "host", "protocol", "records",
-    "versions", "messages", "frames", "schema", "kernel", "wire", "types", "errors",
+    "cli", "pipelines", "spark", "testing", "drafts", "client", "devcluster", "net", "arrow", "host", "protocol",
+    "records", "versions", "messages", "frames", "schema", "kernel", "wire", "types", "errors",
 )  # fmt: skip
 
 
