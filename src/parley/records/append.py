@@ -10,6 +10,7 @@ Checks (as Kafka's LogValidator)
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,13 +61,32 @@ def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int
         raise translate_decode(error, 0, where) from error
     if columns.rows == 0 or columns.offsets is None or columns.timestamps is None:
         raise corrupt("the record set has no records", 0, where)
-    offsets, timestamps = int64s(columns.offsets), int64s(columns.timestamps)
-    if first.magic == 2:
-        expected = range(first.base_offset, first.base_offset + columns.rows)
-        if first.last_offset != expected[-1] or offsets.tolist() != list(expected):
-            raise corrupt("the offsets of the batch do not count up by one", 0, where)
-    largest = max(timestamps)
-    return CheckedBatch(batches, columns.rows, largest, timestamps.tolist().index(largest))
+    if first.magic == 2 and (
+        first.last_offset != first.base_offset + columns.rows - 1
+        or bytes(columns.offsets) != _counted(first.base_offset, columns.rows)
+    ):
+        raise corrupt("the offsets of the batch do not count up by one", 0, where)
+    largest = max(int64s(columns.timestamps))
+    return CheckedBatch(batches, columns.rows, largest, _index(bytes(columns.timestamps), largest))
+
+
+_FROM_ZERO = array("q", range(16_384)).tobytes()
+
+
+def _counted(first: int, rows: int) -> bytes:
+    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached slice."""
+    if first == 0 and 8 * rows <= len(_FROM_ZERO):
+        return _FROM_ZERO[: 8 * rows]
+    return array("q", range(first, first + rows)).tobytes()
+
+
+def _index(numbers: bytes, number: int) -> int:
+    """Return where the number first stands among int64 numbers, found by its bytes."""
+    wanted = array("q", (number,)).tobytes()
+    at = numbers.find(wanted)
+    while at % 8:                            # across two neighbours: no number of the column
+        at = numbers.find(wanted, at + 1)
+    return at // 8
 
 
 def _spans(batches: list[RawBatch]) -> bytes:

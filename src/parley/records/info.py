@@ -34,7 +34,7 @@ def warn_if_pure() -> None:
     _warned = True
     warnings.warn(
         f"parley runs its pure-Python record kernel because {reason}: reading and writing records is "
-        "about a hundred times slower. Install Rust (rustup.rs) and reinstall kafka-parley; "
+        "about fifty times slower. Install Rust (rustup.rs) and reinstall kafka-parley; "
         "`parley doctor` tells more.",
         RuntimeWarning,
         stacklevel=3,
