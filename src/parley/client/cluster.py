@@ -15,14 +15,22 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, MetadataUpdate, read_metadata, read_nodes
+from parley.client.cluster_view import (
+    TOPIC_IDS_VERSION,
+    ClusterMetadata,
+    LeaderAndEpoch,
+    MetadataUpdate,
+    read_metadata,
+    read_nodes,
+)
+from parley.client.connecting import connect_options
 from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, Applied, MetadataCache
 from parley.client.options import ClientOptions
 from parley.client.refresh import RefreshRequest, RefreshSchedule
 from parley.client.retry import Backoff, Deadline, Reaction, classify
 from parley.errors import KafkaError, RequestTimedOut, broker_error
 from parley.messages import MetadataRequest
-from parley.net import Address, BrokerConnection, ConnectOptions, LoopClock, Pool, Reply
+from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
@@ -32,6 +40,8 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was just created may be unknown to a broker for a moment; then it counts as missing."""
+TRIED_FOR_IDS = 2
+"""Brokers that one refresh may connect to in search of one that tells topic ids."""
 NO_AUTO_CREATION_VERSION = 4
 """First Metadata version in which a client may ask about a topic without creating it."""
 
@@ -50,6 +60,7 @@ class Cluster:
         self._interests: dict[object, frozenset[TopicPartition] | None] = {}
         self._refreshing: asyncio.Task[Applied] | None = None
         self._answer_was_outdated = False
+        self._without_ids: dict[Address, BrokerConnection] = {}
         self.used: dict[Address, dict[int, int]] = {}
 
     # -- time -----------------------------------------------------------------------------------------
@@ -284,7 +295,7 @@ class Cluster:
         await self.clock.sleep_ms(self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0)
         request = self.schedule.begin(self.now_ms())
         try:
-            conn = await self._other_connection() if self._answer_was_outdated else await self.connection(None)
+            conn = await self._metadata_connection()
             update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
         except KafkaError:
             self.schedule.failed(self.now_ms())
@@ -297,6 +308,28 @@ class Cluster:
             names = ", ".join(sorted(map(str, applied.possible_data_loss)))
             log.warning("leadership went backwards in five agreeing answers: records of %s may be lost", names)
         return applied
+
+    async def _metadata_connection(self) -> BrokerConnection:
+        """Return a connection to ask for metadata: to another broker after an outdated answer.
+
+        In a cluster of several releases one that tells topic ids is looked for: without them Fetch and
+        Produce must go by name, in versions that lack the hints of KIP-951.
+        """
+        if self._answer_was_outdated:
+            return await self._other_connection()
+        conn = await self.connection(None)
+        if conn.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+            return conn
+        self._without_ids[conn.address] = conn
+        tried = {address for address, found in self._without_ids.items() if not found.is_closed}
+        unknown = [node for node in self.view.brokers.values() if Address(node.host, node.port) not in tried]
+        for node in sorted(unknown, key=lambda _: self.dice())[:TRIED_FOR_IDS]:
+            with contextlib.suppress(KafkaError):
+                other = await self.connection(node.id)
+                if other.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+                    return other
+                self._without_ids[other.address] = other
+        return conn
 
     async def _other_connection(self) -> BrokerConnection:
         """Return a connection to a broker chosen by dice: the one asked before may be the one that is behind."""
@@ -363,24 +396,3 @@ def metadata_request(topics: list[str] | None, version: int) -> Any:
     if version >= NO_AUTO_CREATION_VERSION:
         return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     return MetadataRequest(topics=everything)
-
-
-def connect_options(options: ClientOptions) -> ConnectOptions:
-    """Return the part of the client's options that concerns connections."""
-    return ConnectOptions(
-        bootstrap_servers=options.bootstrap_servers,
-        client_id=options.client_id,
-        request_timeout_ms=options.request_timeout_ms,
-        connect_timeout_ms=options.socket_connection_setup_timeout_ms,
-        reconnect_backoff_ms=options.reconnect_backoff_ms,
-        reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
-        max_frame_bytes=options.max_frame_bytes,
-        release=options.broker_version_hint,
-        connections_max_idle_ms=options.connections_max_idle_ms,
-        security_protocol=options.security_protocol,
-        ssl_cafile=options.ssl_cafile,
-        ssl_certfile=options.ssl_certfile,
-        ssl_keyfile=options.ssl_keyfile,
-        ssl_key_password=options.ssl_password,
-        ssl_check_hostname=options.ssl_check_hostname,
-    )

@@ -1,0 +1,27 @@
+"""The part of the client's options that concerns connections."""
+
+from __future__ import annotations
+
+from parley.client.options import ClientOptions
+from parley.net import ConnectOptions
+
+
+def connect_options(options: ClientOptions) -> ConnectOptions:
+    """Return the part of the client's options that concerns connections."""
+    return ConnectOptions(
+        bootstrap_servers=options.bootstrap_servers,
+        client_id=options.client_id,
+        request_timeout_ms=options.request_timeout_ms,
+        connect_timeout_ms=options.socket_connection_setup_timeout_ms,
+        reconnect_backoff_ms=options.reconnect_backoff_ms,
+        reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
+        max_frame_bytes=options.max_frame_bytes,
+        release=options.broker_version_hint,
+        connections_max_idle_ms=options.connections_max_idle_ms,
+        security_protocol=options.security_protocol,
+        ssl_cafile=options.ssl_cafile,
+        ssl_certfile=options.ssl_certfile,
+        ssl_keyfile=options.ssl_keyfile,
+        ssl_key_password=options.ssl_password,
+        ssl_check_hostname=options.ssl_check_hostname,
+    )
