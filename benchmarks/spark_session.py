@@ -43,6 +43,7 @@ def main() -> None:
 
 
 def session(jars: str) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would run on whatever `python3` is
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("parley-benchmark")
@@ -149,7 +150,8 @@ class WorkerWatch:
             mine |= more
         for pid in mine - {os.getpid()}:
             try:
-                if b"python" in (Path("/proc") / str(pid) / "cmdline").read_bytes():
+                program = (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
+                if b"python" in program.rsplit(b"/", 1)[-1]:  # Spark's Java has pyspark's folder in its arguments
                     self._note((Path("/proc") / str(pid) / "status").read_text())
             except OSError:
                 continue
