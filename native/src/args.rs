@@ -6,6 +6,7 @@ use pyo3::types::PyTuple;
 use crate::buffers::{Buffer, Owned, View};
 use crate::columns::{Builder, Options, VarColumn};
 use crate::encode;
+use crate::input::{HeadersInput, Input, VarInput};
 use crate::scan;
 
 #[derive(FromPyObject)]
@@ -67,13 +68,8 @@ pub struct VarArg {
 }
 
 impl VarArg {
-    pub fn into_input(self) -> encode::VarInput {
-        encode::VarInput {
-            validity: self.validity,
-            offsets: self.offsets,
-            data: self.data,
-            bit_offset: self.bit_offset,
-        }
+    pub fn into_input(self) -> VarInput {
+        VarInput { validity: self.validity, offsets: self.offsets, data: self.data, bit_offset: self.bit_offset }
     }
 }
 
@@ -95,14 +91,14 @@ pub struct ColumnsArg {
 }
 
 impl ColumnsArg {
-    pub fn into_input(self, selection: Option<View>) -> encode::Input {
-        encode::Input {
+    pub fn into_input(self, selection: Option<View>) -> Input {
+        Input {
             rows: self.rows,
             offsets: self.offsets,
             timestamps: self.timestamps,
             key: self.key.map(VarArg::into_input),
             value: self.value.map(VarArg::into_input),
-            headers: self.headers.map(|headers| encode::HeadersInput {
+            headers: self.headers.map(|headers| HeadersInput {
                 offsets: headers.offsets,
                 keys: headers.keys.into_input(),
                 values: headers.values.into_input(),

@@ -142,11 +142,9 @@ impl Scratch {
         let room = usize::try_from(bound).unwrap_or(max).min(max);
         let context = self.zstd.get_or_insert_with(zstd_safe::DCtx::create);
         let space = self.space.room(room.max(1), 0);
-        context.decompress(&mut space[..room], packed).map_err(|code| {
-            match zstd_safe::get_error_name(code) {
-                "Destination buffer is too small" => TOO_LARGE,
-                _ => damaged("damaged zstd data"),
-            }
+        context.decompress(&mut space[..room], packed).map_err(|code| match zstd_safe::get_error_name(code) {
+            "Destination buffer is too small" => TOO_LARGE,
+            _ => damaged("damaged zstd data"),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Encoding of columns into batches of magic 2 and message sets of magic 0 and 1.
 
-use crate::buffers::View;
 use crate::compress;
 use crate::crc;
+use crate::input::{Input, Row};
 use crate::limits::{flaw, Failure, Flaw, Kind, MAX_COLUMN_BYTES};
 use crate::magic2::{CRC_AT, CRC_START, HEADER_BYTES};
 use crate::varint;
@@ -13,56 +13,6 @@ const MESSAGE_HEAD_BYTES: usize = 18;
 
 const fn argument(what: &'static str) -> Flaw {
     flaw(Kind::Argument, what)
-}
-
-const NO_ROW: Flaw = argument("a column has no such row");
-
-/// A column of nullable byte strings that Python holds.
-pub struct VarInput {
-    pub validity: Option<View>,
-    pub offsets: View,
-    pub data: View,
-    pub bit_offset: usize,
-}
-
-impl VarInput {
-    pub fn rows(&self) -> usize {
-        (self.offsets.bytes().len() / 4).saturating_sub(1)
-    }
-
-    #[inline(always)]
-    pub fn get(&self, row: usize) -> Result<Option<&[u8]>, Flaw> {
-        if let Some(validity) = &self.validity {
-            let bit = row + self.bit_offset;
-            let byte = *validity.bytes().get(bit >> 3).ok_or(NO_ROW)?;
-            if byte >> (bit & 7) & 1 == 0 {
-                return Ok(None);
-            }
-        }
-        let start = self.offsets.int32(row).ok_or(NO_ROW)?;
-        let end = self.offsets.int32(row + 1).ok_or(NO_ROW)?;
-        if start < 0 || end < start {
-            return Err(argument("a column's offsets are out of order"));
-        }
-        self.data.bytes().get(start as usize..end as usize).map(Some).ok_or(NO_ROW)
-    }
-}
-
-pub struct HeadersInput {
-    pub offsets: View,
-    pub keys: VarInput,
-    pub values: VarInput,
-}
-
-/// The columns to encode and which of their rows.
-pub struct Input {
-    pub rows: usize,
-    pub offsets: Option<View>,
-    pub timestamps: Option<View>,
-    pub key: Option<VarInput>,
-    pub value: Option<VarInput>,
-    pub headers: Option<HeadersInput>,
-    pub selection: Option<View>,
 }
 
 /// The header facts of the batch and its bounds (contract.py, EncodeOptions).
@@ -86,62 +36,6 @@ pub struct Output {
     pub data: Vec<u8>,
     pub next_start: usize,
     pub max_timestamp: i64,
-}
-
-/// One record to write.
-struct Row<'a> {
-    offset: i64,
-    timestamp: i64,
-    key: Option<&'a [u8]>,
-    value: Option<&'a [u8]>,
-    headers: (usize, usize),
-}
-
-impl Input {
-    pub fn selected(&self) -> usize {
-        self.selection.as_ref().map_or(self.rows, |view| view.bytes().len() / 4)
-    }
-
-    pub fn row_index(&self, at: usize) -> Result<usize, Flaw> {
-        let row = match &self.selection {
-            None => at,
-            Some(selection) => usize::try_from(selection.int32(at).ok_or(NO_ROW)?)
-                .map_err(|_| argument("a negative row"))?,
-        };
-        if row >= self.rows {
-            return Err(NO_ROW);
-        }
-        Ok(row)
-    }
-
-    #[inline(always)]
-    fn row(&self, at: usize, start: usize, options: &Options) -> Result<Row<'_>, Flaw> {
-        let row = self.row_index(at)?;
-        let headers = match &self.headers {
-            None => (0, 0),
-            Some(column) => {
-                let from = column.offsets.int32(row).ok_or(NO_ROW)?;
-                let to = column.offsets.int32(row + 1).ok_or(NO_ROW)?;
-                if from < 0 || to < from {
-                    return Err(argument("the headers' offsets are out of order"));
-                }
-                (from as usize, to as usize)
-            }
-        };
-        Ok(Row {
-            offset: match &self.offsets {
-                None => options.base_offset.wrapping_add((at - start) as i64),
-                Some(offsets) => offsets.int64(row).ok_or(NO_ROW)?,
-            },
-            timestamp: match &self.timestamps {
-                None => options.timestamp_ms,
-                Some(timestamps) => timestamps.int64(row).ok_or(NO_ROW)?,
-            },
-            key: self.key.as_ref().map_or(Ok(None), |column| column.get(row))?,
-            value: self.value.as_ref().map_or(Ok(None), |column| column.get(row))?,
-            headers,
-        })
-    }
 }
 
 /// Returns one batch of the selected rows from position `start` on.
@@ -196,8 +90,7 @@ fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Fail
         }
         body.reserve(framed);
         varint::write(&mut body, u64::from(varint::fold32(size as i32)));
-        write_record(&mut body, input, &row, offset_delta, timestamp_delta)
-            .map_err(|flaw| flaw.at_record(at))?;
+        write_record(&mut body, input, &row, offset_delta, timestamp_delta).map_err(|flaw| flaw.at_record(at))?;
         last_offset = row.offset;
         max_timestamp = max_timestamp.max(row.timestamp);
         at += 1;
@@ -212,33 +105,53 @@ fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Fail
         compress::compress(options.codec as u8, &body, options.level, 2, &mut packed)?;
         packed
     };
+    if batch.len() > MAX_COLUMN_BYTES {
+        return Err(flaw(Kind::TooLarge, "a batch beyond 2 GiB").into());
+    }
+    let max_timestamp = options.log_append_time_ms.unwrap_or(max_timestamp);
+    let facts = Facts {
+        base_offset,
+        last_delta: last_offset.wrapping_sub(base_offset) as i32,
+        base_timestamp,
+        max_timestamp,
+        count: (at - start) as i32,
+    };
+    write_header(&mut batch, options, &facts);
+    Ok(Output { data: batch, next_start: at, max_timestamp })
+}
+
+/// What the records say about their batch.
+struct Facts {
+    base_offset: i64,
+    last_delta: i32,
+    base_timestamp: i64,
+    max_timestamp: i64,
+    count: i32,
+}
+
+fn write_header(batch: &mut [u8], options: &Options, facts: &Facts) {
     let mut attributes = options.codec as u8;
     if options.transactional {
         attributes |= TRANSACTIONAL;
     }
-    if let Some(time) = options.log_append_time_ms {
+    if options.log_append_time_ms.is_some() {
         attributes |= LOG_APPEND_TIME;
-        max_timestamp = time;
-    }
-    if batch.len() > MAX_COLUMN_BYTES {
-        return Err(flaw(Kind::TooLarge, "a batch beyond 2 GiB").into());
     }
     let length = (batch.len() - 12) as i32;
-    put(&mut batch, 0, &base_offset.to_be_bytes());
-    put(&mut batch, 8, &length.to_be_bytes());
-    put(&mut batch, 12, &options.leader_epoch.to_be_bytes());
-    put(&mut batch, 16, &[2]);
-    put(&mut batch, 21, &i16::from(attributes).to_be_bytes());
-    put(&mut batch, 23, &(last_offset.wrapping_sub(base_offset) as i32).to_be_bytes());
-    put(&mut batch, 27, &base_timestamp.to_be_bytes());
-    put(&mut batch, 35, &max_timestamp.to_be_bytes());
-    put(&mut batch, 43, &options.producer_id.to_be_bytes());
-    put(&mut batch, 51, &options.producer_epoch.to_be_bytes());
-    put(&mut batch, 53, &options.base_sequence.to_be_bytes());
-    put(&mut batch, 57, &((at - start) as i32).to_be_bytes());
+    put(batch, 0, &facts.base_offset.to_be_bytes());
+    put(batch, 8, &length.to_be_bytes());
+    put(batch, 12, &options.leader_epoch.to_be_bytes());
+    put(batch, 16, &[2]);
+    put(batch, 21, &i16::from(attributes).to_be_bytes());
+    put(batch, 23, &facts.last_delta.to_be_bytes());
+    put(batch, 27, &facts.base_timestamp.to_be_bytes());
+    put(batch, 35, &facts.max_timestamp.to_be_bytes());
+    put(batch, 43, &options.producer_id.to_be_bytes());
+    put(batch, 51, &options.producer_epoch.to_be_bytes());
+    put(batch, 53, &options.base_sequence.to_be_bytes());
+    put(batch, 57, &facts.count.to_be_bytes());
     let crc = crc::crc32c(&batch[CRC_START..]);
-    put(&mut batch, CRC_AT, &crc.to_be_bytes());
-    Ok(Output { data: batch, next_start: at, max_timestamp })
+    put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
 fn put(batch: &mut [u8], at: usize, field: &[u8]) {

@@ -6,7 +6,10 @@ use libdeflate_sys as sys;
 
 /// What became of one gzip member.
 pub enum Inflated {
-    Done { read: usize, written: usize },
+    Done {
+        read: usize,
+        written: usize,
+    },
     /// The output does not suffice; how much more is needed is not known.
     Full,
     Damaged,

@@ -10,6 +10,7 @@ mod compress;
 mod crc;
 mod encode;
 mod gzip;
+mod input;
 mod legacy;
 mod limits;
 mod lz4;
@@ -51,16 +52,10 @@ fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, Failure> +
 /// Decodes as many spans as the limits admit; returns (columns, spans done).
 #[pyfunction]
 #[pyo3(name = "decode")]
-fn py_decode<'py>(
-    py: Python<'py>,
-    data: View,
-    spans: View,
-    options: DecodeArg,
-) -> PyResult<Bound<'py, PyTuple>> {
+fn py_decode<'py>(py: Python<'py>, data: View, spans: View, options: DecodeArg) -> PyResult<Bound<'py, PyTuple>> {
     let options = options.into_options();
-    let (builder, done) = detached(py, || {
-        compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch))
-    })?;
+    let (builder, done) =
+        detached(py, || compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch)))?;
     args::decoded(py, builder, done)
 }
 
@@ -75,9 +70,14 @@ fn decode_spans(
     let count = spans.bytes().len() / (8 * scan::SPAN_FIELDS);
     let field = |at: usize| spans.int64(at).and_then(|value| usize::try_from(value).ok()).unwrap_or(usize::MAX);
     for index in 0..count {
+        let first = index == 0;
+        if !first && (builder.rows >= options.max_rows || used >= options.max_bytes) {
+            return Ok((builder, index));
+        }
+        let room = if first { MAX_COLUMN_BYTES } else { MAX_COLUMN_BYTES - used };
         let (start, end) = (field(scan::SPAN_FIELDS * index), field(scan::SPAN_FIELDS * index + 1));
-        let full = index > 0 && (builder.rows >= options.max_rows || used >= options.max_bytes);
-        let read = decode_span(data, start, end, options, index, full, used, &mut builder, scratch)
+        let read = span_of(data, start, end)
+            .and_then(|span| decode_span(span, options, first, room, &mut builder, scratch))
             .map_err(|failure| Failure { span: index as i64, ..failure })?;
         match read {
             Some(read) => used += read,
@@ -87,40 +87,32 @@ fn decode_spans(
     Ok((builder, count))
 }
 
+fn span_of(data: &[u8], start: usize, end: usize) -> Result<&[u8], Failure> {
+    let span = (start <= end).then(|| data.get(start..end)).flatten();
+    span.ok_or(flaw(Kind::Argument, "a span outside the data").into())
+}
+
 /// Adds one span; returns the bytes of records it held, or None where it must wait for the next call.
-#[allow(clippy::too_many_arguments)]
 fn decode_span(
-    data: &[u8],
-    start: usize,
-    end: usize,
+    span: &[u8],
     options: &columns::Options,
-    index: usize,
-    full: bool,
-    used: usize,
+    first: bool,
+    room: usize,
     builder: &mut Builder,
     scratch: &mut compress::Scratch,
 ) -> Result<Option<usize>, Failure> {
-    let Some(span) = (start <= end).then(|| data.get(start..end)).flatten() else {
-        return Err(flaw(Kind::Argument, "a span outside the data").into());
-    };
-    let Some(&magic) = span.get(16) else {
-        return Err(limits::malformed("too few bytes for a batch").into());
-    };
-    if full {
-        return Ok(None);
-    }
-    let room = if index > 0 { MAX_COLUMN_BYTES - used } else { MAX_COLUMN_BYTES };
-    match magic {
-        2 => {
+    match span.get(16) {
+        None => Err(limits::malformed("too few bytes for a batch").into()),
+        Some(2) => {
             let (header, plain) = magic2::open(span, options, scratch)?;
-            if index > 0 && (builder.rows + header.count > options.max_rows || plain.len() > room) {
+            if !first && (builder.rows + header.count > options.max_rows || plain.len() > room) {
                 return Ok(None);
             }
             magic2::decode(&header, plain, builder)?;
             Ok(Some(plain.len()))
         }
-        0 | 1 => legacy::decode(span, options, builder, room, scratch),
-        _ => Err(flaw(Kind::Magic, "there is no such magic").into()),
+        Some(0 | 1) => legacy::decode(span, options, builder, room, scratch),
+        Some(_) => Err(flaw(Kind::Magic, "there is no such magic").into()),
     }
 }
 
@@ -189,7 +181,7 @@ fn murmur2_partitions(
         let Some(partitions) = partitions else {
             return Err(flaw(Kind::Argument, "a topic has at least one partition").into());
         };
-        let input = encode::Input {
+        let input = input::Input {
             rows: key.rows(),
             offsets: None,
             timestamps: None,

@@ -108,13 +108,7 @@ fn upper_bound(packed: &[u8], frame: &Frame) -> usize {
     bound
 }
 
-fn blocks(
-    space: &mut Space,
-    packed: &[u8],
-    frame: &Frame,
-    start: usize,
-    max: usize,
-) -> Result<(usize, usize), Flaw> {
+fn blocks(space: &mut Space, packed: &[u8], frame: &Frame, start: usize, max: usize) -> Result<(usize, usize), Flaw> {
     // One block of slack: a block is decompressed whole before its size is compared with the limit.
     let most = upper_bound(packed, frame).min(max - start) + frame.block_bytes;
     let bytes = space.room(start + most, start);

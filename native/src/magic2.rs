@@ -21,17 +21,11 @@ pub struct Header {
 }
 
 fn be<const N: usize>(data: &[u8], at: usize) -> Result<[u8; N], Flaw> {
-    data.get(at..at + N)
-        .and_then(|raw| raw.try_into().ok())
-        .ok_or(malformed("a batch is shorter than its header"))
+    data.get(at..at + N).and_then(|raw| raw.try_into().ok()).ok_or(malformed("a batch is shorter than its header"))
 }
 
 /// Checks the header of one batch; returns it with the decompressed records.
-pub fn open<'a>(
-    batch: &'a [u8],
-    options: &Options,
-    scratch: &'a mut Scratch,
-) -> Result<(Header, &'a [u8]), Flaw> {
+pub fn open<'a>(batch: &'a [u8], options: &Options, scratch: &'a mut Scratch) -> Result<(Header, &'a [u8]), Flaw> {
     if batch.len() < HEADER_BYTES {
         return Err(malformed("a batch is shorter than its header"));
     }
@@ -109,11 +103,8 @@ fn record(header: &Header, plain: &[u8], pos: &mut usize, builder: &mut Builder)
         return Err(malformed("bytes of a record are left over"));
     }
     if taken {
-        let timestamp = if header.append_time {
-            header.max_timestamp
-        } else {
-            header.base_timestamp.wrapping_add(timestamp_delta)
-        };
+        let timestamp =
+            if header.append_time { header.max_timestamp } else { header.base_timestamp.wrapping_add(timestamp_delta) };
         builder.push(offset, timestamp, i32::from(header.append_time), key, value);
         builder.end_headers();
     }
@@ -139,12 +130,7 @@ fn field<'a>(data: &'a [u8], pos: &mut usize) -> Result<Option<&'a [u8]>, Flaw> 
 }
 
 #[inline(never)]
-fn read_headers(
-    data: &[u8],
-    pos: &mut usize,
-    count: i32,
-    mut column: Option<&mut HeadersColumn>,
-) -> Result<(), Flaw> {
+fn read_headers(data: &[u8], pos: &mut usize, count: i32, mut column: Option<&mut HeadersColumn>) -> Result<(), Flaw> {
     if count < 0 || count as usize > (data.len() - *pos) / 2 {
         return Err(malformed("the announced headers do not fit their record"));
     }

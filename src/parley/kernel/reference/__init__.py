@@ -45,6 +45,8 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     used = 0                                 # decompressed bytes so far
     table = memoryview(spans).cast("B").cast("q")
     for index in range(len(table) // SPAN_FIELDS):
+        if index and (builder.rows >= options.max_rows or used >= options.max_bytes):
+            return Decoded(builder.finish(), index)
         start, end = table[SPAN_FIELDS * index], table[SPAN_FIELDS * index + 1]
         try:
             if not 0 <= start <= end <= len(view):
@@ -52,8 +54,6 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
             if end - start <= MAGIC_AT:
                 raise KernelError(KernelErrorKind.MALFORMED, f"{end - start} bytes are no batch")
             magic = view[start + MAGIC_AT]
-            if index and (builder.rows >= options.max_rows or used >= options.max_bytes):
-                return Decoded(builder.finish(), index)
             if magic == 2:
                 plain, count = decompress_batch(view, start, end, options)
                 if index and (builder.rows + count > options.max_rows or used + len(plain) > MAX_COLUMN_BYTES):
