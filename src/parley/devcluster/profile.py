@@ -14,13 +14,29 @@ from typing import Any
 
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
+    INVALID_CONFIG,
     INVALID_RECORD,
+    INVALID_REQUEST,
     LEADER_NOT_AVAILABLE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from parley.devcluster.state.producers import ProducerRules
 from parley.frames import EmptyFrames
 from parley.schema import ApiKey, VersionRange
 from parley.versions.releases import Release, release, release_number
+
+MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -3, -4, -5, -6
+"""ListOffsets' special times (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+
+NOT_ASKED = -(2**31)
+"""Metadata's authorized operations where they are left out (KIP-430)."""
+
+
+RULES_0_11 = ProducerRules(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)
+"""0.11 remembers one batch of a producer, later releases five."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +54,72 @@ class Behaviour:
     """Only the controller creates topics; others answer NOT_CONTROLLER (ZooKeeper; KRaft forwards)."""
     auto_create_code: int = LEADER_NOT_AVAILABLE
     invalid_record_code: int = CORRUPT_MESSAGE
-    accepts_unknown_producers: bool = False
+    closes_on_invalid_records: bool = True
+    """A record set that v3+ does not allow closes the connection instead of being answered."""
+    knows_zstd: bool = False
+    producer_rules: ProducerRules = RULES_0_11
+    cuts_conversion: bool = False
+    """What grows when it is converted for an old reader is cut at the size it had."""
+    tells_last_stable_offset: bool = False
+    """To read_uncommitted fetches too; before, they are told -1."""
+    aborted_of_unknown: bool = False
+    """Fetch answers an empty list of aborted transactions, not null, for a partition that it does not know."""
+    tells_list_offsets_epoch: bool = False
+    known_times: Mapping[int, int] = field(default_factory=dict)
+    """ListOffsets' special times beyond -1 and -2, and the version that brought each; others are plain times."""
+    checks_times: bool = False
+    """A special time is refused below its version; before, it was understood in every version."""
+    commits_unknown_partitions: bool = True
+    empty_groups_have_members: bool = False
+    """A commit with membership to a group that has only offsets is UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION."""
+    coordinator_message: str | None = None
+    """What FindCoordinator v1-3 says when nothing is wrong."""
+    unknown_key_type_code: int | None = None
+    """FindCoordinator's answer to a key type that does not exist; None closes."""
+    invalid_value_code: int = UNKNOWN_SERVER_ERROR
+    """CreateTopics' answer to a setting whose value cannot be."""
+    deletion_details: bool = False
+    """DeleteTopics v5+ gives error messages, and topic ids for names."""
+    unasked_operations: int = 0
+    """Metadata's authorized operations where nobody asked for them."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
 
 BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
-    ("1.0", {"empty_frames": EmptyFrames.REJECT}),
+    ("0.11", {"empty_groups_have_members": True}),
+    ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
+    ("2.0", {"cuts_conversion": True, "commits_unknown_partitions": False}),
+    ("2.1", {"knows_zstd": True, "tells_last_stable_offset": True, "invalid_value_code": INVALID_CONFIG}),
+    ("2.2", {"tells_list_offsets_epoch": True}),
+    ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
         {"names_range_in_error_35": True, "checks_client_name": True, "invalid_record_code": INVALID_RECORD},
     ),
-    ("2.5", {"accepts_unknown_producers": True}),  # KIP-360, by its own text
-    ("3.3", {"names_controller": False, "auto_create_code": UNKNOWN_TOPIC_OR_PARTITION}),  # KRaft
+    ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
+    (
+        "2.8",  # seen in 2.8.2, not in 2.4.1
+        {
+            "closes_on_invalid_records": False,
+            "unknown_key_type_code": INVALID_REQUEST,
+            "unasked_operations": NOT_ASKED,
+        },
+    ),
+    ("3.0", {"aborted_of_unknown": True, "known_times": {MAX_TIMESTAMP: 7}}),
+    (
+        "3.3",  # KRaft
+        {"names_controller": False, "auto_create_code": UNKNOWN_TOPIC_OR_PARTITION, "deletion_details": True},
+    ),
+    ("3.6", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
+    ("3.9", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}, "checks_times": True}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
     ("4.0", {"closes": {int(ApiKey.PRODUCE): VersionRange(0, 2)}}),
+    (
+        "4.2",
+        {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}},
+    ),
 )
 """From which release on a behaviour holds; later rows override earlier ones."""
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from parley.devcluster.state.appending import AppendRules, prepare
+from parley.devcluster.state.appending import AppendRules, check_shape, prepare
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
+    UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
     Refused,
 )
@@ -24,9 +25,14 @@ NEWEST = AppendRules(produce_version=11, stored_magic=2, max_message_bytes=1_000
 Produce = Callable[..., bytes]
 
 
+def check(data: bytes | None, rules: AppendRules) -> None:
+    check_shape(data, rules)
+    prepare(data, rules, now_ms=0, where=WHERE)
+
+
 def code(data: bytes | None, rules: AppendRules = NEWEST) -> int:
     with pytest.raises(Refused) as caught:
-        prepare(data, rules, now_ms=0, where=WHERE)
+        check(data, rules)
     assert caught.value.message
     return caught.value.code
 
@@ -61,7 +67,16 @@ def test_any_flipped_byte_is_refused(produced: Produce) -> None:
 def test_every_truncation_is_refused(produced: Produce) -> None:
     data = produced(2)
     for kept in range(1, len(data)):
-        assert code(data[:kept]) == CORRUPT_MESSAGE
+        assert code(data[:kept]) == INVALID_RECORD, "no whole batch"
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_tail_that_is_cut_off_is_dropped(produced: Produce, magic: int) -> None:
+    whole, tail = produced(1, magic=magic), produced(1, magic=magic)[:-5]
+    rules = replace(NEWEST, produce_version=8 if magic == 2 else 2, stored_magic=magic)
+    (one,) = prepare(whole + tail, rules, now_ms=0, where=WHERE)
+    assert bytes(one.data) == whole
+    assert prepare(tail, replace(rules, produce_version=2), now_ms=0, where=WHERE) == []
 
 
 def test_one_batch_of_magic_2_per_partition_since_v3(produced: Produce) -> None:
@@ -79,6 +94,7 @@ def test_records_from_the_future_of_an_old_broker(produced: Produce) -> None:
 def test_zstd_needs_produce_7(produced: Produce) -> None:
     data = produced(3, codec=4)
     assert code(data, replace(NEWEST, produce_version=6)) == UNSUPPORTED_COMPRESSION_TYPE
+    assert code(data, replace(NEWEST, produce_version=6, knows_zstd=False)) == UNKNOWN_SERVER_ERROR
     prepare(data, replace(NEWEST, produce_version=7), now_ms=0, where=WHERE)
 
 

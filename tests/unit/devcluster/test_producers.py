@@ -12,6 +12,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_PRODUCER_ID,
     Refused,
 )
+from parley.devcluster.state.producers import ProducerRules
 from parley.devcluster.state.replica import Appended, Prepared, Replica
 
 Prepare = Callable[..., Prepared]
@@ -29,7 +30,7 @@ def send(leader: Replica, batch: Prepared) -> Appended:
     return leader.append([batch], now_ms=0)[0]
 
 
-def refused(leader: Replica, batch: Prepared, **options: bool) -> int:
+def refused(leader: Replica, batch: Prepared, **options: ProducerRules) -> int:
     before = (leader.log.end_offset, leader.log.size, len(leader.producers))
     with pytest.raises(Refused) as caught:
         leader.append([batch], now_ms=0, **options)
@@ -88,7 +89,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(leader: Replica
 
 def test_a_producer_without_state_may_begin_anywhere_since_kip_360(leader: Replica, prepared: Prepare) -> None:
     batch = prepared(1, producer_id=7, producer_epoch=0, base_sequence=41)
-    assert refused(leader, batch, accepts_unknown_producers=False) == UNKNOWN_PRODUCER_ID
+    assert refused(leader, batch, rules=ProducerRules(UNKNOWN_PRODUCER_ID)) == UNKNOWN_PRODUCER_ID
     assert send(leader, batch).base_offset == 0
 
 

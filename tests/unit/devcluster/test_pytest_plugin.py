@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 PLUGIN = "parley.testing.pytest_plugin"
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", PLUGIN)
+REGISTERED = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(() if REGISTERED else ("-p", PLUGIN)))
 
 
 def run(directory: Path, text: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(text)
     (directory / "pytest.ini").write_text("[pytest]\n")
-    # The entry point may have loaded the plugin already; pytest does not load one twice.
     command = [sys.executable, "-m", "pytest", *OPTIONS, str(directory / "test_it.py")]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=directory, check=False)
 

@@ -5,6 +5,8 @@ Behaviours:
   high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
 - acks=0 gets no answer; if a partition failed, the connection is closed, as brokers do.
 - Idempotent producers: the last five batches are recognised and answered with their first offsets.
+- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.8 and is
+  INVALID_RECORD later; a tail that is cut off is dropped.
 - A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
   NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
@@ -22,25 +24,40 @@ Not implemented: transactions (INVALID_TXN_STATE), record errors per record, tim
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
-from parley.devcluster.state.appending import AppendRules, prepare
+from parley.devcluster.state.appending import AppendRules, check_shape, prepare
 from parley.devcluster.state.codes import (
+    INVALID_PRODUCER_EPOCH,
     INVALID_REQUIRED_ACKS,
+    INVALID_TIMESTAMP,
+    INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
     REQUEST_TIMED_OUT,
+    UNKNOWN_PRODUCER_ID,
     UNKNOWN_TOPIC_ID,
     Refused,
 )
 from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.topics import TopicSettings
 from parley.messages import ProduceResponse
 from parley.schema import ApiKey, VersionRange
+
+log = logging.getLogger("parley.devcluster")
+
+CODES_WITH_LOG_START = frozenset(
+    {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+     UNKNOWN_PRODUCER_ID}
+)  # fmt: skip
+"""Refusals of the log itself: they tell its start offset, those from before it is touched do not [measured]."""
 
 FIRST_HINT_VERSION = 10
 FIRST_ID_VERSION = 13
@@ -53,11 +70,11 @@ class _Outcome:
     topic: str
     index: int
     code: int = NONE
-    message: str | None = None
     base_offset: int = -1
     last_offset: int = -1
     log_append_time_ms: int = -1
     replica: Replica | None = None
+    log_start_offset: int = -1
     min_isr: int = 0
 
 
@@ -70,6 +87,8 @@ class _Topic:
 
 def handle(call: Call, request: Message) -> Answer:
     """Append each partition's records and answer when the producer's acks are reached."""
+    if call.profile.behaviour.closes_on_invalid_records and not _well_shaped(call, request):
+        return NoAnswer(close=True)
     topics = [_append_topic(call, request, topic) for topic in request.topic_data]
     outcomes = [outcome for topic in topics for outcome in topic.outcomes]
     if request.acks == 0:
@@ -89,6 +108,30 @@ def handle(call: Call, request: Message) -> Answer:
     return Wait(replicas, request.timeout_ms, attempt)
 
 
+def _rules(call: Call, settings: TopicSettings) -> AppendRules:
+    return AppendRules(
+        call.version,
+        call.profile.release.record_magic,
+        settings.max_message_bytes,
+        settings.log_append_time,
+        call.profile.behaviour.invalid_record_code,
+        call.profile.behaviour.knows_zstd,
+    )
+
+
+def _well_shaped(call: Call, request: Message) -> bool:
+    """Whether releases before 2.8 could even read the request."""
+    rules = _rules(call, call.cluster.settings.topic_defaults)
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            try:
+                check_shape(partition.records, rules)
+            except Refused as error:
+                if error.code == rules.invalid_record_code:
+                    return False
+    return True
+
+
 def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
     name, topic_id, code = topic.name, topic.topic_id, NONE
     if call.version >= FIRST_ID_VERSION:
@@ -104,36 +147,39 @@ def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
 
 
 def _append(call: Call, acks: int, outcome: _Outcome, records: memoryview | None) -> None:
+    replica: Replica | None = None
     try:
         if acks not in (-1, 0, 1):
-            raise Refused(INVALID_REQUIRED_ACKS)
+            raise Refused(INVALID_REQUIRED_ACKS, f"acks {acks} do not exist")
+        settings = call.cluster.settings.topic_defaults
+        known = call.image.topics.get(outcome.topic)
+        if known is not None:
+            settings = call.cluster.topic_settings(known.configs)
+            check_shape(records, _rules(call, settings))
         replica = leader_replica(call, outcome.topic, outcome.index)
-        settings = call.cluster.topic_settings(call.image.topics[outcome.topic].configs)
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
             raise Refused(
                 NOT_ENOUGH_REPLICAS,
                 f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
             )
-        rules = AppendRules(
-            call.version,
-            call.profile.release.record_magic,
-            settings.max_message_bytes,
-            settings.log_append_time,
-            call.profile.behaviour.invalid_record_code,
-        )
-        sets = prepare(records, rules, now_ms=call.now_ms, where=(outcome.topic, outcome.index))
-        appended = call.cluster.append(
-            replica,
-            sets,
-            now_ms=call.now_ms,
-            accepts_unknown_producers=call.profile.behaviour.accepts_unknown_producers,
-        )
+        sets = prepare(records, _rules(call, settings), now_ms=call.now_ms, where=(outcome.topic, outcome.index))
+        if not sets:
+            outcome.log_start_offset = replica.log.start_offset
+            return
+        rules = call.profile.behaviour.producer_rules
+        appended = call.cluster.append(replica, sets, now_ms=call.now_ms, rules=rules)
     except Refused as error:
-        outcome.code, outcome.message = error.code, error.message or None
+        # Brokers put a text into the answer only for records refused one by one (KIP-467).
+        log.debug("Produce to %s-%d is refused with %d: %s", outcome.topic, outcome.index, error.code, error.message)
+        outcome.code = error.code
+        if replica is not None and error.code in CODES_WITH_LOG_START:
+            outcome.log_start_offset = replica.log.start_offset
     except OSError as error:
-        outcome.code, outcome.message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
+        log.warning("the disk refuses records of %s-%d: %s", outcome.topic, outcome.index, error)
+        outcome.code = KAFKA_STORAGE_ERROR
     else:
         outcome.base_offset, outcome.last_offset, outcome.replica = appended.base_offset, appended.last_offset, replica
+        outcome.log_start_offset = replica.log.start_offset
         outcome.min_isr = settings.min_insync_replicas
         if appended.duplicate:  # Kafka tells the remembered batch's time, whatever kind of time it is
             outcome.log_append_time_ms = appended.duplicate_timestamp_ms
@@ -172,8 +218,7 @@ def _response(call: Call, topics: Sequence[_Topic]) -> Message:
                 error_code=outcome.code,
                 base_offset=outcome.base_offset,
                 log_append_time_ms=outcome.log_append_time_ms,
-                log_start_offset=outcome.replica.log.start_offset if outcome.replica and not outcome.code else -1,
-                error_message=outcome.message,
+                log_start_offset=outcome.log_start_offset,
             )
             if call.version >= FIRST_HINT_VERSION:
                 hints.hint(partition, outcome.code, topic.name, outcome.index)

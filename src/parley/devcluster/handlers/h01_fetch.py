@@ -29,7 +29,6 @@ from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,
-    INVALID_FETCH_SESSION_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -38,6 +37,7 @@ from parley.devcluster.state.codes import (
     UNSUPPORTED_COMPRESSION_TYPE,
     Refused,
 )
+from parley.devcluster.state.log import ReadResult
 from parley.devcluster.state.replica import Replica
 from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.messages import FetchResponse
@@ -84,10 +84,8 @@ def handle(call: Call, request: Message) -> Answer:
     """Return records, or wait for them."""
     if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return refuse(request, call.version, CLUSTER_AUTHORIZATION_FAILED)
-    if request.session_id:
-        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
     if request.session_epoch not in (NO_SESSION_EPOCH, NEW_SESSION_EPOCH):
-        return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH)
+        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
     wanted = [_find(call, topic, partition) for topic in request.topics for partition in topic.partitions]
     fetch = _Fetch(call, request, wanted)
     answer = fetch.attempt(request.max_wait_ms <= 0 or not wanted)
@@ -159,7 +157,9 @@ class _Fetch:
         found = replica.log.read(
             asked.fetch_offset, limit, end_offset=end, at_least_one=at_least_one or not self._whole
         )
-        parts, size = self._in_readers_format(one, replica, found.parts, found.size)
+        # Brokers slice the log at the limit, inside a batch if need be: that is what conversion may fill.
+        sliced = found.size if found.next_offset >= end else max(found.size, limit)
+        parts, size = self._in_readers_format(one, replica, found, sliced)
         if not self._whole and size > limit:
             parts, size = [b"".join(parts)[:limit]], limit
         return _Read(NONE, parts, size)
@@ -181,9 +181,9 @@ class _Fetch:
         return None
 
     def _in_readers_format(
-        self, one: _Wanted, replica: Replica, parts: Sequence[memoryview], size: int
+        self, one: _Wanted, replica: Replica, found: ReadResult, most_bytes: int
     ) -> tuple[Sequence[memoryview | bytes], int]:
-        version = self._call.version
+        version, parts, size = self._call.version, found.parts, found.size
         if version >= FIRST_ZSTD_VERSION or not parts:
             return parts, size
         if CODEC_ZSTD in replica.codecs and any(f.codec == CODEC_ZSTD for part in parts for _, f in walk(part)):
@@ -193,17 +193,17 @@ class _Fetch:
         magic = 1 if version >= 2 else 0
         if all(facts.magic <= magic for part in parts for _, facts in walk(part)):
             return parts, size
+        where = (one.topic, one.asked.partition)
         try:
-            data = convert(
-                b"".join(parts),
-                magic,
-                first_offset=one.asked.fetch_offset,
-                where=(one.topic, one.asked.partition),
-            )
+            data = convert(b"".join(parts), magic, first_offset=one.asked.fetch_offset, where=where)
+            first = next(parts[0][: facts.size] for _, facts in walk(parts[0]))
+            least = len(convert(first, magic, first_offset=one.asked.fetch_offset, where=where))
         except UnsupportedVersionError as error:
             raise Refused(UNSUPPORTED_COMPRESSION_TYPE) from error
         except CorruptRecordError as error:
             raise Refused(CORRUPT_MESSAGE) from error
+        if self._call.profile.behaviour.cuts_conversion:  # but for the first batch (LazyDownConversionRecords)
+            data = data[: max(most_bytes, least)]
         return [data], len(data)
 
     def _response(self, reads: Sequence[_Read]) -> Message:
@@ -224,21 +224,24 @@ class _Fetch:
         return response
 
     def _partition(self, response: Message, one: _Wanted, read: _Read) -> Message:
+        behaviour = self._call.profile.behaviour
+        committed = self._request.isolation_level == READ_COMMITTED
         partition = response.PartitionData(
             partition_index=one.asked.partition,
             error_code=read.code,
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            aborted_transactions=None,
+            aborted_transactions=[] if one.replica is None and behaviour.aborted_of_unknown else None,
             records=list(read.parts),
         )
         replica = one.replica
         if read.code == NONE and replica is not None:
             partition.high_watermark = replica.high_watermark
-            partition.last_stable_offset = replica.last_stable_offset
             partition.log_start_offset = replica.log.start_offset
-            if self._request.isolation_level == READ_COMMITTED:
+            if committed or behaviour.tells_last_stable_offset:
+                partition.last_stable_offset = replica.last_stable_offset
+            if committed:
                 partition.aborted_transactions = []
             if one.diverging is not None:
                 partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = one.diverging

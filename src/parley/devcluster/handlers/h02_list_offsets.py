@@ -10,6 +10,8 @@ Version notes:
 - v1+ one offset with its timestamp (KIP-79), v2+ isolation level (KIP-98), v7+ -3 the largest
   timestamp (KIP-734), v8+ -4 the earliest local offset (KIP-405), v9+ -5 the latest tiered offset
   (KIP-1005), v10+ timeout, v11+ -6 the earliest offset not uploaded yet (KIP-1023).
+- A special time below its version is refused since 3.9, understood before, and a plain time to releases
+  that do not know it. No leader epoch is told by 2.1, though v4 has the field.
 - Asking for a time is refused with UNSUPPORTED_FOR_MESSAGE_FORMAT where the log is of magic 0.
 
 Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
@@ -18,8 +20,8 @@ Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message, leader_replica
+from parley.devcluster.profile import EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST_TIERED, MAX_TIMESTAMP
 from parley.devcluster.state.codes import (
-    INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NONE,
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -32,8 +34,7 @@ from parley.messages import ListOffsetsResponse
 from parley.schema import ApiKey, VersionRange
 
 READ_COMMITTED = 1
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
-FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+LATEST, EARLIEST = -1, -2
 FIRST_SINGLE_VERSION = 1
 FIRST_EPOCH_VERSION = 4
 NOTHING = FoundRecord(-1, -1, -1)
@@ -64,27 +65,33 @@ def _partition(call: Call, request: Message, response: Message, topic: str, aske
     else:
         answer.error_code = NONE
         answer.offset, answer.timestamp = found.offset, found.timestamp_ms
-        if call.version >= FIRST_EPOCH_VERSION:
+        if call.version >= FIRST_EPOCH_VERSION and call.profile.behaviour.tells_list_offsets_epoch:
             answer.leader_epoch = found.leader_epoch
     return answer
 
 
 def _find(call: Call, replica: Replica, timestamp: int, end: int) -> FoundRecord:
-    if call.version < FIRST_VERSION_OF.get(timestamp, 0):
-        raise Refused(UNSUPPORTED_VERSION)
     if timestamp == LATEST:
         return FoundRecord(end, -1, replica.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    special = timestamp if timestamp == EARLIEST else _special_time(call, timestamp)
+    if special in (EARLIEST, EARLIEST_LOCAL):
         start = replica.log.start_offset
         return FoundRecord(start, -1, replica.epochs.epoch_at(start))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+    if special in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
-    if timestamp < MAX_TIMESTAMP:
-        raise Refused(INVALID_REQUEST)
     if call.profile.release.record_magic == 0:
         raise Refused(UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    found = with_largest_time(replica) if timestamp == MAX_TIMESTAMP else first_at_time(replica, timestamp)
+    found = with_largest_time(replica) if special == MAX_TIMESTAMP else first_at_time(replica, timestamp)
     return found if found is not None and found.offset < end else NOTHING
+
+
+def _special_time(call: Call, timestamp: int) -> int | None:
+    """Return the special time that a negative number means to this release; None for a plain time."""
+    behaviour = call.profile.behaviour
+    since = behaviour.known_times.get(timestamp)
+    if behaviour.checks_times and timestamp < 0 and (since is None or call.version < since):
+        raise Refused(UNSUPPORTED_VERSION)
+    return None if since is None else timestamp
 
 
 def _segment_offsets(replica: Replica, timestamp: int, most: int) -> list[int]:

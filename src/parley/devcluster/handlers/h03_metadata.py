@@ -56,8 +56,9 @@ def handle(call: Call, request: Message) -> Answer:
         response.topics = [_described(call, request, response, topic) for topic in image.topics.values()]
     else:
         response.topics = [_asked(call, request, response, asked) for asked in request.topics]
-    if call.version in CLUSTER_OPERATIONS_VERSIONS and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if call.version in CLUSTER_OPERATIONS_VERSIONS:
+        asked = request.include_cluster_authorized_operations
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS if asked else _unasked(call)
     return response
 
 
@@ -105,9 +106,14 @@ def _described(call: Call, request: Message, response: Message, topic: TopicImag
     answer = response.MetadataResponseTopic(
         error_code=NONE, name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=partitions
     )
-    if call.version >= FIRST_OPERATIONS_VERSION and request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = TOPIC_OPERATIONS
+    if call.version >= FIRST_OPERATIONS_VERSION:
+        asked = request.include_topic_authorized_operations
+        answer.topic_authorized_operations = TOPIC_OPERATIONS if asked else _unasked(call)
     return answer
+
+
+def _unasked(call: Call) -> int:
+    return call.profile.behaviour.unasked_operations
 
 
 def _partition(call: Call, response: Message, index: int, partition: PartitionImage) -> Message:

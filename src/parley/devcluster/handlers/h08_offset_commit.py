@@ -3,7 +3,8 @@
 Behaviours:
 - Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
 - Commits without membership (generation -1) are taken; others are refused, as groups have no members.
-- Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed.
+- Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed. Before 2.0 only the
+  topic has to exist.
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is changed.
 
 Version notes:
@@ -19,9 +20,11 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.state.codes import (
+    ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
     NOT_COORDINATOR,
+    UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     Refused,
@@ -42,7 +45,10 @@ def handle(call: Call, request: Message) -> Answer:
             raise Refused(INVALID_GROUP_ID, "a group needs a name")
         require_coordinator(call, request.group_id)
         call.cluster.groups.check_commit(
-            request.group_id, request.generation_id_or_member_epoch, request.member_id
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            known_code=UNKNOWN_MEMBER_ID if call.profile.behaviour.empty_groups_have_members else ILLEGAL_GENERATION,
         )
     except Refused as error:
         return refuse(request, call.version, error.code)
@@ -64,7 +70,10 @@ def _topic(call: Call, response: Message, topic: Message, accepted: Accepted) ->
         name, missing = (image.name, missing) if image is not None else ("", UNKNOWN_TOPIC_ID)
     partitions = []
     for asked in topic.partitions:
-        code = NONE if call.image.partition(name, asked.partition_index) is not None else missing
+        found = call.image.partition(name, asked.partition_index) is not None
+        if call.profile.behaviour.commits_unknown_partitions:
+            found = name in call.image.topics
+        code = NONE if found else missing
         try:
             Groups.check_metadata(asked.committed_metadata)
         except Refused as error:

@@ -3,6 +3,8 @@
 Behaviours:
 - The coordinator follows from the key's Java hash over the brokers alive: the same answer from each
   broker, another one when a broker comes or goes. There is no wait for `__consumer_offsets`.
+- A key type that does not exist closes the connection before 2.3, is UNKNOWN_SERVER_ERROR up to 2.4 and
+  INVALID_REQUEST in 2.8 and later.
 
 Version notes:
 - v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+ key
@@ -13,7 +15,7 @@ Not implemented: share group coordinators (INVALID_REQUEST), the `__consumer_off
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer
 from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.state.codes import INVALID_REQUEST, NONE, Refused
 from parley.messages import FindCoordinatorResponse
@@ -25,6 +27,8 @@ FIRST_KEYS_VERSION = 4
 
 def handle(call: Call, request: Message) -> Answer:
     """Name the coordinators of the keys."""
+    if request.key_type not in (GROUP, TRANSACTION) and call.profile.behaviour.unknown_key_type_code is None:
+        return NoAnswer(close=True)
     response = FindCoordinatorResponse()
     if call.version >= FIRST_KEYS_VERSION:
         for key in request.coordinator_keys:
@@ -39,13 +43,16 @@ def handle(call: Call, request: Message) -> Answer:
 def _fill(call: Call, request: Message, key: str, answer: Message) -> None:
     try:
         if request.key_type not in (GROUP, TRANSACTION):
-            raise Refused(INVALID_REQUEST, f"key type {request.key_type} is not served")
+            code = call.profile.behaviour.unknown_key_type_code
+            raise Refused(INVALID_REQUEST if code is None else code, f"key type {request.key_type} is not served")
         broker = find_coordinator(call, key)
     except Refused as error:
         answer.error_code, answer.error_message = error.code, error.message
         answer.node_id, answer.host, answer.port = -1, "", -1
     else:
         answer.error_code = NONE
+        if call.version < FIRST_KEYS_VERSION:
+            answer.error_message = call.profile.behaviour.coordinator_message
         answer.node_id, answer.host, answer.port = broker.id, broker.host, broker.port
 
 

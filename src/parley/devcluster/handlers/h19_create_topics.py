@@ -30,6 +30,7 @@ from parley.devcluster.state.codes import (
     NOT_CONTROLLER,
     Refused,
 )
+from parley.devcluster.state.topics import TOPIC_CONFIGS
 from parley.messages import CreateTopicsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -62,7 +63,7 @@ def handle(call: Call, request: Message) -> Answer:
 def _create(call: Call, request: Message, response: Message, asked: Message, result: Message) -> None:
     call.cluster.controller.check_new_topic(asked.name, ())
     configs = {config.name: config.value or "" for config in asked.configs}
-    call.cluster.topic_settings(configs)
+    _check_settings(call, configs)
     assignment = _assignment(call, asked)
     call.cluster.controller.check_new_topic(asked.name, assignment)
     if not request.validate_only:
@@ -70,6 +71,15 @@ def _create(call: Call, request: Message, response: Message, asked: Message, res
         result.topic_id = topic.topic_id
     if call.version >= FIRST_DETAILS_VERSION:
         _describe(response, result, assignment, configs)
+
+
+def _check_settings(call: Call, configs: Mapping[str, str]) -> None:
+    try:
+        call.cluster.topic_settings(configs)
+    except Refused as error:
+        if all(name in TOPIC_CONFIGS for name in configs):  # then it is a value
+            raise Refused(call.profile.behaviour.invalid_value_code, error.message) from error
+        raise
 
 
 def _assignment(call: Call, asked: Message) -> list[list[int]]:

@@ -5,7 +5,8 @@ Behaviours:
   wait on it are answered.
 
 Version notes:
-- v1+ throttle time, v5+ error message (KIP-599), v6+ by name or by id (KIP-516).
+- v1+ throttle time, v5+ error message (KIP-599; empty before 3.3), v6+ by name or by id (KIP-516; the id
+  of a topic named is told since 3.3).
 
 Not implemented: delete.topic.enable=false, `timeout_ms`.
 """
@@ -45,7 +46,9 @@ def handle(call: Call, request: Message) -> Answer:
         try:
             _delete(call, name, topic_id, result)
         except Refused as error:
-            result.error_code, result.error_message = error.code, error.message
+            result.error_code = error.code
+            if call.profile.behaviour.deletion_details:
+                result.error_message = error.message
         except OSError as error:
             result.error_code, result.error_message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
     return response
@@ -63,7 +66,8 @@ def _delete(call: Call, name: str | None, topic_id: bytes, result: Message) -> N
     known = image.topics.get(name)
     call.cluster.delete_topic(name, now_ms=call.now_ms)
     result.name = name
-    result.topic_id = known.topic_id if known is not None else topic_id
+    if known is not None and call.profile.behaviour.deletion_details:
+        result.topic_id = known.topic_id
 
 
 def refuse(request: Message, version: int, code: int) -> Message:

@@ -17,6 +17,7 @@ from parley.devcluster.state.codes import (
     INVALID_RECORD,
     INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
+    UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
     Refused,
 )
@@ -31,21 +32,46 @@ FIRST_BATCH_VERSION = 3  # of Produce: exactly one batch of magic 2 (KIP-98)
 
 @dataclass(frozen=True, slots=True)
 class AppendRules:
-    """What decides whether a record set may be appended, and how it is stored."""
+    """What decides whether a record set may be appended, and how it is stored.
+
+    `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
+    """
 
     produce_version: int
     stored_magic: int
     max_message_bytes: int
     log_append_time: bool = False
     invalid_record_code: int = INVALID_RECORD
+    knows_zstd: bool = True
+
+
+def check_shape(data: Bytes | None, rules: AppendRules) -> None:
+    """Check what is checked before the partition is even looked up. Raises Refused."""
+    if rules.produce_version < FIRST_BATCH_VERSION:
+        return
+    headers = [] if data is None else [facts for _, facts in walk(data)]
+    if len(headers) != 1 or headers[0].magic != 2:
+        raise Refused(
+            rules.invalid_record_code,
+            f"Produce requests with version {rules.produce_version} must hold exactly one record batch of magic 2",
+        )
+    if headers[0].codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
+        raise Refused(
+            UNSUPPORTED_COMPRESSION_TYPE if rules.knows_zstd else UNKNOWN_SERVER_ERROR,
+            f"Produce requests with version {rules.produce_version} are not allowed to use ZStandard compression",
+        )
 
 
 def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple[str, int]) -> list[Prepared]:
-    """Check a partition's records and return them ready for `Replica.append`. Raises Refused."""
-    if data is None or not len(data):
-        raise Refused(rules.invalid_record_code, f"a Produce request for {where[0]}-{where[1]} has no records")
-    headers = [facts for _, facts in walk(data)]
-    _check_headers(headers, len(data), rules, where)
+    """Check a partition's records and return them ready for `Replica.append`. Raises Refused.
+
+    Returns nothing for a record set without a whole message: brokers drop a tail that is cut off.
+    """
+    headers = [] if data is None else [facts for _, facts in walk(data)]
+    if data is None or not headers:
+        return []
+    data = memoryview(data)[: sum(facts.size for facts in headers)]
+    _check_headers(headers, rules, where)
     try:
         check_batch(data, where=where)
     except CorruptRecordError as error:
@@ -63,24 +89,11 @@ def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple
     return [Prepared(data, None, _finisher(data, stamp))]
 
 
-def _check_headers(headers: list[BatchFacts], size: int, rules: AppendRules, where: tuple[str, int]) -> None:
+def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> None:
     name = f"{where[0]}-{where[1]}"
-    if not headers or sum(facts.size for facts in headers) != size:
-        raise Refused(CORRUPT_MESSAGE, f"the records for {name} are cut off, or no records")
-    first = headers[0]
-    if first.magic > rules.stored_magic:
+    if headers[0].magic > rules.stored_magic:
         # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
-        raise Refused(CORRUPT_MESSAGE, f"records of magic {first.magic} for {name} are from the broker's future")
-    if rules.produce_version >= FIRST_BATCH_VERSION and (first.magic != 2 or len(headers) != 1):
-        raise Refused(
-            rules.invalid_record_code,
-            f"Produce requests with version {rules.produce_version} must hold exactly one record batch of magic 2",
-        )
-    if first.codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
-        raise Refused(
-            UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {rules.produce_version} are not allowed to use ZStandard compression",
-        )
+        raise Refused(CORRUPT_MESSAGE, f"records of magic {headers[0].magic} for {name} are from the broker's future")
     largest = max(facts.size for facts in headers)
     if largest > rules.max_message_bytes:
         raise Refused(

@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,23 +18,27 @@ from pathlib import Path
 from parley.devcluster.state.batches import Bytes
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
-from parley.devcluster.state.codes import INVALID_REPLICA_ASSIGNMENT, Refused
+from parley.devcluster.state.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE, Refused
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log import Log
 from parley.devcluster.state.persistence import (
+    Administered,
+    broker_configs_entry,
     image_entries,
     offset_entry,
     producer_entries,
     restore,
     snapshot,
+    start_entry,
 )
 from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
+from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.replication import Replication
-from parley.devcluster.state.topics import TopicSettings
+from parley.devcluster.state.topics import INHERITED, TopicSettings
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"
@@ -72,6 +76,7 @@ class ClusterState:
         self.settings = settings or ClusterSettings()
         self.groups = Groups()
         self.producer_ids = ProducerIds()
+        self._administered = Administered()
         self._directory = directory
         self._check_crc = check_crc
         self._clean = False
@@ -100,10 +105,14 @@ class ClusterState:
         self.controller.restore(list(found.topics.values()))
         self.groups = found.groups
         self.producer_ids.restore(found.next_producer_id, found.transactional)
+        self._administered = found.administered
         self._clean = (directory / CLEAN_STOP).exists()
         (directory / CLEAN_STOP).unlink(missing_ok=True)
-        self._journal.begin(snapshot(self.image, self.groups, self.producer_ids))
+        self._journal.begin(self._snapshot(self.image))
         self._remove_strays(directory)
+
+    def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
+        return snapshot(image, self.groups, self.producer_ids, self._administered)
 
     def _remove_strays(self, directory: Path) -> None:
         """Remove the logs of topics that were deleted while their broker was stopped."""
@@ -116,7 +125,7 @@ class ClusterState:
         if self._journal is not None:
             if self._journal.is_long:
                 with suppress(OSError):  # the long one is as good
-                    self._journal.begin(snapshot(self._journaled, self.groups, self.producer_ids))
+                    self._journal.begin(self._snapshot(self._journaled))
             self._journal.append(*self._unwritten, *entries)
             self._unwritten.clear()
 
@@ -156,13 +165,21 @@ class ClusterState:
             settings = self.topic_settings(topic.configs)
             replica = Replica(topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes))
             replica.recover(None if self._clean else self._check_crc)
+            self._restart_log(replica)
             return replica
 
         return make
 
+    def _restart_log(self, replica: Replica) -> None:
+        """Let a log begin where DeleteRecords said, also on a broker that did not run then."""
+        replica.log.advance_start(self._administered.starts.get((replica.key.topic_id, replica.key.partition), 0))
+        replica.high_watermark = max(replica.high_watermark, replica.log.start_offset)
+
     def brokers_up(self, brokers: Mapping[BrokerState, BrokerImage], *, now_ms: int) -> None:
         """Register brokers that begin to run; leaders are elected and followers brought in step."""
         for state in brokers:
+            for replica in state.replicas.values():
+                self._restart_log(replica)
             self.replication.brokers[state.id] = state
             state.apply(self.image)  # what was deleted meanwhile goes before anything is read off its logs
             self.controller.raise_epochs(
@@ -189,7 +206,9 @@ class ClusterState:
 
     def topic_settings(self, configs: Mapping[str, str]) -> TopicSettings:
         """Return the settings that hold for a topic with these configs."""
-        return TopicSettings.of(configs, self.settings.topic_defaults)
+        inherited = self._administered.broker_configs.get("", {})
+        given = {name: inherited[source] for name, source in INHERITED.items() if source in inherited}
+        return TopicSettings.of({**given, **configs}, self.settings.topic_defaults)
 
     def create_topic(
         self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str], *, now_ms: int
@@ -212,6 +231,25 @@ class ClusterState:
         self.controller.delete_topic(name)
         self._keep_or_return_to(before)
         self.groups.forget_topic(name)
+        self.publish(now_ms=now_ms)
+
+    def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
+        """Replace the settings of a topic, effective at once. Raises Refused or OSError; nothing is changed then."""
+        settings = self.topic_settings(configs)
+        before = self.controller.image
+        self.controller.set_configs(name, configs)
+        self._keep_or_return_to(before)
+        self.publish(now_ms=now_ms)
+        for broker in self.replication.brokers.values():
+            for replica in broker.replicas.values():
+                if replica.topic == name:
+                    replica.log.segment_bytes = settings.segment_bytes
+
+    def add_partitions(self, name: str, assignment: Sequence[Sequence[int]], *, now_ms: int) -> None:
+        """Give a topic more partitions. Raises Refused or OSError; nothing is changed then."""
+        before = self.controller.image
+        self.controller.add_partitions(name, assignment)
+        self._keep_or_return_to(before)
         self.publish(now_ms=now_ms)
 
     def _keep_or_return_to(self, before: ClusterImage) -> None:
@@ -245,12 +283,10 @@ class ClusterState:
     # -- records, offsets, producers -----------------------------------------------------------
 
     def append(
-        self, replica: Replica, batches: Sequence[Prepared], *, now_ms: int, accepts_unknown_producers: bool = True
+        self, replica: Replica, sets: Sequence[Prepared], *, now_ms: int, rules: ProducerRules = DEFAULT_RULES
     ) -> Appended:
         """Append to a leader's log and to its followers'. Raises Refused or OSError (nothing is kept)."""
-        appended, stored = replica.append(
-            batches, now_ms=now_ms, accepts_unknown_producers=accepts_unknown_producers
-        )
+        appended, stored = replica.append(sets, now_ms=now_ms, rules=rules)
         self.replication.push(replica, stored, appended.base_offset, now_ms=now_ms)
         if self.image is not self._journaled:
             self._keep_image()
@@ -261,6 +297,45 @@ class ClusterState:
         self._keep(*(offset_entry(group, topic, index, offset) for (topic, index), offset in offsets.items()))
         for (topic, index), offset in offsets.items():
             self.groups.commit(group, topic, index, offset)
+
+    def delete_offsets(self, group: str, partitions: Sequence[tuple[str, int]]) -> None:
+        """Drop committed offsets. Raises OSError when the disk is full; none is dropped then."""
+        kind = {"kind": "no-offset", "group": group}
+        self._keep(*({**kind, "topic": topic, "partition": index} for topic, index in partitions))
+        for topic, index in partitions:
+            self.groups.forget_offset(group, topic, index)
+
+    def delete_group(self, group: str) -> None:
+        """Drop a group with its offsets. Raises OSError when the disk is full; it stays then."""
+        self._keep({"kind": "no-group", "group": group})
+        self.groups.forget(group)
+
+    def delete_records(self, leader: Replica, offset: int) -> int:
+        """Let a partition begin at `offset`; return the lowest start among its replicas that run.
+
+        Raises Refused (OFFSET_OUT_OF_RANGE), or OSError when the disk is full.
+        """
+        if not 0 <= offset <= leader.high_watermark:
+            raise Refused(OFFSET_OUT_OF_RANGE, f"{leader.topic} has no offset {offset} to delete up to")
+        key = leader.key
+        if offset > leader.log.start_offset:
+            self._keep(start_entry(key.topic_id, key.partition, offset))
+            self._administered.starts[key.topic_id, key.partition] = offset
+        replicas = [b.replicas[key] for b in self.replication.brokers.values() if key in b.replicas]
+        for replica in replicas:
+            replica.log.advance_start(offset)
+        return min(replica.log.start_offset for replica in replicas)
+
+    def broker_configs(self, broker: str) -> Mapping[str, str]:
+        """Return the dynamic settings of a broker by its id as text, those of all brokers for ""."""
+        return self._administered.broker_configs.get(broker, {})
+
+    def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
+        """Replace the dynamic settings of a broker. Raises Refused (40), or OSError when the disk is full."""
+        if not broker:
+            TopicSettings.of({name: configs[source] for name, source in INHERITED.items() if source in configs})
+        self._keep(broker_configs_entry(broker, configs))
+        self._administered.broker_configs[broker] = dict(configs)
 
     def init_producer(
         self, transactional_id: str | None, claimed: ProducerIdentity, *, fenced_code: bool

@@ -110,11 +110,32 @@ class Controller:
         self._next_start += len(partitions)
         return topic
 
+    def set_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace a topic's settings. Raises Refused (3) when there is none of that name."""
+        self._put_topic(replace(self._topic(name), configs=dict(configs)))
+
+    def add_partitions(self, name: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Give a topic more partitions, on the given brokers. Raises Refused (3, 39)."""
+        topic = self._topic(name)
+        self._check_assignment(assignment)
+        added = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
+        self._put_topic(replace(topic, partitions=(*topic.partitions, *added)))
+        self._next_start += len(added)
+
+    def _topic(self, name: str) -> TopicImage:
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return topic
+
     def check_new_topic(self, name: str, assignment: Sequence[Sequence[int]]) -> None:
         """Raise Refused (17, 36, 39) when such a topic cannot be created."""
         naming.check_topic_name(name)
         if name in self.image.topics:
             raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        self._check_assignment(assignment)
+
+    def _check_assignment(self, assignment: Sequence[Sequence[int]]) -> None:
         for replicas in assignment:
             unknown = [broker for broker in replicas if broker not in self.image.brokers]
             if unknown or len(set(replicas)) != len(replicas) or not replicas:
@@ -126,9 +147,7 @@ class Controller:
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic. Raises Refused (3) when there is none of that name."""
-        topic = self.image.topics.get(name)
-        if topic is None:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        topic = self._topic(name)
         topics = {key: value for key, value in self.image.topics.items() if key != name}
         names = {key: value for key, value in self.image.names.items() if key != topic.topic_id}
         self._publish(topics=topics, names=names)

@@ -67,12 +67,17 @@ class Groups:
         """Return the groups that have offsets."""
         return sorted(self._offsets)
 
-    def check_commit(self, group: str, generation: int, member: str) -> None:
-        """Raise Refused unless a commit with this membership is allowed (rule 1)."""
+    def check_commit(
+        self, group: str, generation: int, member: str, *, known_code: int = UNKNOWN_MEMBER_ID
+    ) -> None:
+        """Raise Refused unless a commit with this membership is allowed (rule 1).
+
+        `known_code` refuses it for a group that has offsets, ILLEGAL_GENERATION for one that has none.
+        """
         if not group and generation != NO_GENERATION:
             raise Refused(INVALID_GROUP_ID, "a group needs a name")
         if generation != NO_GENERATION or member:
-            code = UNKNOWN_MEMBER_ID if group in self._offsets else ILLEGAL_GENERATION
+            code = known_code if group in self._offsets else ILLEGAL_GENERATION
             raise Refused(code, f'group "{group}" has no members')
 
     @staticmethod
@@ -92,6 +97,17 @@ class Groups:
     def all_of(self, group: str) -> dict[tuple[str, int], CommittedOffset]:
         """Return every offset of a group, by topic and partition."""
         return dict(sorted(self._offsets.get(group, {}).items()))
+
+    def forget(self, group: str) -> None:
+        """Drop a group with its offsets."""
+        self._offsets.pop(group, None)
+
+    def forget_offset(self, group: str, topic: str, partition: int) -> None:
+        """Drop one offset; a group goes with its last one."""
+        offsets = self._offsets.get(group, {})
+        offsets.pop((topic, partition), None)
+        if not offsets:
+            self.forget(group)
 
     def forget_topic(self, topic: str) -> None:
         """Drop the offsets of a topic that was deleted."""

@@ -36,7 +36,7 @@ class Log:
 
     def __init__(self, stores: StoreFactory, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
         self._stores = stores
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes  # a topic's setting may change while it is written
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self.start_offset = 0
@@ -75,7 +75,7 @@ class Log:
 
     def _segment_for(self, size: int, base: int) -> Segment:
         last = self._segments[-1] if self._segments else None
-        if last is None or (len(last) and last.size + size > self._segment_bytes):
+        if last is None or (len(last) and last.size + size > self.segment_bytes):
             return self._roll(base)
         return last
 

@@ -6,13 +6,17 @@
 | topic | everything about one topic; a later one replaces it |
 | no-topic | the topic was deleted |
 | offset | one committed offset |
+| no-offset | a committed offset was deleted |
+| no-group | a group was deleted with its offsets |
+| start | records below an offset were deleted |
+| broker-configs | the dynamic settings of a broker, or of all ("") |
 | producers | the next producer id |
 | transactional | the identity behind a transactional id |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from parley.devcluster.state.groups import CommittedOffset, Groups
@@ -26,6 +30,18 @@ LAYOUT = 1
 
 
 @dataclass(slots=True)
+class Administered:
+    """What administrators changed besides topics and groups.
+
+    `starts` is where logs begin after DeleteRecords, by topic id and partition; `broker_configs` are
+    the dynamic settings by broker id as text, those of every broker under "".
+    """
+
+    starts: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Restored:
     """What an earlier life of the cluster left."""
 
@@ -34,6 +50,7 @@ class Restored:
     groups: Groups = field(default_factory=Groups)
     next_producer_id: int = 0
     transactional: dict[str, ProducerIdentity] = field(default_factory=dict)
+    administered: Administered = field(default_factory=Administered)
 
 
 def topic_entry(topic: TopicImage) -> Entry:
@@ -92,8 +109,21 @@ def producer_entries(ids: ProducerIds, transactional_id: str | None) -> Iterator
         yield {"kind": "transactional", "name": transactional_id, "producer": held.producer_id, "epoch": held.epoch}
 
 
-def snapshot(image: ClusterImage, groups: Groups, ids: ProducerIds) -> Iterator[Entry]:
+def start_entry(topic_id: bytes, partition: int, offset: int) -> Entry:
+    """Return the entry of a log that begins later than it did."""
+    return {"kind": "start", "id": format_uuid(topic_id), "partition": partition, "offset": offset}
+
+
+def broker_configs_entry(broker: str, configs: Mapping[str, str]) -> Entry:
+    """Return the entry of a broker's dynamic settings."""
+    return {"kind": "broker-configs", "broker": broker, "configs": dict(configs)}
+
+
+def snapshot(
+    image: ClusterImage, groups: Groups, ids: ProducerIds, administered: Administered | None = None
+) -> Iterator[Entry]:
     """Yield the shortest journal that says everything."""
+    changed = administered or Administered()
     yield {"kind": "cluster", "id": image.cluster_id, "layout": LAYOUT}
     for topic in image.topics.values():
         yield topic_entry(topic)
@@ -103,6 +133,11 @@ def snapshot(image: ClusterImage, groups: Groups, ids: ProducerIds) -> Iterator[
     yield {"kind": "producers", "next": ids.next_id}
     for name, held in ids.transactional.items():
         yield {"kind": "transactional", "name": name, "producer": held.producer_id, "epoch": held.epoch}
+    for (topic_id, index), start in changed.starts.items():
+        if topic_id in image.names:
+            yield start_entry(topic_id, index, start)
+    for broker, configs in changed.broker_configs.items():
+        yield broker_configs_entry(broker, configs)
 
 
 def restore(entries: Iterable[Entry]) -> Restored:
@@ -130,6 +165,14 @@ def _apply(state: Restored, entry: Entry) -> None:
     elif kind == "offset":
         committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
         state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed)
+    elif kind == "no-offset":
+        state.groups.forget_offset(entry["group"], entry["topic"], entry["partition"])
+    elif kind == "no-group":
+        state.groups.forget(entry["group"])
+    elif kind == "start":
+        state.administered.starts[parse_uuid(entry["id"]), entry["partition"]] = entry["offset"]
+    elif kind == "broker-configs":
+        state.administered.broker_configs[entry["broker"]] = entry["configs"]
     elif kind == "producers":
         state.next_producer_id = entry["next"]
     elif kind == "transactional":

@@ -18,12 +18,25 @@ from parley.devcluster.state.batches import BatchFacts
 from parley.devcluster.state.codes import (
     INVALID_PRODUCER_EPOCH,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
-    UNKNOWN_PRODUCER_ID,
     Refused,
 )
 
 BATCHES_REMEMBERED = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most requests a producer may have in flight
 LARGEST_SEQUENCE = 2**31 - 1
+
+
+class ProducerRules(NamedTuple):
+    """What releases differ in.
+
+    `unknown_code` refuses a producer without state that does not begin at sequence 0; None lets it
+    begin anywhere (KIP-360, 2.5+). `remembered` is how many batches are recognised when sent again.
+    """
+
+    unknown_code: int | None = None
+    remembered: int = BATCHES_REMEMBERED
+
+
+DEFAULT_RULES = ProducerRules()
 
 
 class AppendedBatch(NamedTuple):
@@ -64,16 +77,15 @@ class Producers:
         """Return the state of every producer, by id (DescribeProducers)."""
         return [self._by_id[key] for key in sorted(self._by_id)]
 
-    def check(self, batch: BatchFacts, *, accepts_unknown: bool = True) -> AppendedBatch | None:
+    def check(self, batch: BatchFacts, rules: ProducerRules) -> AppendedBatch | None:
         """Return the batch held already if `batch` repeats it, None if it may be appended.
 
-        `accepts_unknown`: a producer without state may begin at any sequence (KIP-360, 2.5+).
         Raises Refused with the code for the producer; nothing is changed then.
         """
         state = self._by_id.get(batch.producer_id)
         if state is None:
-            if batch.base_sequence > 0 and not accepts_unknown:
-                raise Refused(UNKNOWN_PRODUCER_ID, f"no record of producer {batch.producer_id} is left")
+            if batch.base_sequence > 0 and rules.unknown_code is not None:
+                raise Refused(rules.unknown_code, f"no record of producer {batch.producer_id} is left")
             return None
         if batch.producer_epoch < state.epoch:
             raise Refused(
@@ -87,11 +99,11 @@ class Producers:
                     f"producer {batch.producer_id} begins epoch {batch.producer_epoch} at {batch.base_sequence}, not 0",
                 )
             return None
-        return self._check_sequence(state, batch)
+        return self._check_sequence(state, batch, rules)
 
     @staticmethod
-    def _check_sequence(state: ProducerState, batch: BatchFacts) -> AppendedBatch | None:
-        for held in state.batches:
+    def _check_sequence(state: ProducerState, batch: BatchFacts, rules: ProducerRules) -> AppendedBatch | None:
+        for held in list(state.batches)[-rules.remembered :]:
             if held.base_sequence == batch.base_sequence and held.last_sequence == batch.last_sequence:
                 return held
         last = state.last_sequence

@@ -26,7 +26,7 @@ from parley.devcluster.state.codes import (
 from parley.devcluster.state.epochs import EpochCache, EpochEnd
 from parley.devcluster.state.image import NO_LEADER
 from parley.devcluster.state.log import Log
-from parley.devcluster.state.producers import AppendedBatch, Producers
+from parley.devcluster.state.producers import DEFAULT_RULES, AppendedBatch, ProducerRules, Producers
 
 NO_EPOCH = -1
 
@@ -130,7 +130,7 @@ class Replica:
     # -- the leader's appends ------------------------------------------------------------------
 
     def append(
-        self, sets: Sequence[Prepared], *, now_ms: int, accepts_unknown_producers: bool = True
+        self, sets: Sequence[Prepared], *, now_ms: int, rules: ProducerRules = DEFAULT_RULES
     ) -> tuple[Appended, list[Run]]:
         """Append as leader; return what to answer, and the runs for the followers.
 
@@ -141,7 +141,7 @@ class Replica:
         first = self.log.end_offset
         runs: list[Run] = []
         for one in sets:
-            held = self._duplicate(one.facts, accepts_unknown_producers)
+            held = self._duplicate(one.facts, rules)
             if held is not None:
                 return Appended(held.base_offset, held.last_offset, True, held.timestamp_ms), []
             run, part = self._final(one, self.log.end_offset)
@@ -156,10 +156,10 @@ class Replica:
         self._changed()
         return Appended(first, self.log.end_offset - 1), runs
 
-    def _duplicate(self, facts: BatchFacts | None, accepts_unknown: bool) -> AppendedBatch | None:
+    def _duplicate(self, facts: BatchFacts | None, rules: ProducerRules) -> AppendedBatch | None:
         if facts is None or facts.producer_id < 0 or facts.base_sequence < 0:
             return None
-        return self.producers.check(facts, accepts_unknown=accepts_unknown)
+        return self.producers.check(facts, rules)
 
     def _final(self, one: Prepared, base_offset: int) -> Run:
         """Return a record set with its final offsets."""

@@ -94,6 +94,14 @@ class TopicSettings:
         )
 
 
+INHERITED = {
+    "min.insync.replicas": "min.insync.replicas",
+    "max.message.bytes": "message.max.bytes",
+    "segment.bytes": "log.segment.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+}
+"""The broker's setting that each heeded setting of a topic falls back to."""
+
 TOPIC_CONFIGS = frozenset(
     {
         "cleanup.policy",
