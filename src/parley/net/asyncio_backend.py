@@ -211,8 +211,15 @@ class AsyncioListener:
 
     async def close(self) -> None:
         """Accept no more."""
+        loop = asyncio.get_running_loop()
+        for sock in self._server.sockets:
+            loop.remove_reader(sock.fileno())
+        # What was accepted last needs so many turns of the loop until it has its receiver
+        # (selector_events._accept_connection2). A server that is closed before leaks its socket
+        # (Server._attach asserts), and one that its owner does not know of cannot be closed.
+        for _ in range(3):
+            await asyncio.sleep(0)
         self._server.close()
-        await asyncio.sleep(0)
 
 
 class AsyncioBackend:

@@ -39,8 +39,11 @@ CLOSE_GRACE_S = 2.0
 class ServerConnection:
     """One client's connection. `async for request in connection` until it ends."""
 
-    def __init__(self, stream: Stream, policy: BrokerPolicy, settings: ServerSettings) -> None:
+    def __init__(
+        self, stream: Stream, policy: BrokerPolicy, settings: ServerSettings, lost: Callable[[ServerConnection], None]
+    ) -> None:
         self._stream = stream
+        self._lost = lost
         self._settings = settings
         self._protocol = BrokerProtocol(policy, max_frame_bytes=settings.max_frame_bytes, sasl=settings.sasl)
         self._logins = 0  # that _session_ends_ms was computed for
@@ -162,6 +165,7 @@ class ServerConnection:
         """Take note of the stream's end. Called by the stream."""
         self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.peer, REQUEST),)))
         self._arrived.set()
+        self._lost(self)
 
     # -- inside
 
@@ -206,7 +210,9 @@ class Server:
         self._policy = policy
         self._settings = settings
         self._listener: Listener | None = None
-        self._tasks: dict[asyncio.Task[None], ServerConnection] = {}
+        self._tasks: dict[asyncio.Task[None], ServerConnection] = {}  # the handlers that run
+        self._open: set[ServerConnection] = set()  # until their streams are over
+        self._is_closing = False
         self.address = Address("", 0)
 
     @property
@@ -222,38 +228,43 @@ class Server:
     async def close(self) -> None:
         """Stop in order: accept no more, send what is queued, end every connection and handler."""
         await self._stop_listening()
-        tasks = dict(self._tasks)
-        for connection in tasks.values():
+        for connection in self._open:
             connection.close()
-        await self._end_tasks(tasks)
-        ends = [asyncio.ensure_future(connection.wait_closed()) for connection in tasks.values()]
+        await self._end_tasks()
+        ends = [asyncio.ensure_future(connection.wait_closed()) for connection in self._open]
         if ends:
             await asyncio.wait(ends, timeout=CLOSE_GRACE_S)
-        for connection in tasks.values():
+        for connection in tuple(self._open):
             connection.abort()  # a client that does not read cannot keep the server from closing
         await asyncio.gather(*ends)
 
     async def abort(self) -> None:
         """Stop as a killed process does: every client sees a reset, no answer is sent any more."""
-        tasks = dict(self._tasks)
-        for connection in tasks.values():
+        self._is_closing = True
+        for connection in tuple(self._open):
             connection.abort(reset=True)
         await self._stop_listening()
-        await self._end_tasks(tasks)
+        await self._end_tasks()
+        await asyncio.gather(*(connection.wait_closed() for connection in self._open))
 
     async def _stop_listening(self) -> None:
+        self._is_closing = True
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
 
-    @staticmethod
-    async def _end_tasks(tasks: dict[asyncio.Task[None], ServerConnection]) -> None:
+    async def _end_tasks(self) -> None:
+        tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, stream: Stream) -> ServerConnection:
-        connection = ServerConnection(stream, self._policy(), self._settings)
+        connection = ServerConnection(stream, self._policy(), self._settings, self._open.discard)
+        self._open.add(connection)
+        if self._is_closing:  # it was on its way when the listener was closed
+            connection.abort(reset=True)
+            return connection
         task = asyncio.get_running_loop().create_task(self._run(connection))
         self._tasks[task] = connection
         task.add_done_callback(self._tasks.pop)
