@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -99,11 +100,13 @@ def test_process_that_hangs_runs_into_the_deadline(tmp_path: Path) -> None:
 _STARTER = """
 import os, signal, sys
 from pathlib import Path
-from parley.testing.realbroker.process import JavaProcess
+from parley.testing.realbroker.process import JavaProcess, temporary_folder
+folder = temporary_folder()
+(folder / "data").mkdir()
 gone = JavaProcess("gone", ["sleep", "1000"], Path(sys.argv[1]))
 left = [JavaProcess("left", ["sleep", "1000"], Path(sys.argv[1])) for _ in range(2)]
 gone.kill()
-print(*(process.pid for process in left), flush=True)
+print(folder, *(process.pid for process in left), flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -114,7 +117,8 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
     command = [sys.executable, "-c", _STARTER, str(tmp_path / "log"), how]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == (-signal.SIGKILL if how == "killed" else 0), done.stderr
-    left = [int(pid) for pid in done.stdout.split()]
+    folder, *pids = done.stdout.split()
+    left = [int(pid) for pid in pids]
     assert len(left) == 2
     for pid in left:
         # pidfd_open gives a handle that becomes readable when the process ends; none is there once it has.
@@ -123,9 +127,12 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
         except ProcessLookupError:
             continue
         with os.fdopen(handle) as watched:
-            import select
-
             assert select.select([watched], [], [], 30)[0], f"process {pid} is still there"
+    for _ in range(3000):  # the guard is no child of ours: nothing can be waited for but the effect
+        if not Path(folder).exists():
+            break
+        select.select([], [], [], 0.01)
+    assert not Path(folder).exists()
 
 
 def test_class_path_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

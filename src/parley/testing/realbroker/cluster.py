@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
 from parley.testing.realbroker.ports import PortPool
 from parley.testing.realbroker.probe import accepts_connections, listed_nodes
-from parley.testing.realbroker.process import JavaProcess, StartError
+from parley.testing.realbroker.process import JavaProcess, StartError, temporary_folder
 from parley.testing.realbroker.properties import (
     HOST,
     NodeFacts,
@@ -133,7 +132,7 @@ class RealCluster:
             raise ConfigError("this cluster is running already")
         for release in dict.fromkeys(self.releases.values()):
             class_path(broker_artifacts(release))  # a download must not count as start time
-        self._directory = self._kept or Path(tempfile.mkdtemp(prefix="parley-kafka-"))
+        self._directory = self._kept or temporary_folder()
         self._directory.mkdir(parents=True, exist_ok=True)
         self._pool = PortPool()
         try:

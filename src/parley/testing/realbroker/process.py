@@ -2,7 +2,8 @@
 
 Every started process is known by its id to three parties: to its `JavaProcess`, to an `atexit`
 handler, and to one guard (a small shell that reads ids from a pipe and kills what is left when the
-pipe closes), which also works when Python itself is killed by SIGKILL.
+pipe closes), which also works when Python itself is killed by SIGKILL. The guard removes temporary
+folders then, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import atexit
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,13 +23,17 @@ from parley.errors import KafkaError
 _GUARD_SCRIPT = """
 trap '' INT TERM HUP
 ids=' '
-while read -r sign id; do
+folders=''
+while read -r sign rest; do
   case $sign in
-    +) ids="$ids$id " ;;
-    -) ids="${ids%% $id *} ${ids#* $id }" ;;
+    +) ids="$ids$rest " ;;
+    -) ids="${ids%% $rest *} ${ids#* $rest }" ;;
+    folder) folders="$folders$rest
+" ;;
   esac
 done
 for id in $ids; do kill -9 "$id" 2>/dev/null; done
+printf %s "$folders" | while read -r folder; do rm -rf -- "$folder"; done
 """
 
 LOG_LINES_SHOWN = 40
@@ -123,17 +129,14 @@ class _Guard:
 
     def add(self, process: JavaProcess) -> None:
         with self._lock:
-            if self._shell is None:
-                self._shell = subprocess.Popen(
-                    ["/bin/sh", "-c", _GUARD_SCRIPT],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-                atexit.register(self.kill_all)
+            self._start()
             self._known[process.pid] = process
             self._tell(f"+ {process.pid}\n")
+
+    def remove_at_end(self, folder: Path) -> None:
+        with self._lock:
+            self._start()
+            self._tell(f"folder {folder}\n")
 
     def remove(self, process: JavaProcess) -> None:
         with self._lock:
@@ -149,6 +152,17 @@ class _Guard:
                 self._shell.wait()
                 self._shell = None
 
+    def _start(self) -> None:
+        if self._shell is None:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD_SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            atexit.register(self.kill_all)
+
     def _tell(self, line: str) -> None:
         assert self._shell is not None
         assert self._shell.stdin is not None
@@ -157,3 +171,10 @@ class _Guard:
 
 
 _GUARD = _Guard()
+
+
+def temporary_folder() -> Path:
+    """Return a new folder that is removed at the latest when this Python process ends, however it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="parley-kafka-"))
+    _GUARD.remove_at_end(folder)
+    return folder
