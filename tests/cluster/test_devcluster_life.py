@@ -91,13 +91,14 @@ def test_a_cluster_can_be_started_again_at_the_same_ports() -> None:
         assert cluster.bootstrap_servers == first
 
 
-def test_ports_follow_the_first_one_and_a_taken_one_is_named() -> None:
+def test_ports_are_those_asked_for_and_a_taken_one_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(NetworkError, match=str(port)):
-            LocalCluster(brokers=2, port=port - 1).start()
+            LocalCluster(brokers=1, port=port).start()
     with LocalCluster(brokers=1, port=port) as cluster:
         assert cluster.bootstrap_servers == f"127.0.0.1:{port}"
+    assert list(LocalCluster(brokers=3, port=4_000)._cluster._ports.values()) == [4_000, 4_001, 4_002]
 
 
 @pytest.mark.parametrize(

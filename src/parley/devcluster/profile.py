@@ -1,13 +1,13 @@
 """What makes a broker of the embedded cluster speak as one release: its ranges and its behaviours.
 
-Ranges, record format and features are measured ones (`versions`, releases.json); the ranges are cut
-down to the APIs that are served so far. The behaviours are the table below: each row begins at a
-release and changes some of them. It says what was measured on real brokers, unless a row names its
-source.
+Ranges, record format and features are measured ones (`versions`, releases.json). The behaviours are
+the table below: each row begins at a release and changes some of them. It says what was measured on
+real brokers, unless a row names its source.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,8 +31,17 @@ from parley.versions.releases import Release, release, release_number
 MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -3, -4, -5, -6
 """ListOffsets' special times (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
+OPERATIONS_OF_GROUPS = 0b1_0100_1000  # read, delete, describe
 NOT_ASKED = -(2**31)
 """Metadata's authorized operations where they are left out (KIP-430)."""
+
+
+class InvalidRecords(enum.Enum):
+    """What a record set that Produce v3+ does not allow does."""
+
+    CLOSE = "close"  # it closes the connection
+    CLOSE_IF_EMPTY = "close if empty"  # only one without a whole batch does
+    ANSWER = "answer"  # it is refused
 
 
 RULES_0_11 = ProducerRules(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)
@@ -54,8 +63,7 @@ class Behaviour:
     """Only the controller creates topics; others answer NOT_CONTROLLER (ZooKeeper; KRaft forwards)."""
     auto_create_code: int = LEADER_NOT_AVAILABLE
     invalid_record_code: int = CORRUPT_MESSAGE
-    closes_on_invalid_records: bool = True
-    """A record set that v3+ does not allow closes the connection instead of being answered."""
+    invalid_records: InvalidRecords = InvalidRecords.CLOSE
     knows_zstd: bool = False
     producer_rules: ProducerRules = RULES_0_11
     cuts_conversion: bool = False
@@ -82,27 +90,50 @@ class Behaviour:
     """DeleteTopics v5+ gives error messages, and topic ids for names."""
     unasked_operations: int = 0
     """Metadata's authorized operations where nobody asked for them."""
+    group_operations: int = OPERATIONS_OF_GROUPS
+    """DescribeGroups v3+: what may be done with a group where nothing is forbidden."""
+    idle_sasl_mechanisms: tuple[str, ...] = ("GSSAPI",)
+    """What SaslHandshake names on a listener without SASL."""
+    describes_missing_topics: bool = True
+    """DescribeConfigs gives the defaults for a topic that does not exist."""
+    alter_missing_topic_code: int = UNKNOWN_SERVER_ERROR
+    alters_brokers: bool = False
+    """Dynamic settings of brokers (KIP-226)."""
+    knows_loggers: bool = False
+    knows_metrics_resources: bool = False
+    knows_group_resources: bool = False
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
 
 BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
-    ("0.11", {"empty_groups_have_members": True}),
+    ("0.10.1", {"empty_groups_have_members": True}),
     ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
+    ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
+    ("2.0", {"describes_missing_topics": False}),
     ("2.0", {"cuts_conversion": True, "commits_unknown_partitions": False}),
-    ("2.1", {"knows_zstd": True, "tells_last_stable_offset": True, "invalid_value_code": INVALID_CONFIG}),
+    (
+        "2.1",
+        {
+            "knows_zstd": True,
+            "invalid_records": InvalidRecords.CLOSE_IF_EMPTY,
+            "tells_last_stable_offset": True,
+            "invalid_value_code": INVALID_CONFIG,
+        },
+    ),
     ("2.2", {"tells_list_offsets_epoch": True}),
     ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
         {"names_range_in_error_35": True, "checks_client_name": True, "invalid_record_code": INVALID_RECORD},
     ),
+    ("2.4", {"knows_loggers": True}),  # KIP-412
     ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
     (
         "2.8",  # seen in 2.8.2, not in 2.4.1
         {
-            "closes_on_invalid_records": False,
+            "invalid_records": InvalidRecords.ANSWER,
             "unknown_key_type_code": INVALID_REQUEST,
             "unasked_operations": NOT_ASKED,
         },
@@ -114,6 +145,8 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("3.6", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
     ("3.9", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}, "checks_times": True}),
+    ("3.7", {"knows_metrics_resources": True}),
+    ("4.0", {"knows_group_resources": True}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
     ("4.0", {"closes": {int(ApiKey.PRODUCE): VersionRange(0, 2)}}),
     (
@@ -158,17 +191,14 @@ class Profile:
 
 
 def make_profile(name: str, served: Mapping[int, VersionRange]) -> Profile:
-    """Return the profile of a release, restricted to the APIs in `served`.
+    """Return the profile of a release. It advertises exactly what the release does.
 
-    Raises ConfigError for a release that is not known, naming the nearest one, and ValueError when a
-    handler lacks a version that the release advertises (a bug: every advertised version is served).
+    Raises ConfigError for a release that is not known, naming the nearest one, and ValueError when
+    `served`, the versions that can be answered, lacks one (a bug: every advertised version is served).
     """
     found = release(name)
-    ranges = {}
     for key, advertised in found.ranges.items():
-        if key not in served:
-            continue
-        if advertised.min < served[key].min or advertised.max > served[key].max:
-            raise ValueError(f"API {key}: {name} advertises {advertised}, only {served[key]} is served")
-        ranges[key] = advertised
-    return Profile(found, ranges, behaviour_of(found))
+        own = served.get(key)
+        if own is None or advertised.min < own.min or advertised.max > own.max:
+            raise ValueError(f"API {key}: {name} advertises {advertised}, only {own} is served")
+    return Profile(found, found.ranges, behaviour_of(found))

@@ -1,4 +1,4 @@
-"""What the brokers of the embedded cluster answer: one module per API, listed here."""
+"""What the brokers of the embedded cluster answer: one module per API that they act on, one table for the rest."""
 
 from parley.devcluster.handlers import (
     h00_produce,
@@ -8,14 +8,29 @@ from parley.devcluster.handlers import (
     h08_offset_commit,
     h09_offset_fetch,
     h10_find_coordinator,
+    h15_describe_groups,
     h16_list_groups,
+    h17_sasl_handshake,
     h18_api_versions,
     h19_create_topics,
     h20_delete_topics,
+    h21_delete_records,
     h22_init_producer_id,
     h23_offset_for_leader_epoch,
+    h32_describe_configs,
+    h33_alter_configs,
+    h35_describe_log_dirs,
+    h36_sasl_authenticate,
+    h37_create_partitions,
+    h42_delete_groups,
+    h44_incremental_alter_configs,
+    h47_offset_delete,
+    h60_describe_cluster,
+    h61_describe_producers,
+    h75_describe_topic_partitions,
 )
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer, Wait
+from parley.devcluster.handlers.refusing import REFUSALS, Refusal, handler_of
 from parley.schema import VersionRange
 
 MODULES = (
@@ -26,18 +41,51 @@ MODULES = (
     h08_offset_commit,
     h09_offset_fetch,
     h10_find_coordinator,
+    h15_describe_groups,
     h16_list_groups,
+    h17_sasl_handshake,
     h18_api_versions,
     h19_create_topics,
     h20_delete_topics,
+    h21_delete_records,
     h22_init_producer_id,
     h23_offset_for_leader_epoch,
+    h32_describe_configs,
+    h33_alter_configs,
+    h35_describe_log_dirs,
+    h36_sasl_authenticate,
+    h37_create_partitions,
+    h42_delete_groups,
+    h44_incremental_alter_configs,
+    h47_offset_delete,
+    h60_describe_cluster,
+    h61_describe_producers,
+    h75_describe_topic_partitions,
 )
 
-HANDLERS: dict[int, Handler] = {int(module.API.key): module.API for module in MODULES}
-"""The APIs that are served, by key."""
+SERVED_APIS: frozenset[int] = frozenset(int(module.API.key) for module in MODULES)
+"""The APIs that are acted on; the others are refused by the table of `refusing`."""
+
+HANDLERS: dict[int, Handler] = {
+    **{key: handler_of(refusal) for key, refusal in REFUSALS.items()},
+    **{int(module.API.key): module.API for module in MODULES},
+}
+"""Every API that some release advertises, by key."""
 
 SERVED: dict[int, VersionRange] = {key: handler.versions for key, handler in HANDLERS.items()}
-"""The versions written for each of them."""
+"""The versions that can be answered of each of them."""
 
-__all__ = ["HANDLERS", "MODULES", "SERVED", "Answer", "Call", "Handler", "Message", "NoAnswer", "Wait"]
+__all__ = [
+    "HANDLERS",
+    "MODULES",
+    "REFUSALS",
+    "SERVED",
+    "SERVED_APIS",
+    "Answer",
+    "Call",
+    "Handler",
+    "Message",
+    "NoAnswer",
+    "Refusal",
+    "Wait",
+]

@@ -5,8 +5,8 @@ Behaviours:
   high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
 - acks=0 gets no answer; if a partition failed, the connection is closed, as brokers do.
 - Idempotent producers: the last five batches are recognised and answered with their first offsets.
-- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.8 and is
-  INVALID_RECORD later; a tail that is cut off is dropped.
+- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 (one without a
+  batch before 2.8) and is refused later; a tail that is cut off is dropped.
 - A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
   NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
@@ -29,7 +29,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
+from parley.devcluster.profile import InvalidRecords
 from parley.devcluster.state.appending import AppendRules, check_shape, prepare
+from parley.devcluster.state.batches import read_facts
 from parley.devcluster.state.codes import (
     INVALID_PRODUCER_EPOCH,
     INVALID_REQUIRED_ACKS,
@@ -43,6 +45,7 @@ from parley.devcluster.state.codes import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     REQUEST_TIMED_OUT,
     UNKNOWN_PRODUCER_ID,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     Refused,
 )
@@ -55,7 +58,7 @@ log = logging.getLogger("parley.devcluster")
 
 CODES_WITH_LOG_START = frozenset(
     {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-     UNKNOWN_PRODUCER_ID}
+     UNKNOWN_PRODUCER_ID, UNKNOWN_SERVER_ERROR}
 )  # fmt: skip
 """Refusals of the log itself: they tell its start offset, those from before it is touched do not [measured]."""
 
@@ -87,7 +90,7 @@ class _Topic:
 
 def handle(call: Call, request: Message) -> Answer:
     """Append each partition's records and answer when the producer's acks are reached."""
-    if call.profile.behaviour.closes_on_invalid_records and not _well_shaped(call, request):
+    if not _readable(call, request):
         return NoAnswer(close=True)
     topics = [_append_topic(call, request, topic) for topic in request.topic_data]
     outcomes = [outcome for topic in topics for outcome in topic.outcomes]
@@ -119,16 +122,20 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
     )
 
 
-def _well_shaped(call: Call, request: Message) -> bool:
-    """Whether releases before 2.8 could even read the request."""
+def _readable(call: Call, request: Message) -> bool:
+    """Whether the release answers the request at all; those before 2.8 close on record sets they cannot take."""
+    manner = call.profile.behaviour.invalid_records
+    if manner is InvalidRecords.ANSWER:
+        return True
     rules = _rules(call, call.cluster.settings.topic_defaults)
-    for topic in request.topic_data:
-        for partition in topic.partition_data:
-            try:
-                check_shape(partition.records, rules)
-            except Refused as error:
-                if error.code == rules.invalid_record_code:
-                    return False
+    records = [partition.records for topic in request.topic_data for partition in topic.partition_data]
+    if manner is InvalidRecords.CLOSE_IF_EMPTY:
+        records = [data for data in records if data is None or read_facts(data) is None]
+    try:
+        for data in records:
+            check_shape(data, rules)
+    except Refused as error:
+        return error.code != rules.invalid_record_code
     return True
 
 

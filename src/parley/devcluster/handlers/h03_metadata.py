@@ -66,12 +66,12 @@ def _asked(call: Call, request: Message, response: Message, asked: Message) -> M
     if asked.name is None or (asked.topic_id != ZERO_UUID and not asked.name):
         found = call.image.topic_by_id(asked.topic_id)
         if found is None:
-            return _without(response, UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return _without(call, response, UNKNOWN_TOPIC_ID, None, asked.topic_id)
         return _described(call, request, response, found)
     topic = call.image.topics.get(asked.name)
     if topic is not None:
         return _described(call, request, response, topic)
-    return _without(response, _missing(call, request, asked.name), asked.name, ZERO_UUID)
+    return _without(call, response, _missing(call, request, asked.name), asked.name, ZERO_UUID)
 
 
 def _missing(call: Call, request: Message, name: str) -> int:
@@ -95,8 +95,11 @@ def _missing(call: Call, request: Message, name: str) -> int:
     return call.profile.behaviour.auto_create_code
 
 
-def _without(response: Message, code: int, name: str | None, topic_id: bytes) -> Message:
-    return response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
+def _without(call: Call, response: Message, code: int, name: str | None, topic_id: bytes) -> Message:
+    answer = response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
+    if call.version >= FIRST_OPERATIONS_VERSION:
+        answer.topic_authorized_operations = _unasked(call)
+    return answer
 
 
 def _described(call: Call, request: Message, response: Message, topic: TopicImage) -> Message:
@@ -134,7 +137,8 @@ def refuse(request: Message, version: int, code: int) -> Message:
     """Answer `code` for each topic asked for; where all were asked for, for none."""
     response = MetadataResponse(error_code=code)
     for asked in request.topics or ():
-        response.topics.append(_without(response, code, asked.name, asked.topic_id))
+        topic = response.MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id)
+        response.topics.append(topic)
     return response
 
 

@@ -55,9 +55,9 @@ def check_shape(data: Bytes | None, rules: AppendRules) -> None:
             rules.invalid_record_code,
             f"Produce requests with version {rules.produce_version} must hold exactly one record batch of magic 2",
         )
-    if headers[0].codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
+    if rules.knows_zstd and headers[0].codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
         raise Refused(
-            UNSUPPORTED_COMPRESSION_TYPE if rules.knows_zstd else UNKNOWN_SERVER_ERROR,
+            UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {rules.produce_version} are not allowed to use ZStandard compression",
         )
 
@@ -94,6 +94,8 @@ def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[s
     if headers[0].magic > rules.stored_magic:
         # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
         raise Refused(CORRUPT_MESSAGE, f"records of magic {headers[0].magic} for {name} are from the broker's future")
+    if headers[0].codec == CODEC_ZSTD and not rules.knows_zstd:
+        raise Refused(UNKNOWN_SERVER_ERROR, "Unknown compression type id: 4")
     largest = max(facts.size for facts in headers)
     if largest > rules.max_message_bytes:
         raise Refused(

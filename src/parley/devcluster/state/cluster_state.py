@@ -93,6 +93,10 @@ class ClusterState:
         """The newest picture of the cluster; a broker's own may be older."""
         return self.controller.image
 
+    def directory_of(self, broker_id: int) -> Path | None:
+        """Return where a broker's logs lie, None when they are in memory."""
+        return None if self._directory is None else self._directory / f"broker-{broker_id}"
+
     # -- persistence ---------------------------------------------------------------------------
 
     def _open(self, directory: Path) -> None:

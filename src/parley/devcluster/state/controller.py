@@ -117,7 +117,7 @@ class Controller:
     def add_partitions(self, name: str, assignment: Sequence[Sequence[int]]) -> None:
         """Give a topic more partitions, on the given brokers. Raises Refused (3, 39)."""
         topic = self._topic(name)
-        self._check_assignment(assignment)
+        self.check_assignment(assignment)
         added = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
         self._put_topic(replace(topic, partitions=(*topic.partitions, *added)))
         self._next_start += len(added)
@@ -133,9 +133,10 @@ class Controller:
         naming.check_topic_name(name)
         if name in self.image.topics:
             raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        self._check_assignment(assignment)
+        self.check_assignment(assignment)
 
-    def _check_assignment(self, assignment: Sequence[Sequence[int]]) -> None:
+    def check_assignment(self, assignment: Sequence[Sequence[int]]) -> None:
+        """Raise Refused (39) when partitions cannot lie on these brokers."""
         for replicas in assignment:
             unknown = [broker for broker in replicas if broker not in self.image.brokers]
             if unknown or len(set(replicas)) != len(replicas) or not replicas:

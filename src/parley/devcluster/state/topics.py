@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from parley.devcluster.state.codes import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC_EXCEPTION,
+    POLICY_VIOLATION,
     Refused,
 )
 
+MOST_PARTITIONS = 10_000  # of one topic in one request (KRaft's MAX_PARTITIONS_PER_BATCH)
 LONGEST_NAME = 249  # file name limit 255 minus "-" and the partition: org.apache.kafka.common.internals.Topic
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -43,6 +46,8 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, sta
     """
     if partitions <= 0:
         raise Refused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if partitions > MOST_PARTITIONS:
+        raise Refused(POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if replication_factor <= 0:
         raise Refused(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     if replication_factor > len(brokers):
@@ -93,8 +98,17 @@ class TopicSettings:
             stamp == "LogAppendTime",
         )
 
+    def as_configs(self) -> dict[str, str]:
+        """Return the settings by their names."""
+        return {
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "max.message.bytes": str(self.max_message_bytes),
+            "segment.bytes": str(self.segment_bytes),
+            "message.timestamp.type": "LogAppendTime" if self.log_append_time else "CreateTime",
+        }
 
-INHERITED = {
+
+INHERITED: Final = {
     "min.insync.replicas": "min.insync.replicas",
     "max.message.bytes": "message.max.bytes",
     "segment.bytes": "log.segment.bytes",
