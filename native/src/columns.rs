@@ -47,6 +47,17 @@ impl VarColumn {
         self.offsets.push(self.data.len() as i32);
     }
 
+    /// Makes room for `ratio` times what is there, as far as memory and the cap go.
+    fn expect(&mut self, ratio: f64, cap: usize) {
+        expect(&mut self.offsets, ratio, cap);
+        expect(&mut self.data, ratio, cap);
+    }
+
+    fn shrink(&mut self) {
+        shrink(&mut self.offsets);
+        shrink(&mut self.data);
+    }
+
     pub fn null_count(&self) -> usize {
         self.nulls.len()
     }
@@ -66,6 +77,24 @@ impl VarColumn {
             bitmap[(*row >> 3) as usize] &= !(1u8 << (*row & 7));
         }
         Some(bitmap)
+    }
+}
+
+/// A guess must not cost more than this, however large the first batch was.
+const EXPECT_BYTES: usize = 64 * 1024 * 1024;
+
+fn expect<T>(column: &mut Vec<T>, ratio: f64, cap: usize) {
+    let wanted = (column.len() as f64 * ratio) as usize;
+    let most = cap.min(EXPECT_BYTES) / size_of::<T>();
+    let more = wanted.min(most).saturating_sub(column.len());
+    // A guess that finds no memory is no failure: the column then grows as it is filled.
+    let _ = column.try_reserve(more);
+}
+
+/// Gives back what was guessed too much: the buffers outlive the call by long.
+fn shrink<T>(column: &mut Vec<T>) {
+    if column.capacity() > column.len() + column.len() / 8 {
+        column.shrink_to_fit();
     }
 }
 
@@ -129,6 +158,43 @@ impl Builder {
         }
         if let Some(v) = &mut self.headers {
             v.offsets.reserve(rows);
+        }
+    }
+
+    /// Makes room for all spans once the first is done and shows how many bytes become how many.
+    pub fn expect(&mut self, ratio: f64, max_bytes: usize) {
+        let ratio = ratio * 1.05;
+        let cap = max_bytes.saturating_add(max_bytes / 8);
+        for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
+            expect(column, ratio, cap);
+        }
+        if let Some(column) = &mut self.types {
+            expect(column, ratio, cap);
+        }
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.expect(ratio, cap);
+        }
+        if let Some(column) = &mut self.headers {
+            expect(&mut column.offsets, ratio, cap);
+            column.keys.expect(ratio, cap);
+            column.values.expect(ratio, cap);
+        }
+    }
+
+    pub fn shrink(&mut self) {
+        for column in [&mut self.offsets, &mut self.timestamps].into_iter().flatten() {
+            shrink(column);
+        }
+        if let Some(column) = &mut self.types {
+            shrink(column);
+        }
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.shrink();
+        }
+        if let Some(column) = &mut self.headers {
+            shrink(&mut column.offsets);
+            column.keys.shrink();
+            column.values.shrink();
         }
     }
 

@@ -54,8 +54,12 @@ fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, Failure> +
 #[pyo3(name = "decode")]
 fn py_decode<'py>(py: Python<'py>, data: View, spans: View, options: DecodeArg) -> PyResult<Bound<'py, PyTuple>> {
     let options = options.into_options();
-    let (builder, done) =
-        detached(py, || compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch)))?;
+    let (builder, done) = detached(py, || {
+        let (mut builder, done) =
+            compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch))?;
+        builder.shrink();
+        Ok((builder, done))
+    })?;
     args::decoded(py, builder, done)
 }
 
@@ -82,6 +86,13 @@ fn decode_spans(
         match read {
             Some(read) => used += read,
             None => return Ok((builder, index)),
+        }
+        if first && count > 1 {
+            let all: usize = (0..count).fold(0, |sum, at| {
+                let (from, to) = (field(scan::SPAN_FIELDS * at), field(scan::SPAN_FIELDS * at + 1));
+                usize::saturating_add(sum, to.saturating_sub(from))
+            });
+            builder.expect(all as f64 / (end - start) as f64, options.max_bytes);
         }
     }
     Ok((builder, count))
