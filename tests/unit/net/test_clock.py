@@ -94,6 +94,21 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     assert clock.waiting == 0
 
 
+async def test_a_cancellation_that_meets_the_deadline_stays_one() -> None:
+    deadline = Deadline(ManualClock(), 40)
+
+    async def body() -> None:
+        async with deadline:
+            await asyncio.get_running_loop().create_future()
+
+    task = asyncio.create_task(body())
+    await asyncio.sleep(0)
+    deadline._expire()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_the_loop_clock_is_the_loops_time() -> None:
     clock, loop = LoopClock(), asyncio.get_running_loop()
     assert abs(clock.now_ms() - loop.time() * 1000) < 100

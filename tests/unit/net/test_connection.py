@@ -165,6 +165,26 @@ async def test_a_cancelled_request_is_dropped_and_the_next_one_is_right(
     await closing
 
 
+async def test_the_deadline_of_a_cancelled_request_harms_nobody(
+    network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
+) -> None:
+    network.faults[BROKER] = Faults(to_client=Way(delay_ms=300))
+    opening = asyncio.create_task(connect(network, clock, options))
+    await clock.advance(1_500)
+    connection = await opening
+    cancelled = asyncio.create_task(connection.request(MetadataRequest(topics=[]), timeout_ms=100))
+    await clock.advance(50)
+    cancelled.cancel()
+    patient = asyncio.create_task(connection.request(MetadataRequest(topics=[]), timeout_ms=900))
+    await clock.advance(250)  # past the deadline of the cancelled request, whose answer comes only now
+    assert not connection.is_closed
+    await clock.advance(600)
+    assert (await patient).message.cluster_id == "4"
+    closing = asyncio.create_task(connection.close())
+    await clock.advance(1_000)
+    await closing
+
+
 async def test_a_broken_connection_fails_what_is_in_flight(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
