@@ -96,6 +96,8 @@ class Broker:
                 await self._answer_with_faults(connection, request, faults)
             else:
                 await self._answer(connection, request)
+            if request.api_key == PRODUCE:
+                _forget_records(request.message)
 
     async def _answer(self, connection: ServerConnection, request: RequestReceived) -> None:
         answer = await self._handle(connection, request)
@@ -115,8 +117,6 @@ class Broker:
         answer = HANDLERS[request.api_key].handle(call, request.message)
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
-        if request.api_key == PRODUCE:
-            _forget_records(request.message)
         return answer
 
     async def _wait(self, connection: ServerConnection, wait: Wait) -> Any:

@@ -29,22 +29,15 @@ class BrokerState:
         """Take over a newer picture; return the replicas whose leader, epoch or in-sync set changed."""
         if image.epoch <= self.image.epoch and self.image.topics is not image.topics:
             return []
-        old, self.image = self.image, image
         changed: list[ReplicaKey] = []
         for name, topic in image.topics.items():
-            if old.topics.get(name) is not topic or not self._holds_all(topic):
+            if self.image.topics.get(name) is not topic:
                 changed += self._apply_topic(topic)
-        if old.names is not image.names:
+        if self.image.names is not image.names:
             for key in [key for key in self.replicas if key.topic_id not in image.names]:
                 self._remove(key)
+        self.image = image  # last: where a disk refuses a new log, the next picture is compared with the old one
         return changed
-
-    def _holds_all(self, topic: TopicImage) -> bool:
-        return all(
-            ReplicaKey(topic.topic_id, index) in self.replicas
-            for index, partition in enumerate(topic.partitions)
-            if self.id in partition.replicas
-        )
 
     def _apply_topic(self, topic: TopicImage) -> list[ReplicaKey]:
         changed = []
