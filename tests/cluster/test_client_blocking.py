@@ -22,7 +22,6 @@ from parley.client import (
     TopicPartition,
     fetch_decode,
     producer,
-    record_shape,
 )
 from parley.client.blocking import shared_loop
 from parley.devcluster import LocalCluster

@@ -166,6 +166,7 @@ def test_guarantees_that_a_broker_lacks(client: BlockingClient, topic: str) -> N
         assert client.produce(topic, table(5), options=explicit).idempotent
         assert len(read_all(client, topic, isolation_level="read_committed")) == 5
         return
+    assert not client.produce(topic, table(5)).idempotent  # silently without, where it was not asked for
     with pytest.raises(UnsupportedVersionError) as caught:
         client.produce(topic, table(5), options=explicit)
     assert caught.value.feature == "idempotent-producer"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -52,6 +52,8 @@ class Writing:
     topic: str | None
     partition: int | None
     deadline_ms: int
+    checked: list[TopicPlan] = field(default_factory=list)
+    """Plans that can do what the options ask for."""
 
 
 class Producer:
@@ -88,6 +90,9 @@ class Producer:
             deadline = self._cluster.deadline(options.max_block_ms)
             plan = await self._plan(topic, options, deadline)
             self._plans[topic] = plan
+        if plan not in writing.checked:
+            _check_guarantees(plan, options)
+            writing.checked.append(plan)
         if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
             await self._identify(options, self._cluster.deadline(options.max_block_ms))
         return plan
@@ -204,7 +209,6 @@ class Producer:
                     if node.id not in conns:
                         conns[node.id] = await self._cluster.connection(node.id)
                     magics[index] = magic_for(conns[node.id].versions)
-                    _check_codec(conns[node.id], options, magics[index])
                 except KafkaError as error:
                     if not error.retriable:
                         raise
@@ -253,9 +257,11 @@ class Producer:
         return await self._cluster.retrying("getting a producer id", deadline, attempt)
 
 
-def _check_codec(conn: BrokerConnection, options: ProduceOptions, magic: int) -> None:
+def _check_guarantees(plan: TopicPlan, options: ProduceOptions) -> None:
     """Refuse, before anything is sent, a codec or a guarantee that a leader does not have."""
-    if options.compression_type == "zstd":
-        conn.versions.choose(ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD)
-    if options.enable_idempotence and magic < 2:
-        conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)
+    for versions in plan.versions.values():
+        if options.compression_type == "zstd":
+            versions.choose(ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD)
+        if options.enable_idempotence:
+            versions.choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.IDEMPOTENT_PRODUCER)
+            versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)
