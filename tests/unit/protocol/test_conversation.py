@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from parley.errors import LocalProtocolError, NetworkError, RemoteProtocolError
-from parley.frames import EmptyFrames
 from parley.messages import (
-    ApiVersionsResponse,
     FetchRequest,
     FetchResponse,
     MetadataRequest,
@@ -25,107 +19,14 @@ from parley.protocol import (
     BrokerProtocol,
     ClientProtocol,
     ClientSettings,
-    Close,
     Closed,
-    Connection,
-    Decision,
     Negotiated,
     RequestReceived,
-    Respond,
     ResponseReceived,
-    Serve,
-    ServeAll,
     State,
-    Swallow,
 )
 
-RANGES = {0: (3, 11), 1: (4, 17), 3: (0, 12), 18: (0, 4)}
-
-
-def own_versions() -> Any:
-    return ApiVersionsResponse(
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in RANGES.items()
-        ]
-    )
-
-
-class Release:
-    """A policy for tests: versions outside RANGES are refused as the given release refuses them."""
-
-    def __init__(self, refusal: Decision, malformed: Decision, empty_frames: EmptyFrames) -> None:
-        self.refusal = refusal
-        self._malformed = malformed
-        self.empty_frames = empty_frames
-
-    def decide(self, api_key: int, api_version: int) -> Decision:
-        low, high = RANGES.get(api_key, (1, 0))
-        if low <= api_version <= high:
-            return Serve()
-        if api_key == 18:
-            return Respond(ApiVersionsResponse(error_code=35), 0)
-        return self.refusal
-
-    def malformed(self, api_key: int, api_version: int) -> Decision:
-        return self._malformed
-
-
-MODERN = Release(Close("unsupported"), Close("malformed"), EmptyFrames.REJECT)
-SILENT = Release(Swallow(), Swallow(), EmptyFrames.IGNORE)
-
-Carry = Callable[[Connection, bytes], list[Any]]
-
-
-def take(connection: Connection) -> list[Any]:
-    found = []
-    while (event := connection.next_event()) not in (NEED_DATA, PAUSED):
-        found.append(event)
-    return found
-
-
-def carry_whole(connection: Connection, data: bytes) -> list[Any]:
-    connection.receive_data(data)
-    return take(connection)
-
-
-def carry_bytes(connection: Connection, data: bytes) -> list[Any]:
-    found = []
-    for index in range(len(data)):
-        connection.receive_data(data[index : index + 1])
-        found += take(connection)
-    return found
-
-
-def carry_in_place(connection: Connection, data: bytes) -> list[Any]:
-    """As a socket does: into the connection's own buffer, in ragged pieces."""
-    dice, found = random.Random(5), []
-    while data:
-        buffer = connection.get_buffer()
-        count = min(len(buffer), len(data), dice.choice((1, 7, 900)))
-        buffer[:count] = data[:count]
-        buffer.release()
-        connection.buffer_updated(count)
-        data = data[count:]
-        found += take(connection)
-    return found
-
-
-CARRIERS = [carry_whole, carry_bytes, carry_in_place]
-
-
-def flush(connection: Connection) -> bytes:
-    return b"".join(connection.data_to_send())
-
-
-def pair(**settings: Any) -> tuple[ClientProtocol, BrokerProtocol]:
-    client, broker = ClientProtocol(ClientSettings(**settings)), BrokerProtocol(MODERN)
-    client.start(0)
-    (request,) = carry_whole(broker, flush(client))
-    broker.send_response(request, own_versions())
-    (event,) = carry_whole(client, flush(broker))
-    assert isinstance(event, Negotiated)
-    return client, broker
+from .pairs import CARRIERS, MODERN, Carry, carry_in_place, carry_whole, flush, own_versions, pair, take
 
 
 @pytest.mark.parametrize("carry", CARRIERS)
@@ -329,76 +230,3 @@ def test_a_version_can_be_forced_for_tests_of_refusals() -> None:
     assert isinstance(closed, Closed)
     assert "unsupported" in str(closed.error)
     assert broker.state is State.CLOSED
-
-
-REQUEST = b"\0\3\0\1\0\0\0\7\0\1x\0\0\0\0"  # Metadata v1 of client x, no topics
-
-
-def test_a_silent_release_swallows_and_stays_usable() -> None:
-    broker = BrokerProtocol(SILENT)
-    unknown_key = b"\0\x7f" + REQUEST[2:]
-    unknown_version = b"\0\3\0\x63" + REQUEST[4:]
-    short_body = REQUEST[:-2]
-    no_header = b"\0\3"
-    for bad in (unknown_key, unknown_version, short_body, no_header, b""):
-        assert carry_whole(broker, len(bad).to_bytes(4, "big") + bad) == []
-        assert flush(broker) == b""
-    (request,) = carry_whole(broker, len(REQUEST).to_bytes(4, "big") + REQUEST)
-    assert (request.api_key, request.version, request.correlation_id, request.client_id) == (3, 1, 7, "x")
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"\0\x7f" + REQUEST[2:],
-        b"\0\3\0\x63" + REQUEST[4:],
-        REQUEST[:-2],
-        b"\0\3",
-        b"",
-        REQUEST[:-4] + b"\x7f\xff\xff\xff",
-    ],
-    ids=["unknown key", "unknown version", "short", "no header", "empty frame", "huge count"],
-)
-def test_a_modern_release_closes(bad: bytes) -> None:
-    broker = BrokerProtocol(MODERN)
-    (closed,) = carry_whole(broker, len(bad).to_bytes(4, "big") + bad)
-    assert isinstance(closed, Closed)
-    assert isinstance(closed.error, RemoteProtocolError)
-    assert flush(broker) == b""
-
-
-def test_bytes_behind_a_request_are_accepted() -> None:
-    data = REQUEST + b"junk"
-    (request,) = carry_whole(BrokerProtocol(MODERN), len(data).to_bytes(4, "big") + data)
-    assert request.message.topics == []
-
-
-def test_a_policy_answers_without_reading_the_body() -> None:
-    broker = BrokerProtocol(MODERN)
-    data = b"\0\x12\0\x63\0\0\0\5" + b"no ApiVersions v99 that anybody could read"
-    assert carry_whole(broker, len(data).to_bytes(4, "big") + data) == []
-    assert flush(broker) == b"\0\0\0\x0a\0\0\0\5\0\x23\0\0\0\0"  # the 10 bytes that 0.10 to 2.3 send
-    assert broker.state is State.READY
-
-
-def test_a_policy_serves_a_request_as_another_version() -> None:
-    class MisAnswering(ServeAll):
-        def decide(self, api_key: int, api_version: int) -> Decision:
-            return Serve(as_version=0)
-
-    broker = BrokerProtocol(MisAnswering())
-    data = b"\0\3\0\x63" + REQUEST[4:]  # 0.9 answers Metadata v99 in v0's shape
-    (request,) = carry_whole(broker, len(data).to_bytes(4, "big") + data)
-    assert (request.api_version, request.version) == (99, 0)
-    broker.send_response(request, MetadataResponse())
-    assert flush(broker) == b"\0\0\0\x0c\0\0\0\7\0\0\0\0\0\0\0\0"
-
-
-def test_a_lost_client_leaves_its_request_unanswered() -> None:
-    broker = BrokerProtocol(MODERN)
-    (request,) = carry_whole(broker, len(REQUEST).to_bytes(4, "big") + REQUEST)
-    broker.receive_eof()
-    (closed,) = take(broker)
-    assert closed.lost == (7,)
-    with pytest.raises(LocalProtocolError):
-        broker.send_response(request, MetadataResponse())
