@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from parley.devcluster import handlers
-from parley.devcluster.handlers import HANDLERS, MODULES, SERVED
+from parley.devcluster.handlers import MODULES, SERVED, SERVED_APIS
 from parley.devcluster.handlers.h03_metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from parley.devcluster.profile import make_profile
 from parley.errors import ConfigError
@@ -43,7 +43,7 @@ def test_file_name_says_key_and_name(module: ModuleType) -> None:
 def test_every_handler_file_is_registered() -> None:
     files = {path.stem for path in Path(handlers.__file__).parent.glob("h[0-9]*.py")}
     assert files == {module.__name__.rsplit(".", 1)[-1] for module in MODULES}
-    assert len(HANDLERS) == len(MODULES)
+    assert len(SERVED_APIS) == len(MODULES)
 
 
 @pytest.mark.parametrize("name", list(releases()))
@@ -55,7 +55,7 @@ def test_every_release_can_be_spoken(name: str) -> None:
 
 def test_a_version_that_is_advertised_and_not_written_is_a_bug() -> None:
     with pytest.raises(ValueError, match="API 1"):
-        make_profile("4.3", {1: releases()["0.9.0.1"].ranges[1]})
+        make_profile("4.3", {**SERVED, 1: releases()["0.9.0.1"].ranges[1]})
 
 
 @pytest.mark.parametrize(

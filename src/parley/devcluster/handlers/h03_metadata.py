@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.state.codes import (
+    INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     LEADER_NOT_AVAILABLE,
     NONE,
@@ -36,6 +37,8 @@ from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
 
 FIRST_NULL_VERSION = 1
+FIRST_ID_VERSION = 12
+UNUSABLE_ID_VERSIONS = VersionRange(10, 11)  # the id is in the request, but may not be asked for (KAFKA-12701)
 FIRST_OPERATIONS_VERSION = 8
 CLUSTER_OPERATIONS_VERSIONS = VersionRange(8, 10)
 # Bits of AclOperation that a broker without authorizer returns: all that the resource knows.
@@ -46,6 +49,9 @@ TOPIC_OPERATIONS = 0b0_1101_1111_1000  # read, write, create, delete, alter, des
 def handle(call: Call, request: Message) -> Answer:
     """Describe brokers and topics."""
     image = call.image
+    named = request.topics or ()
+    if call.version in UNUSABLE_ID_VERSIONS and any(t.name is None or t.topic_id != ZERO_UUID for t in named):
+        return refuse(request, call.version, INVALID_REQUEST)
     response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
     for broker in image.brokers.values():
         response.brokers.append(
@@ -137,7 +143,8 @@ def refuse(request: Message, version: int, code: int) -> Message:
     """Answer `code` for each topic asked for; where all were asked for, for none."""
     response = MetadataResponse(error_code=code)
     for asked in request.topics or ():
-        topic = response.MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id)
+        name = asked.name or "" if version < FIRST_ID_VERSION else asked.name
+        topic = response.MetadataResponseTopic(error_code=code, name=name, topic_id=asked.topic_id)
         response.topics.append(topic)
     return response
 

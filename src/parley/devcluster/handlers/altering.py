@@ -1,0 +1,118 @@
+"""Changing the settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in common.
+
+Rules of this file:
+1. A resource is changed whole or not at all, and not at all with validate_only.
+2. What is changed is in the journal and in force at every broker before the answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from parley.devcluster.configs import BROKER, TOPIC, Config, Configs, configs_of
+from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.handlers.h32_describe_configs import require_this_broker
+from parley.devcluster.handlers.mirror import each
+from parley.devcluster.state.codes import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Refused,
+)
+from parley.devcluster.state.topics import check_topic_name
+
+Change = Callable[[Mapping[str, str], Configs], dict[str, str]]
+"""From the present own settings of a resource, and the settings it knows, to its new ones."""
+
+
+def alter_each(call: Call, request: Message, change_of: Callable[[Message], Change]) -> Message:
+    """Change each resource of a request; return the response."""
+    counts = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    texts: dict[int, str] = {}
+
+    def code_of(chain: tuple[Message, ...]) -> int:
+        asked = chain[-1]
+        try:
+            if counts[asked.resource_type, asked.resource_name] > 1:
+                raise Refused(INVALID_REQUEST, "Each resource must appear at most once.")
+            if len({config.name for config in asked.configs}) < len(asked.configs):
+                raise Refused(INVALID_REQUEST, "Error due to duplicate config keys")
+            _alter(call, request, asked, change_of(asked))
+        except Refused as error:
+            texts[id(asked)] = error.message
+            return error.code
+        except OSError as error:
+            texts[id(asked)] = f"the disk refused: {error.strerror}"
+            return KAFKA_STORAGE_ERROR
+        return NONE
+
+    response = each(request, call.version, code_of)
+    for asked, answer in zip(request.resources, response.responses, strict=True):
+        answer.error_message = texts.get(id(asked))
+    return response
+
+
+def _alter(call: Call, request: Message, asked: Message, change: Change) -> None:
+    if asked.resource_type == TOPIC:
+        _alter_topic(call, asked.resource_name, change, validate_only=request.validate_only)
+    elif asked.resource_type == BROKER and call.profile.behaviour.alters_brokers:
+        _alter_broker(call, asked.resource_name, change, validate_only=request.validate_only)
+    else:
+        raise Refused(INVALID_REQUEST, f"settings of resource type {asked.resource_type} cannot be changed here")
+
+
+def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) -> None:
+    behaviour, topic = call.profile.behaviour, call.cluster.image.topics.get(name)
+    check_topic_name(name)
+    if topic is None and behaviour.names_controller:
+        # ZooKeeper releases look for the topic before they look at the settings.
+        raise Refused(behaviour.alter_missing_topic_code, f'Topic "{name}" does not exist.')
+    known = configs_of(call.profile.release, TOPIC)
+    configs = change({} if topic is None else topic.configs, known)
+    for key, value in configs.items():
+        check_topic_config(known, key, value)
+    call.cluster.topic_settings(configs)
+    if topic is None:
+        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
+    if not validate_only:
+        call.cluster.alter_topic(name, configs, now_ms=call.now_ms)
+
+
+def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool) -> None:
+    if name:
+        require_this_broker(call, name)
+    known = configs_of(call.profile.release, BROKER)
+    present = call.cluster.broker_configs(name)
+    configs = change(present, known)
+    for key, value in configs.items():
+        config = known.get(key)
+        if config is None or present.get(key) == value:
+            continue
+        if not config.dynamic:
+            raise Refused(INVALID_REQUEST, f"Cannot update these configs dynamically: {key}")
+        if not config.accepts(value):
+            raise Refused(INVALID_REQUEST, f"Invalid value {value} for configuration {key}")
+    if not validate_only:
+        call.cluster.alter_broker(name, configs)
+
+
+def check_topic_config(known: Configs, name: str, value: str) -> None:
+    """Raise Refused (INVALID_CONFIG) when the release has no such setting of topics, or not with that value."""
+    config: Config | None = known.get(name)
+    if config is None:
+        raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
+    allowed = VALUES.get(name)
+    values = [entry.strip() for entry in value.split(",")] if config.type == "list" else [value]
+    if not config.accepts(value) or (allowed and any(entry not in allowed for entry in values)):
+        raise Refused(INVALID_CONFIG, f"Invalid value {value} for configuration {name}")
+
+
+VALUES = {
+    "cleanup.policy": {"delete", "compact"},
+    "compression.type": {"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
+    "message.timestamp.type": {"CreateTime", "LogAppendTime"},
+}
+"""Settings that take certain values only."""

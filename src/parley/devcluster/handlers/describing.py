@@ -1,0 +1,125 @@
+"""The settings of topics and brokers as a broker describes them: each with the places that it may come from.
+
+A topic's own setting comes before the broker's that it inherits; a broker's dynamic one before that of all
+brokers, before server.properties, before Kafka's default. DescribeConfigs shows all of them as synonyms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parley.devcluster.configs import BROKER, TOPIC, Config, configs_of
+from parley.devcluster.handlers.base import Call
+from parley.devcluster.state.topics import INHERITED, TopicSettings
+
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
+"""Where a value comes from (ConfigSource)."""
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
+MIN_ISR = "min.insync.replicas"
+
+
+class Place(NamedTuple):
+    """A value at one place."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A setting and the places that have a value for it, the one that counts first."""
+
+    config: Config
+    places: tuple[Place, ...]
+    inherits: bool = True
+    """Whether a broker's setting stands behind it; the bare default of a topic's setting is no synonym."""
+
+    @property
+    def synonyms(self) -> tuple[Place, ...]:
+        """The places that have a value."""
+        return tuple(p for p in self.places if p.value is not None and (self.inherits or p.source != DEFAULT))
+
+    @property
+    def value(self) -> str | None:
+        """The value that counts; sensitive ones are never told."""
+        return None if self.config.sensitive else self.places[0].value
+
+    @property
+    def source(self) -> int:
+        """Where it comes from."""
+        return self.places[0].source
+
+
+def topic_configs(call: Call, own: Mapping[str, str]) -> Iterator[Described]:
+    """Yield every setting of a topic whose own ones are these."""
+    brokers = _BrokerPlaces(call)
+    for config in configs_of(call.profile.release, TOPIC).values():
+        places = [Place(config.name, own[config.name], DYNAMIC_TOPIC)] if config.name in own else []
+        if config.inherits is not None:
+            places += brokers.places(config.inherits, config.default)
+        elif not places:
+            places = [Place(config.name, config.default, DEFAULT)]
+        yield Described(config, tuple(places), config.inherits is not None)
+
+
+def broker_configs(call: Call) -> Iterator[Described]:
+    """Yield every setting of the broker that is asked."""
+    brokers = _BrokerPlaces(call)
+    table = configs_of(call.profile.release, BROKER)
+    for config in table.values():
+        places = brokers.places(config.name, config.default) or [Place(config.name, None, DEFAULT)]
+        yield Described(config, tuple(places))
+    for name in {*brokers.own, *brokers.shared} - table.keys():  # Kafka takes names that it does not know
+        unknown = Config(name, "-", dynamic=True, sensitive=True, inherits=None, default=None)
+        yield Described(unknown, tuple(brokers.places(name, None)))
+
+
+def shared_configs(call: Call) -> Iterator[Described]:
+    """Yield the dynamic settings of all brokers."""
+    table = configs_of(call.profile.release, BROKER)
+    for name, value in _BrokerPlaces(call).shared.items():
+        config = table.get(name, Config(name, "-", dynamic=True, sensitive=True, inherits=None, default=None))
+        yield Described(config, (Place(name, value, DYNAMIC_DEFAULT),))
+
+
+class _BrokerPlaces:
+    """Where the broker that is asked has values."""
+
+    def __init__(self, call: Call) -> None:
+        self.own = call.cluster.broker_configs(str(call.broker.id))
+        self.shared = dict(call.cluster.broker_configs(""))
+        if call.profile.release.finalized_features.get(ELIGIBLE_LEADERS, 0) > 0:
+            # With KIP-966 on, the controller itself sets what was only a default before (seen from 4.1 on).
+            self.shared.setdefault(MIN_ISR, "1")
+        self.static = static_configs(call)
+
+    def places(self, name: str, default: str | None) -> list[Place]:
+        """Return the places of one of the broker's settings."""
+        layers = ((self.own, DYNAMIC_BROKER), (self.shared, DYNAMIC_DEFAULT), (self.static, STATIC))
+        found = [Place(name, layer[name], source) for layer, source in layers if name in layer]
+        return found if default is None else [*found, Place(name, default, DEFAULT)]
+
+
+def static_configs(call: Call) -> dict[str, str]:
+    """Return what would stand in this broker's server.properties."""
+    settings, broker = call.cluster.settings, call.image.brokers.get(call.broker.id)
+    place = call.cluster.directory_of(call.broker.id)
+    listener = "" if broker is None else f"PLAINTEXT://{broker.host}:{broker.port}"
+    found = {
+        "advertised.listeners": listener,
+        "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
+        "broker.id": str(call.broker.id),
+        "default.replication.factor": str(settings.default_replication_factor),
+        "listeners": listener,
+        "log.dirs": "memory" if place is None else str(place),
+        "node.id": str(call.broker.id),
+        "num.partitions": str(settings.num_partitions),
+    }
+    kept, usual = settings.topic_defaults, TopicSettings()
+    for name, value in kept.as_configs().items():
+        if value != usual.as_configs()[name]:
+            found[INHERITED[name]] = value
+    return found

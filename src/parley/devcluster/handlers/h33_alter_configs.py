@@ -1,0 +1,42 @@
+"""AlterConfigs (33), v0-2.
+
+Behaviours:
+- Replaces all settings of a topic, or all dynamic ones of the broker that is asked or of every broker (the
+  empty name, 1.1+); those left out return to their defaults.
+- Settings of topics are checked by what the release knows; those of brokers by whether they can change
+  while it runs.
+
+Version notes:
+- v2 flexible.
+
+Not implemented: loggers, groups and metrics (INVALID_REQUEST).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parley.devcluster.configs import Configs
+from parley.devcluster.handlers.altering import Change, alter_each
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.codes import INVALID_REQUEST, Refused
+from parley.schema import ApiKey, VersionRange
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Replace the settings of each resource."""
+    return alter_each(call, request, _change)
+
+
+def _change(asked: Message) -> Change:
+    def change(present: Mapping[str, str], known: Configs) -> dict[str, str]:
+        for config in asked.configs:
+            if config.value is None:
+                raise Refused(INVALID_REQUEST, f"Null value not supported for : {config.name}")
+        return {config.name: config.value for config in asked.configs}
+
+    return change
+
+
+API = Handler(ApiKey.ALTER_CONFIGS, VersionRange(0, 2), handle, top)

@@ -1,0 +1,45 @@
+"""DeleteGroups (42), v0-2.
+
+Behaviours:
+- Done by each group's coordinator (others: NOT_COORDINATOR): the group goes with its offsets.
+- A group without offsets: GROUP_ID_NOT_FOUND.
+
+Version notes:
+- v2 flexible.
+
+Not implemented: NON_EMPTY_GROUP (groups have no members).
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message, code_of
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, Refused
+from parley.messages import DeleteGroupsResponse
+from parley.schema import ApiKey, VersionRange
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Delete each group, or say why not."""
+    response = DeleteGroupsResponse()
+    for name in request.groups_names:
+        result = response.DeletableGroupResult(group_id=name)
+        response.results.append(result)
+        try:
+            _delete(call, name)
+        except (Refused, OSError) as error:
+            result.error_code = code_of(error, COORDINATOR_NOT_AVAILABLE)
+    return response
+
+
+def _delete(call: Call, name: str) -> None:
+    if not name:
+        raise Refused(INVALID_GROUP_ID, "a group needs a name")
+    require_coordinator(call, name)
+    if name not in call.cluster.groups.names():
+        raise Refused(GROUP_ID_NOT_FOUND, f"there is no group {name}")
+    call.cluster.delete_group(name)
+
+
+API = Handler(ApiKey.DELETE_GROUPS, VersionRange(0, 2), handle, top)

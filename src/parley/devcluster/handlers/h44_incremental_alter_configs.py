@@ -1,0 +1,71 @@
+"""IncrementalAlterConfigs (44), v0-1.
+
+Behaviours:
+- Sets, deletes, appends to and subtracts from single settings (KIP-339); the others stay. Resources as in
+  AlterConfigs.
+- Appending and subtracting is for lists only: INVALID_CONFIG in KRaft releases, INVALID_REQUEST before.
+
+Version notes:
+- v1 flexible.
+
+Not implemented: loggers, groups and metrics (INVALID_REQUEST).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from parley.devcluster.configs import Configs
+from parley.devcluster.handlers.altering import Change, alter_each
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.codes import INVALID_CONFIG, INVALID_REQUEST, Refused
+from parley.schema import ApiKey, VersionRange
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Change single settings of each resource."""
+    not_list = INVALID_REQUEST if call.profile.behaviour.names_controller else INVALID_CONFIG
+    return alter_each(call, request, _changes(not_list))
+
+
+def _changes(not_list: int) -> Callable[[Message], Change]:
+    def change_of(asked: Message) -> Change:
+        def change(present: Mapping[str, str], known: Configs) -> dict[str, str]:
+            configs = dict(present)
+            for config in asked.configs:
+                _apply(configs, known, config, not_list)
+            return configs
+
+        return change
+
+    return change_of
+
+
+def _apply(configs: dict[str, str], known: Configs, asked: Message, not_list: int) -> None:
+    name, value = asked.name, asked.value
+    if asked.config_operation not in (SET, DELETE, APPEND, SUBTRACT):
+        raise Refused(INVALID_REQUEST, f"Unknown operation {asked.config_operation} for {name}")
+    if asked.config_operation == DELETE:
+        configs.pop(name, None)
+        return
+    if value is None:
+        raise Refused(INVALID_REQUEST, f"Null value not supported for : {name}")
+    if asked.config_operation == SET:
+        configs[name] = value
+        return
+    config = known.get(name)
+    if config is None or config.type != "list":
+        raise Refused(not_list, f"Config value append or subtract is not allowed for config key: {name}")
+    held = [entry for entry in configs.get(name, config.default or "").split(",") if entry]
+    given = [entry.strip() for entry in value.split(",")]
+    if asked.config_operation == APPEND:
+        held += [entry for entry in given if entry not in held]
+    else:
+        held = [entry for entry in held if entry not in given]
+    configs[name] = ",".join(held)
+
+
+API = Handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, VersionRange(0, 1), handle, top)

@@ -1,0 +1,64 @@
+"""OffsetDelete (47), v0-0.
+
+Behaviours:
+- Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets is GROUP_ID_NOT_FOUND
+  for the whole answer.
+- Partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION each; the others are deleted, with or without an
+  offset.
+
+Version notes:
+- v0 (KIP-496) is the only one.
+
+Not implemented: GROUP_SUBSCRIBED_TO_TOPIC (groups have no members).
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    INVALID_GROUP_ID,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Refused,
+)
+from parley.messages import OffsetDeleteResponse
+from parley.schema import ApiKey, VersionRange
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Forget the offsets of the partitions that exist."""
+    response = OffsetDeleteResponse()
+    known: list[tuple[str, int]] = []
+    for topic in request.topics:
+        result = response.OffsetDeleteResponseTopic(name=topic.name)
+        response.topics.append(result)
+        for asked in topic.partitions:
+            index = asked.partition_index
+            exists = call.image.partition(topic.name, index) is not None
+            if exists:
+                known.append((topic.name, index))
+            code = NONE if exists else UNKNOWN_TOPIC_OR_PARTITION
+            result.partitions.append(response.OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+    try:
+        _check_group(call, request.group_id)
+        call.cluster.delete_offsets(request.group_id, known)
+    except Refused as error:
+        return top(request, call.version, error.code)
+    except OSError:
+        return top(request, call.version, COORDINATOR_NOT_AVAILABLE)
+    return response
+
+
+def _check_group(call: Call, name: str) -> None:
+    if not name:
+        raise Refused(INVALID_GROUP_ID, "a group needs a name")
+    require_coordinator(call, name)
+    if name not in call.cluster.groups.names():
+        raise Refused(GROUP_ID_NOT_FOUND, f"there is no group {name}")
+
+
+API = Handler(ApiKey.OFFSET_DELETE, VersionRange(0, 0), handle, top)

@@ -1,0 +1,53 @@
+"""DescribeProducers (61), v0-0.
+
+Behaviours:
+- Answered by each partition's leader: every producer id that it remembers, with epoch, last sequence and
+  time.
+
+Version notes:
+- v0 (KIP-664) is the only one.
+
+Not implemented: open transactions (none can be begun yet).
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message, leader_replica
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.codes import Refused
+from parley.messages import DescribeProducersResponse
+from parley.schema import ApiKey, VersionRange
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """List the producers of each partition."""
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        result = response.TopicResponse(name=topic.name)
+        response.topics.append(result)
+        for index in topic.partition_indexes:
+            answer = response.PartitionResponse(partition_index=index)
+            try:
+                answer.active_producers = _producers(call, response, topic.name, index)
+            except Refused as error:
+                answer.error_code, answer.error_message = error.code, error.message
+            result.partitions.append(answer)
+    return response
+
+
+def _producers(call: Call, response: Message, topic: str, index: int) -> list[Message]:
+    found = []
+    for state in leader_replica(call, topic, index).producers.states():
+        producer = response.ProducerState(
+            producer_id=state.producer_id,
+            producer_epoch=state.epoch,
+            last_sequence=state.last_sequence,
+            coordinator_epoch=state.coordinator_epoch,
+        )
+        if state.batches:
+            producer.last_timestamp = state.batches[-1].timestamp_ms
+        found.append(producer)
+    return found
+
+
+API = Handler(ApiKey.DESCRIBE_PRODUCERS, VersionRange(0, 0), handle, top)

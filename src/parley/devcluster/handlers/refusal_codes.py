@@ -1,0 +1,193 @@
+"""Which of its errors a refused API gives to a request: the rules behind the table of `refusing`.
+
+A rule gets the call and the chain of the request's parts that lead to the entry it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
+from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.handlers.mirror import each, top
+from parley.devcluster.state.codes import (
+    ELECTION_NOT_NEEDED,
+    GROUP_AUTHORIZATION_FAILED,
+    GROUP_ID_NOT_FOUND,
+    INCONSISTENT_CLUSTER_ID,
+    INVALID_GROUP_ID,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REQUEST,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
+from parley.messages import (
+    DescribeClientQuotasResponse,
+    DescribeShareGroupOffsetsResponse,
+    ListConfigResourcesResponse,
+)
+
+Chain = tuple[Message, ...]
+Choose = Callable[[Call, Chain], int]
+
+JOIN_CODES = (GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
+MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
+TRANSACTION_CODES = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_TOPIC_OR_PARTITION)
+NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
+DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
+VOTER_CODES = (UNSUPPORTED_VERSION, INCONSISTENT_CLUSTER_ID)
+
+FIRST_MEMBERS_VERSION = 3
+NEW_CONSUMERS, SHARES = "group.version", "share.version"
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def join(call: Call, chain: Chain) -> int:
+    """Refuse a newcomer for good, so that its client does not try again; nobody else can be a member."""
+    (request,) = chain
+    if not request.group_id:
+        return INVALID_GROUP_ID
+    return UNKNOWN_MEMBER_ID if request.member_id else GROUP_AUTHORIZATION_FAILED
+
+
+def member(call: Call, chain: Chain) -> int:
+    """Know no member of any group."""
+    return UNKNOWN_MEMBER_ID if chain[0].group_id else INVALID_GROUP_ID
+
+
+def leave(call: Call, request: Message) -> Message:
+    """Know no member: v3+ says so of each that is named."""
+    code = member(call, (request,))
+    if call.version < FIRST_MEMBERS_VERSION or code == INVALID_GROUP_ID:
+        return top(request, call.version, code)
+    return each(request, call.version, lambda chain: code)
+
+
+def consumer_heartbeat(call: Call, chain: Chain) -> int:
+    """Say that the protocol is off, and before that, in releases that have it on, what is wrong with the request."""
+    (request,) = chain
+    on = call.profile.release.finalized_features.get(NEW_CONSUMERS, 0) > 0
+    wrong = not request.group_id or (request.member_epoch == 0 and request.topic_partitions)
+    return INVALID_REQUEST if on and wrong else UNSUPPORTED_VERSION
+
+
+def share_heartbeat(call: Call, chain: Chain) -> int:
+    """As `consumer_heartbeat`, for share groups."""
+    (request,) = chain
+    joins_nothing = request.member_epoch == 0 and not request.subscribed_topic_names
+    wrong = not request.group_id or not request.member_id or joins_nothing
+    return INVALID_REQUEST if _shares(call) and wrong else UNSUPPORTED_VERSION
+
+
+def share_session(call: Call, chain: Chain) -> int:
+    """As `consumer_heartbeat`, for what members of share groups read."""
+    (request,) = chain
+    return INVALID_REQUEST if _shares(call) and not (request.group_id and request.member_id) else UNSUPPORTED_VERSION
+
+
+def streams_heartbeat(call: Call, chain: Chain) -> int:
+    """As `consumer_heartbeat`, for streams groups."""
+    (request,) = chain
+    wrong = not request.group_id or not request.member_id or request.task_offsets or request.task_end_offsets
+    return INVALID_REQUEST if wrong else UNSUPPORTED_VERSION
+
+
+def consumer_group(call: Call, chain: Chain) -> int:
+    """Find no group; where the protocol is off, say that."""
+    return GROUP_ID_NOT_FOUND if call.profile.release.finalized_features.get(NEW_CONSUMERS, 0) else UNSUPPORTED_VERSION
+
+
+def share_group(call: Call, chain: Chain) -> int:
+    """Find no share group; where the protocol is off, say that."""
+    return GROUP_ID_NOT_FOUND if _shares(call) else UNSUPPORTED_VERSION
+
+
+def _shares(call: Call) -> bool:
+    return call.profile.release.finalized_features.get(SHARES, 0) > 0
+
+
+def share_offsets(call: Call, request: Message) -> Message:
+    """Tell that no partition asked for has an offset."""
+    response = DescribeShareGroupOffsetsResponse()
+    for asked in request.groups:
+        group = response.DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+        for named in asked.topics or ():
+            image = call.image.topics.get(named.topic_name)
+            topic = response.DescribeShareGroupOffsetsResponseTopic(topic_name=named.topic_name)
+            if image is not None:
+                topic.topic_id = image.topic_id
+            topic.partitions = [
+                response.DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=-1)
+                for index in named.partitions
+            ]
+            group.topics.append(topic)
+        response.groups.append(group)
+    return response
+
+
+# -- transactions, partitions ----------------------------------------------------------------------
+
+
+def partition_of_transaction(call: Call, chain: Chain) -> int:
+    """Refuse the producer, whom no coordinator knows; partitions that do not exist come first."""
+    return INVALID_PRODUCER_ID_MAPPING if _exists(call, chain) else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def election(call: Call, chain: Chain) -> int:
+    """Every partition that exists has the best leader it can have."""
+    return ELECTION_NOT_NEEDED if _exists(call, chain) else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def reassignment(call: Call, chain: Chain) -> int:
+    """Refuse new replicas, find nothing to cancel."""
+    replicas = chain[-1].replicas
+    if call.profile.behaviour.names_controller and replicas is not None and not replicas:
+        return INVALID_REPLICA_ASSIGNMENT  # ZooKeeper releases look at the replicas before the topic
+    if not _exists(call, chain):
+        return UNKNOWN_TOPIC_OR_PARTITION
+    return NO_REASSIGNMENT_IN_PROGRESS if replicas is None else INVALID_REPLICA_ASSIGNMENT
+
+
+def _exists(call: Call, chain: Chain) -> bool:
+    topic, partition = chain[-2], chain[-1]
+    name = topic.topic if hasattr(type(topic), "topic") else topic.name
+    index = partition if isinstance(partition, int) else partition.partition_index
+    return call.image.partition(name, index) is not None
+
+
+# -- the cluster -----------------------------------------------------------------------------------
+
+
+def describe_quotas(call: Call, request: Message) -> Message:
+    """Find no quota; refuse what asks for nothing."""
+    if any(not component.entity_type for component in request.components):
+        answer = top(request, call.version, INVALID_REQUEST, "Invalid empty entity type.")
+        answer.entries = None
+        return answer
+    return DescribeClientQuotasResponse(entries=[])
+
+
+def voter(call: Call, chain: Chain) -> int:
+    """Refuse another cluster's voters, and this one's because its quorum is fixed."""
+    asked = chain[0].cluster_id
+    return UNSUPPORTED_VERSION if asked is None or asked == call.image.cluster_id else INCONSISTENT_CLUSTER_ID
+
+
+def list_resources(call: Call, request: Message) -> Message:
+    """List the topics and brokers that have settings; v0 asks for metrics resources only."""
+    response = ListConfigResourcesResponse()
+    if call.version == 0:
+        return response
+    kinds = set(request.resource_types)
+    if kinds - {TOPIC, BROKER, LOGGER, METRICS, GROUP}:
+        return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
+    for kind in sorted(kinds or {TOPIC, BROKER, LOGGER}):
+        names = [str(broker) for broker in call.image.brokers] if kind in (BROKER, LOGGER) else []
+        names = list(call.image.topics) if kind == TOPIC else names
+        response.config_resources += [response.ConfigResource(resource_name=n, resource_type=kind) for n in names]
+    return response
