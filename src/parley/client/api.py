@@ -105,6 +105,7 @@ class AsyncClient:
             return await cluster.describe_all(deadline)
         if cluster.schedule.want(topics):
             return await cluster.ensure_topics(topics, deadline)
+        cluster.schedule.hurry()
         await cluster.refresh(deadline)
         return await cluster.ensure_topics(topics, deadline)
 

@@ -51,7 +51,6 @@ class Writing:
     options: ProduceOptions
     topic: str | None
     partition: int | None
-    deadline_ms: int
     checked: list[TopicPlan] = field(default_factory=list)
     """Plans that can do what the options ask for."""
 
@@ -70,8 +69,7 @@ class Producer:
         """Return a new call; nothing is sent yet."""
         self.sender.max_in_flight = options.max_in_flight_requests_per_connection
         self.sender.max_request_size = options.max_request_size
-        deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
-        return Writing(ProduceCall(), options, topic, partition, deadline_ms)
+        return Writing(ProduceCall(), options, topic, partition)
 
     def pieces(self, writing: Writing, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield what to encode at a time, with its topic."""
@@ -156,6 +154,8 @@ class Producer:
         first = -1 if numbers is None else numbers.next
         batches = encode(columns, chosen, magic, options, now_ms=now_ms, numbers=numbers)  # type: ignore[arg-type]
         timeout_ms = options.request_timeout_ms or self._cluster.options.request_timeout_ms
+        # From here, not from the call's begin: an iterator of rows may go on for hours.
+        deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
         made = []
         for batch in batches:
             made.append(
@@ -167,7 +167,7 @@ class Producer:
                     codec=CODECS.index(options.compression_type),
                     call=writing.call,
                     acks=options.required_acks,
-                    deadline_ms=writing.deadline_ms,
+                    deadline_ms=deadline_ms,
                     timeout_ms=timeout_ms,
                     producer_id=-1 if numbers is None else numbers.producer_id,
                     epoch=-1 if numbers is None else numbers.epoch,

@@ -71,6 +71,13 @@ class RefreshSchedule:
         """Ask for all wanted topics as soon as the pause allows it."""
         self._needs_full = True
 
+    def hurry(self) -> None:
+        """Let the next request go out at once: somebody asked a question and waits for its answer.
+
+        The pause keeps refreshes that nobody asked for from becoming a storm; it must not hold up those.
+        """
+        self._not_before_ms = 0
+
     def needed(self, now_ms: int) -> bool:
         """Return whether anything must be asked for."""
         return self._needs_full or bool(self._fresh) or self._too_old(now_ms)

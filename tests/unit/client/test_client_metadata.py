@@ -243,6 +243,18 @@ def test_m12_full_wins_over_partial_and_age_makes_full():
     assert plan.begin(1010).topics == {"a", "b"}
 
 
+def test_a_question_that_somebody_asks_does_not_wait_out_the_pause_of_fruitless_refreshes():
+    cache, plan = cache_with({0: 1}, name="a"), schedule()
+    plan.want(["a"])
+    for now in (0, 1000, 2000, 3000):  # nothing changes: each pause is longer than the one before
+        plan.request_full()
+        plan.finished(plan.begin(now), cache.apply(answer({0: 1}, name="a"), full=True), now)
+    plan.request_full()
+    assert plan.due_in_ms(3000) > 500
+    plan.hurry()
+    assert plan.due_in_ms(3000) == 0
+
+
 def test_m13_a_partial_answer_leaves_other_topics_alone_and_merges_errors():
     cache = cache_with({0: 10}, name="t")
     cache.apply(answer({0: 1}, name="u"), full=False)
