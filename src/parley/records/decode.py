@@ -30,6 +30,7 @@ from parley.kernel import (
     active,
 )
 from parley.records.failures import translate_decode
+from parley.records.info import warn_if_pure
 from parley.records.layout import INT64
 from parley.records.split import AbortedFilter, RawBatch, iter_batches
 
@@ -79,6 +80,7 @@ def decode_columns(
     `data` must not change before the iterator is exhausted or closed. Yields nothing where `data`
     holds no whole batch. Raises CorruptRecordError (rule 2), naming `where`, a topic and partition.
     """
+    warn_if_pure()
     reader = _Reader(data, first_offset, NO_OFFSET_LIMIT if end_offset is None else end_offset, options, where)
     hidden = AbortedFilter(aborted or ())
     watched = array("q", {producer for producer, _ in aborted or ()}).tobytes()

@@ -10,6 +10,7 @@ from parley.kernel import Buffer, Columns, EncodeOptions, KernelError, VarColumn
 from parley.records import layout
 from parley.records.columns import int32s
 from parley.records.failures import translate_encode
+from parley.records.info import warn_if_pure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ def encode_batches(
     Raises LocalProtocolError, naming the row, for what the format cannot hold (headers before
     magic 2, zstd before magic 2, a record beyond 2 GiB). No rows give no batches.
     """
+    warn_if_pure()
     total = columns.rows if rows is None else len(int32s(rows))
     wanted = EncodeOptions(
         magic=options.magic,
