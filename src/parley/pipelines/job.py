@@ -8,6 +8,7 @@ after each batch, to a second topic, again with format("parley").
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,10 +114,17 @@ def _stderr_into(log: Path) -> Iterator[None]:
 
 
 def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, StreamingQuery]:
-    """Start both queries; return (table, aggregates)."""
-    rows = _rows(_source(spark, plan), plan)
-    table = (
-        rows.writeStream.queryName("table")
+    """Start both queries; return (table, aggregates). Raises JobError, or DiskFullError, where one does not start."""
+    try:
+        return _start_table(spark, plan), _start_aggregates(spark, plan)
+    except Exception as error:
+        raise explain_failure("table or aggregates", failure_text(error), plan) from error
+
+
+def _start_table(spark: SparkSession, plan: JobPlan) -> StreamingQuery:
+    return (
+        _rows(_source(spark, plan), plan)
+        .writeStream.queryName("table")
         .format("parquet")
         .option("path", str(plan.table))
         .option("checkpointLocation", str(plan.output / "checkpoints" / "table"))
@@ -124,8 +132,11 @@ def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, S
         .trigger(processingTime=_TRIGGER)
         .start()
     )
-    aggregates = (
-        _aggregates(rows, plan)
+
+
+def _start_aggregates(spark: SparkSession, plan: JobPlan) -> StreamingQuery:
+    return (
+        _aggregates(_rows(_source(spark, plan), plan), plan)
         .writeStream.queryName("aggregates")
         .format("parley")
         .outputMode("complete")
@@ -135,7 +146,6 @@ def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, S
         .trigger(processingTime=_TRIGGER)
         .start()
     )
-    return table, aggregates
 
 
 def _source(spark: SparkSession, plan: JobPlan) -> DataFrame:
@@ -223,24 +233,38 @@ def check_running(query: StreamingQuery, plan: JobPlan) -> None:
     """Raise JobError, or DiskFullError, when a query has ended with an error."""
     error = query.exception()
     if error is not None:
-        raise explain_failure(str(query.name), str(error), plan)
+        raise explain_failure(str(query.name), failure_text(error), plan)
+
+
+def failure_text(error: BaseException) -> str:
+    """Return everything that an exception from the JVM says: its text, and the traces of its causes."""
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < 20:
+        parts += [str(getattr(cause, name, "") or "") for name in ("_desc", "_stackTrace")]
+        cause = getattr(cause, "_cause", None)
+    return "\n".join(parts) if any(parts) else str(error)
 
 
 def explain_failure(query: str, text: str, plan: JobPlan) -> KafkaError:
     """Return the error that says what a query's exception is about."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return DiskFullError(
-            f"the disk of {plan.output.resolve()} is full; make room there, or give --output elsewhere"
+            f"the disk of {plan.output.resolve()} is full: make room there, or give an --output elsewhere. "
+            "What was acknowledged is still in the topic."
         )
     return JobError(f'the query "{query}" failed: {_last_line(text)} (all of it is in {plan.log})')
 
 
 def _last_line(text: str) -> str:
-    """Return the line of a long Java or Python error that says most: parley's own, else the last Python one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith("parley.errors.")]
-    named = [
-        line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and not line.startswith("at ")
-    ]
-    found = (own or named or lines or ["no reason given"])[-1]
+    """Return the line of a long Java or Python error that says most.
+
+    parley's own error, else the innermost one of Python, else the innermost cause in Java, else the first line.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    own = [line for line in lines if line.startswith("parley.")]
+    python = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Interrupt)(: |$)", line)]
+    java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    candidates = own[-1:] or [line for line in python if not line.startswith(("org.", "java."))][-1:] or java[-1:]
+    found = (candidates or lines[:1] or ["no reason given"])[0]
     return found if len(found) <= 500 else found[:500] + " ..."

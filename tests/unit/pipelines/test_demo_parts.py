@@ -10,7 +10,7 @@ import pytest
 from parley.errors import ConfigError
 from parley.pipelines.demo import prepare_output
 from parley.pipelines.inputs import open_input
-from parley.pipelines.job import DiskFullError, JobError, JobPlan, _stderr_into, explain_failure
+from parley.pipelines.job import DiskFullError, JobError, JobPlan, _stderr_into, explain_failure, failure_text
 
 
 @pytest.fixture
@@ -63,7 +63,22 @@ def test_of_a_long_failure_the_telling_line_is_shown(plan: JobPlan) -> None:
     assert isinstance(error, JobError)
     assert 'query "table" failed: parley.errors.tree.DataLossError: topic t was created again' in str(error)
     assert "spark.log" in str(error)
+    java = (
+        "[STREAM_FAILED] x\n=== plan ===\n+- ~Scan[key#0]\njava.lang.A: a\n\tat b.C(D:1)\nCaused by: java.lang.E: inner"
+    )
+    assert "failed: java.lang.E: inner (" in str(explain_failure("table", java, plan))
+    assert "failed: [STREAM_FAILED] x (" in str(explain_failure("table", "[STREAM_FAILED] x\n+- ~Scan", plan))
     assert "no reason given" in str(explain_failure("table", "", plan))
+
+
+def test_the_causes_of_a_failure_are_searched_too(plan: JobPlan) -> None:
+    class Captured(Exception):
+        def __init__(self, desc: str, trace: str, cause: Exception | None = None) -> None:
+            self._desc, self._stackTrace, self._cause = desc, trace, cause
+
+    error = Captured("query ended", "at x", Captured("job aborted", "Caused by: y: No space left on device"))
+    assert isinstance(explain_failure("table", failure_text(error), plan), DiskFullError)
+    assert failure_text(OSError("plain")) == "plain"
 
 
 def test_what_starts_meanwhile_inherits_the_log_and_stderr_comes_back(tmp_path: Path) -> None:
