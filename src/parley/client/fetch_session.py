@@ -1,6 +1,7 @@
 """Reading partitions: which broker is asked for what and when, and what is made of the answers.
 
-1. One request at a time is under way to each broker, for all its partitions that have room.
+1. One request is under way to each broker, for all its partitions that are free; a second one for those
+   that become free meanwhile.
 2. The next request goes out as soon as the headers of an answer were walked, while its records wait
    to be decoded; at most `prefetch_max_bytes` wait, plus one answer per broker.
 3. Nothing is decoded here: this runs in the event loop. `next` hands out raw bytes, and the caller
@@ -34,8 +35,9 @@ from parley.versions import Feature
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, LEADER_NOT_AVAILABLE = 1, 2, 5
 HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
-LANE = "fetch"
-"""Fetches wait at the broker; on a connection of their own they hold up nobody else."""
+LANES = ("fetch", "fetch-2")
+"""Fetches wait at the broker; on connections of their own they hold up nobody else. The second one is for
+partitions that become free while the first one waits: a partition that has just moved must not wait with it."""
 
 
 class FetchSession:
@@ -55,7 +57,7 @@ class FetchSession:
         self._failure: KafkaError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._nodes_in_flight: set[int] = set()
+        self._in_flight: set[tuple[int, str]] = set()
         self._refreshing = False
         self._timer: Any = None
         self._scope = contextlib.ExitStack()
@@ -127,13 +129,16 @@ class FetchSession:
                 self._troubled(part, _leaderless(part.tp), now, refresh=True)
             elif part.not_before_ms > now and part.failed_epoch == epoch:
                 later.append(part.not_before_ms)
-            elif node_id not in self._nodes_in_flight:
+            else:
                 groups.setdefault(node_id, []).append((part, epoch))
         for node_id, asked in groups.items():
-            self._nodes_in_flight.add(node_id)
+            lane = next((lane for lane in LANES if (node_id, lane) not in self._in_flight), None)
+            if lane is None:
+                continue
+            self._in_flight.add((node_id, lane))
             for part, _ in asked:
                 part.busy = True
-            self._spawn(self._exchange(node_id, asked))
+            self._spawn(self._exchange(node_id, lane, asked))
         if later:
             self._call_at(min(later))
 
@@ -165,12 +170,12 @@ class FetchSession:
 
     # -- one request ----------------------------------------------------------------------------------
 
-    async def _exchange(self, node_id: int, asked: list[tuple[PartitionFetch, int]]) -> None:
+    async def _exchange(self, node_id: int, lane: str, asked: list[tuple[PartitionFetch, int]]) -> None:
         """Ask one broker for these partitions and take the answers."""
         targets: list[FetchTarget] = []
         parts = {part.tp: (part, epoch) for part, epoch in asked}
         try:
-            conn = await self._cluster.connection(node_id, LANE)
+            conn = await self._cluster.connection(node_id, lane)
             view = self._cluster.view
             for part, epoch in asked:
                 sent_epoch = usable_epoch(conn.versions, epoch)
@@ -186,7 +191,7 @@ class FetchSession:
         else:
             self._take(reply, targets, parts)
         finally:
-            self._nodes_in_flight.discard(node_id)
+            self._in_flight.discard((node_id, lane))
             for part, _ in asked:
                 part.busy = False
 

@@ -51,6 +51,8 @@ class Writing:
     options: ProduceOptions
     topic: str | None
     partition: int | None
+    deadline_ms: int = 0
+    """Of the rows being prepared, not of the call: an iterator of rows may go on for hours."""
     checked: list[TopicPlan] = field(default_factory=list)
     """Plans that can do what the options ask for."""
 
@@ -93,6 +95,7 @@ class Producer:
             writing.checked.append(plan)
         if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
             await self._identify(options, self._cluster.deadline(options.max_block_ms))
+        writing.deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
         return plan
 
     def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
@@ -154,8 +157,6 @@ class Producer:
         first = -1 if numbers is None else numbers.next
         batches = encode(columns, chosen, magic, options, now_ms=now_ms, numbers=numbers)  # type: ignore[arg-type]
         timeout_ms = options.request_timeout_ms or self._cluster.options.request_timeout_ms
-        # From here, not from the call's begin: an iterator of rows may go on for hours.
-        deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
         made = []
         for batch in batches:
             made.append(
@@ -167,7 +168,7 @@ class Producer:
                     codec=CODECS.index(options.compression_type),
                     call=writing.call,
                     acks=options.required_acks,
-                    deadline_ms=deadline_ms,
+                    deadline_ms=writing.deadline_ms,
                     timeout_ms=timeout_ms,
                     producer_id=-1 if numbers is None else numbers.producer_id,
                     epoch=-1 if numbers is None else numbers.epoch,

@@ -317,6 +317,28 @@ def test_m15_failures_back_off_too():
     assert pauses == [100, 200, 400, 800, 1000, 1000]
 
 
+def test_m15_a_quiet_time_ends_the_backoff():
+    cache, plan, now = MetadataCache(), schedule(), 0
+    for _ in range(6):
+        plan.failed(now)
+    now = 2_001  # nothing was asked for twice the longest pause: a leader that moves now is found at once
+    plan.request_full()
+    request = plan.begin(now)
+    plan.finished(request, cache.apply(answer({0: 1}), full=True), now)
+    plan.request_full()
+    plan.finished(plan.begin(now), cache.apply(answer({0: 1}), full=True), now)
+    plan.request_full()
+    assert plan.due_in_ms(now) == 100
+
+
+def test_m12_a_topic_never_asked_for_is_asked_for_at_once():
+    plan = schedule()
+    for _ in range(6):
+        plan.failed(0)
+    assert plan.want(["new"])
+    assert plan.due_in_ms(0) == 0
+
+
 def test_m16_a_snapshot_never_changes():
     cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
     snapshot = cache.snapshot

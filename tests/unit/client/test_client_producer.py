@@ -11,13 +11,16 @@ from parley.client.produce_rows import TopicPlan
 from parley.client.producer import Producer
 
 
-def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None:
+async def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None:
     now = [1000]
-    cluster = SimpleNamespace(now_ms=lambda: now[0], dice=lambda: 0.5, options=ClientOptions())
-    producer = Producer(cluster)  # type: ignore[arg-type]  # encoding asks a cluster for no more than this
-    options = ProduceOptions(delivery_timeout_ms=5000, enable_idempotence=False)
-    writing, plan = producer.begin("t", None, options), TopicPlan("t", 1, (0,), {0: 2})
+    topic = SimpleNamespace(partitions={0: None})
+    view = SimpleNamespace(topics={"t": topic})
+    cluster = SimpleNamespace(now_ms=lambda: now[0], dice=lambda: 0.5, options=ClientOptions(), view=view)
+    producer = Producer(cluster)  # type: ignore[arg-type]  # a known topic asks a cluster for no more than this
+    producer._plans["t"] = TopicPlan("t", 1, (0,), {0: 2})
+    writing = producer.begin("t", None, ProduceOptions(delivery_timeout_ms=5000, enable_idempotence=False))
     rows = pa.record_batch({"value": [b"a"]})
-    assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [6000]
-    now[0] += 3_600_000
-    assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [3_606_000]
+    for later in (0, 3_600_000):
+        now[0] = 1000 + later
+        plan = await producer.prepare(writing, "t")
+        assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [6000 + later]
