@@ -26,7 +26,9 @@ class LazyGroup(TyperGroup):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command = typer.main.get_command(importlib.import_module(entry.module).app)
+        command_app = importlib.import_module(entry.module).app
+        command_app.rich_markup_mode = None  # help as plain text everywhere, square brackets included
+        command = typer.main.get_command(command_app)
         command.name = cmd_name
         return command
 
