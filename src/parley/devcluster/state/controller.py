@@ -11,8 +11,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from parley.devcluster.state import topics as naming
 from parley.devcluster.state.codes import (
@@ -22,6 +23,14 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, TopicImage
+
+
+class Join(NamedTuple):
+    """A follower that has caught up."""
+
+    topic: str
+    partition: int
+    member: int
 
 
 class Controller:
@@ -41,17 +50,13 @@ class Controller:
 
     def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
         """Take over leader epochs that logs have seen and the picture has not (an unjournaled election)."""
-        topics = dict(self.image.topics)
+        changed: dict[tuple[str, int], PartitionImage] = {}
         for (topic_id, index), epoch in seen.items():
             name = self.image.names[topic_id]
-            partitions = topics[name].partitions
-            if epoch > partitions[index].leader_epoch:
-                raised = replace(partitions[index], leader_epoch=epoch)
-                topics[name] = replace(
-                    topics[name], partitions=(*partitions[:index], raised, *partitions[index + 1 :])
-                )
-        if topics != self.image.topics:
-            self._publish(topics=topics)
+            partition = self._partition(name, index)
+            if epoch > partition.leader_epoch:
+                changed[name, index] = replace(partition, leader_epoch=epoch)
+        self._put_partitions(changed)
 
     # -- brokers -------------------------------------------------------------------------------
 
@@ -180,14 +185,15 @@ class Controller:
         )
         self._put_partition(topic, index, removed)
 
-    def join_isr(self, topic: str, index: int, member: int) -> None:
-        """Add a follower that has caught up to the in-sync replicas; the leader epoch stays."""
-        partition = self._partition(topic, index)
-        if member in partition.isr or member not in partition.replicas:
-            return
-        isr = tuple(r for r in partition.replicas if r in partition.isr or r == member)
-        joined = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
-        self._put_partition(topic, index, joined)
+    def join_isr(self, joins: Iterable[Join]) -> None:
+        """Add followers that have caught up to the in-sync replicas, in one picture; leader epochs stay."""
+        changed: dict[tuple[str, int], PartitionImage] = {}
+        for topic, index, member in joins:
+            partition = changed.get((topic, index)) or self._partition(topic, index)
+            if member in partition.replicas and member not in partition.isr:
+                isr = tuple(r for r in partition.replicas if r in partition.isr or r == member)
+                changed[topic, index] = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+        self._put_partitions(changed)
 
     def leave_isr(self, topic: str, index: int, member: int) -> None:
         """Take a follower that lags or lost its disk out of the in-sync replicas; the leader epoch stays."""
@@ -207,9 +213,20 @@ class Controller:
         return found
 
     def _put_partition(self, topic: str, index: int, partition: PartitionImage) -> None:
-        image = self.image.topics[topic]
-        partitions = (*image.partitions[:index], partition, *image.partitions[index + 1 :])
-        self._put_topic(replace(image, partitions=partitions))
+        self._put_partitions({(topic, index): partition})
+
+    def _put_partitions(self, changed: Mapping[tuple[str, int], PartitionImage]) -> None:
+        """Replace partitions in one picture: one by one, a picture each, would be quadratic."""
+        by_topic: dict[str, list[PartitionImage]] = {}
+        for (name, index), partition in changed.items():
+            if name not in by_topic:
+                by_topic[name] = list(self.image.topics[name].partitions)
+            by_topic[name][index] = partition
+        if by_topic:
+            topics = dict(self.image.topics)
+            for name, partitions in by_topic.items():
+                topics[name] = replace(topics[name], partitions=tuple(partitions))
+            self._publish(topics=topics)
 
     def _put_topic(self, topic: TopicImage) -> None:
         self._publish(

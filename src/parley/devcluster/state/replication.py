@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from parley.devcluster.state.broker_state import BrokerState
-from parley.devcluster.state.controller import Controller
+from parley.devcluster.state.controller import Controller, Join
 from parley.devcluster.state.epochs import UNDEFINED
 from parley.devcluster.state.image import ClusterImage
 from parley.devcluster.state.replica import Replica, ReplicaKey, Run
@@ -48,12 +48,21 @@ class Replication:
 
     def sync(self, keys: Iterable[ReplicaKey], *, now_ms: int) -> None:
         """Let the followers of these partitions catch up, and join the in-sync replicas when they have."""
-        for key in keys:
-            leader = self._leader_of(key)
-            if leader is not None:
-                for follower in self._followers_of(leader):
-                    self._catch_up(leader, follower, now_ms=now_ms)
-                self._share_high_watermark(leader)
+        leaders = [leader for leader in map(self._leader_of, keys) if leader is not None]
+        caught_up = [
+            self._catch_up(leader, follower, now_ms=now_ms)
+            for leader in leaders
+            for follower in self._followers_of(leader)
+        ]
+        self._join(caught_up)
+        for leader in leaders:
+            self._share_high_watermark(leader)
+
+    def _join(self, joins: Iterable[Join | None]) -> None:
+        new = [join for join in joins if join is not None]
+        if new:
+            self.controller.join_isr(new)
+            self._tell_isr()
 
     def sync_all(self, *, now_ms: int) -> None:
         """Bring every follower in step with its leader."""
@@ -83,7 +92,7 @@ class Replication:
             return
         for follower in self._followers_of(leader):
             if follower.log.end_offset != first_offset:
-                self._catch_up(leader, follower, now_ms=now_ms)
+                self._join([self._catch_up(leader, follower, now_ms=now_ms)])
                 continue
             try:
                 for run in runs:
@@ -94,7 +103,8 @@ class Replication:
                 leader.follower_at(follower.broker_id, follower.log.end_offset)
         self._share_high_watermark(leader)
 
-    def _catch_up(self, leader: Replica, follower: Replica, *, now_ms: int) -> None:
+    def _catch_up(self, leader: Replica, follower: Replica, *, now_ms: int) -> Join | None:
+        """Bring a follower to its leader's end; return what makes it in sync if it was not."""
         try:
             cut_to_leader(leader, follower)
             if follower.log.end_offset < leader.log.start_offset:
@@ -104,11 +114,11 @@ class Replication:
                 follower.replicate(((facts,), data), leader_epoch=epoch, now_ms=now_ms)
         except OSError:
             self._lost(leader, follower)
-            return
+            return None
         leader.follower_at(follower.broker_id, follower.log.end_offset)
-        if follower.broker_id not in leader.isr and leader.caught_up(follower.broker_id):
-            self.controller.join_isr(leader.topic, leader.key.partition, follower.broker_id)
-            self._tell_isr()
+        if follower.broker_id in leader.isr or not leader.caught_up(follower.broker_id):
+            return None
+        return Join(leader.topic, leader.key.partition, follower.broker_id)
 
     def _lost(self, leader: Replica, follower: Replica) -> None:
         self.controller.leave_isr(leader.topic, leader.key.partition, follower.broker_id)
