@@ -13,15 +13,14 @@ import pytest
 
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
-from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of, split
+from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
+from parley.testing.compare import differences, plain, transient
 from parley.testing.wire import Wire
 from parley.types import ZERO_UUID
 from parley.versions import Release, release
 
-MASKED = {"cluster_id", "host", "port", "topic_id", "producer_id", "error_message", "batch_index_error_message", "rack"}
 CLOSED = "closed"
-NOT_READY = {14, 15, 16}  # the coordinator is loading, not available, or not this one yet
 NEWEST = 99
 
 Produce: Any = request_class(ApiKey.PRODUCE)
@@ -42,46 +41,6 @@ def batch(count: int = 1, *, size: int = 10, timestamp_ms: int = 1_700_000_000_0
     rows = [Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)]
     made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(**options))
     return b"".join(bytes(one.data) for one in made)
-
-
-def plain(value: Any) -> Any:
-    """Return a message as plain values, masked."""
-    if isinstance(value, list):
-        entries = [plain(entry) for entry in value]
-        named = entries and isinstance(entries[0], dict) and entries[0].get("name")
-        return sorted(entries, key=lambda entry: entry["name"] or "") if named else entries
-    if isinstance(value, memoryview):
-        return sorted({one.magic for one in split(value)}), offsets_of(value)
-    if not hasattr(type(value), "__slots__") or isinstance(value, bytes | str | int | float):
-        return value
-    found: dict[str, Any] = {}
-    for name in type(value).__slots__:
-        if name.startswith("_") or name in ("unknown_tagged_fields", "throttle_time_ms"):
-            continue
-        content = getattr(value, name)
-        found[name] = bool(content) and content != ZERO_UUID if name in MASKED else plain(content)
-    return found
-
-
-def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
-    """Yield each leaf in which two masked answers differ."""
-    if isinstance(real, dict) and isinstance(ours, dict) and real.keys() == ours.keys():
-        for name in real:
-            yield from differences(real[name], ours[name], f"{where}.{name}")
-    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
-        for number, pair in enumerate(zip(real, ours, strict=True)):
-            yield from differences(*pair, f"{where}[{number}]")
-    elif not where and real[:2] == ours[:2]:
-        yield from differences(real[2], ours[2], f"{real[0]} v{real[1]}")
-    elif real != ours:
-        yield f"{where or 'all'}: real {real!r}, ours {ours!r}"
-
-
-def transient(value: Any) -> bool:
-    """Whether an answer only says that a fresh broker is not ready yet."""
-    if isinstance(value, dict):
-        return value.get("error_code") in NOT_READY or any(transient(entry) for entry in value.values())
-    return isinstance(value, list) and any(transient(entry) for entry in value)
 
 
 class Side:
