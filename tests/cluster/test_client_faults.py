@@ -376,6 +376,23 @@ def test_an_end_that_the_log_does_not_have_is_data_loss_in_time() -> None:
             assert (caught.value.expected_offset, caught.value.available_offset) == (20, 10)
 
 
+def test_a_topic_that_is_re_created_is_not_read_on_silently() -> None:
+    with LocalCluster(brokers=3, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=3)
+        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            client.produce("t", numbers(0, 10))
+            batches = client.fetch(TopicPartition("t", 0), 0, options=FetchOptions(fetch_max_wait_ms=20))
+            assert next(batches).num_rows == 10
+            cluster.delete_topic("t")
+            cluster.create_topic("t", partitions=1, replication_factor=3)
+            with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as other:
+                other.produce("t", numbers(100, 50))
+            with pytest.raises(DataLossError, match="created again"):
+                next(batches)
+            client.produce("t", numbers(200, 5))  # the writer goes on in the new topic
+            assert client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset == 55
+
+
 # ---- damaged records -------------------------------------------------------------------------------
 
 

@@ -180,6 +180,8 @@ class FetchSession:
             for part, epoch in asked:
                 sent_epoch = usable_epoch(conn.versions, epoch)
                 topic_id = view.topic_id(part.tp.topic)
+                if (other := part.replaced(topic_id)) is not None:
+                    raise other
                 targets.append(FetchTarget(part.tp, part.position, part.max_bytes, sent_epoch, topic_id))
             timeout_ms = self._cluster.options.request_timeout_ms + self._options.fetch_max_wait_ms
             allowed = allowed_versions(targets, self._options)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from parley.client.retry import Backoff
 from parley.errors import DataLossError, KafkaError, RequestTimedOut, broker_error
 from parley.records import first_batch_bytes
-from parley.types import TopicPartition
+from parley.types import ZERO_UUID, TopicPartition, format_uuid
 
 MESSAGE_TOO_LARGE = 10
 
@@ -39,6 +39,8 @@ class PartitionFetch:
     position: int
     end: int | None
     max_bytes: int
+    topic_id: bytes = ZERO_UUID
+    """The topic's id when the reading began; offsets of a topic re-created under its name are others."""
     busy: bool = False
     attempts: int = 0
     not_before_ms: int = 0
@@ -100,6 +102,21 @@ class PartitionFetch:
         """Take note of whole batches up to `next_offset`. Mutates: the position."""
         self.position = next_offset if self.end is None else min(next_offset, self.end)
         self.idle_since_ms = None
+
+    def replaced(self, topic_id: bytes) -> KafkaError | None:
+        """Take note of the topic's id as it is now; return an error when it is another topic (KIP-516)."""
+        if topic_id == ZERO_UUID or topic_id == self.topic_id:
+            return None
+        if self.topic_id == ZERO_UUID:
+            self.topic_id = topic_id
+            return None
+        return DataLossError(
+            f"{self.tp}: the topic was deleted and created again while it was read; what lay from offset "
+            f"{self.position} on is gone (its id was {format_uuid(self.topic_id)} and is {format_uuid(topic_id)} now)",
+            topic=self.tp.topic,
+            partition=self.tp.partition,
+            expected_offset=self.position,
+        )
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
         """Ask for more next time, since no whole batch came (brokers before KIP-74); an error at the limit."""

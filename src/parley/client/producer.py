@@ -6,6 +6,7 @@ one in the thread that called it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -66,6 +67,7 @@ class Producer:
         self._identity: tuple[int, int] | None = None
         self._plans: dict[str, TopicPlan] = {}
         self._sticky: dict[str, Sticky] = {}
+        self._cares = contextlib.ExitStack()
 
     def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
         """Return a new call; nothing is sent yet."""
@@ -90,6 +92,7 @@ class Producer:
             deadline = self._cluster.deadline(options.max_block_ms)
             plan = await self._plan(topic, options, deadline)
             self._plans[topic] = plan
+            self._care_for_topics()
         if plan not in writing.checked:
             _check_guarantees(plan, options)
             writing.checked.append(plan)
@@ -139,9 +142,16 @@ class Producer:
 
     async def close(self) -> None:
         """Fail what is still open and stop."""
+        self._cares.close()
         await self.sender.close()
 
     # -- inside ---------------------------------------------------------------------------------------
+
+    def _care_for_topics(self) -> None:
+        """Be interested in all partitions of the topics written to, as KIP-232 wants of a producer."""
+        self._cares.close()
+        written = [TopicPartition(p.topic, index) for p in self._plans.values() for index in range(p.partition_count)]
+        self._cares.enter_context(self._cluster.interested(written))
 
     def _encode_one(
         self,

@@ -4,7 +4,7 @@ import pytest
 
 from parley.client.fetch_state import PartitionFetch
 from parley.errors import DataLossError, RequestTimedOut, broker_error
-from parley.types import TopicPartition
+from parley.types import ZERO_UUID, TopicPartition
 
 TP = TopicPartition("t", 0)
 
@@ -71,6 +71,18 @@ def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
     assert error.code == 10
     assert "fetch_max_bytes=4096" in str(error)
     assert (error.topic, error.partition) == ("t", 0)
+
+
+def test_a_topic_of_another_id_is_not_read_on():
+    state = part()
+    assert state.replaced(ZERO_UUID) is None
+    assert state.replaced(b"a" * 16) is None  # learned late: a broker that tells ids answered
+    assert state.replaced(ZERO_UUID) is None
+    assert state.replaced(b"a" * 16) is None
+    error = state.replaced(b"b" * 16)
+    assert isinstance(error, DataLossError)
+    assert error.expected_offset == 10
+    assert "created again" in str(error)
 
 
 @pytest.mark.parametrize(("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)])
