@@ -22,6 +22,8 @@ from parley.versions import releases
 
 TOPIC, GROUP = "events", "readers"
 ABSENT = {
+    ApiKey.OFFSET_COMMIT: {0, 35},  # v0 of KRaft releases, which have no ZooKeeper
+    ApiKey.OFFSET_FETCH: {0, 35},
     ApiKey.DESCRIBE_GROUPS: {0, 69},
     ApiKey.SASL_HANDSHAKE: {34},
     ApiKey.DELETE_TOPICS: {3},

@@ -14,11 +14,13 @@ import typer
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
+from parley.devcluster.apis import api_answers
 from parley.errors import ConfigError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 COLUMNS = ("broker", "release", "address")
+API_COLUMNS = ("key", "api", "versions", "answer", "errors", "note")
 
 
 @app.callback()
@@ -52,6 +54,32 @@ def start(
     received = asyncio.run(_run(local, output_format))
     if received == signal.SIGINT:
         raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+@app.command()
+def apis(
+    release: Annotated[
+        str | None, typer.Option(help="Only what this release advertises, in its versions. [default: every API]")
+    ] = None,
+    output_format: FormatOption = None,
+) -> None:
+    """Show which APIs an embedded cluster acts on, and what it answers to the others.
+
+    Every version shown is answered: served (acted on), empty (a valid answer with nothing in it) or refused
+    (with one of the errors shown, and why).
+    """
+    rows = [
+        {
+            "key": api.key,
+            "api": api.name,
+            "versions": str(api.versions),
+            "answer": api.answer,
+            "errors": ", ".join(api.errors) or None,
+            "note": api.note or None,
+        }
+        for api in api_answers(release)
+    ]
+    print_rows("cluster apis", API_COLUMNS, rows, output_format)
 
 
 def parse_releases(entries: list[str]) -> dict[int, str]:

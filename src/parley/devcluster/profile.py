@@ -94,6 +94,8 @@ class Behaviour:
     """DescribeGroups v3+: what may be done with a group where nothing is forbidden."""
     idle_sasl_mechanisms: tuple[str, ...] = ("GSSAPI",)
     """What SaslHandshake names on a listener without SASL."""
+    refused_generation: int = 0
+    """The generation in an answer that refuses JoinGroup."""
     describes_missing_topics: bool = True
     """DescribeConfigs gives the defaults for a topic that does not exist."""
     alter_missing_topic_code: int = UNKNOWN_SERVER_ERROR
@@ -110,6 +112,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
     ("0.10.1", {"empty_groups_have_members": True}),
     ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
+    ("1.0", {"refused_generation": -1}),
     ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
     ("2.0", {"describes_missing_topics": False}),
     ("2.0", {"cuts_conversion": True, "commits_unknown_partitions": False}),

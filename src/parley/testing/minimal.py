@@ -28,6 +28,7 @@ TEXTS = {
     "key": "absent-group",
     "coordinator_keys": "absent-group",
     "mechanism": "PLAIN",
+    "member_id": "absent-member",
     "name": "absent",
     "protocol_type": "consumer",
     "resource_name": "absent",
@@ -67,6 +68,9 @@ NUMBERS = {
 ABSENT_ID = b"absent-topic-id!"
 
 
+FIRST_UNCREATING_METADATA = 4
+
+
 def minimal_request(key: int, version: int) -> Any:
     """Return a request of that API which encodes in `version`."""
     made = request_class(ApiKey(key))
@@ -74,6 +78,12 @@ def minimal_request(key: int, version: int) -> Any:
     if key == ApiKey.PRODUCE:
         request.acks = -1
         request.topic_data[0].partition_data[0].records = one_record(min(2, max(0, version - 1)))
+    if key == ApiKey.METADATA and version < FIRST_UNCREATING_METADATA:
+        request.topics[0].name = "not a topic name"
+    if key == ApiKey.METADATA and version >= FIRST_UNCREATING_METADATA:
+        request.allow_auto_topic_creation = False
+    if key == ApiKey.INIT_PRODUCER_ID:
+        request.transactional_id = None
     return request
 
 

@@ -8,9 +8,9 @@ Behaviours:
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is changed.
 
 Version notes:
-- v0 went to ZooKeeper; here it is kept like the others. v1 has a timestamp, v2-4 a retention time
-  (both ignored: offsets do not expire), v3+ throttle time, v6+ leader epoch (KIP-320), v7+ group
-  instance id (KIP-345), v10+ topic ids (KIP-848).
+- v0 went to ZooKeeper; here it is kept like the others (KRaft releases: UNSUPPORTED_VERSION). v1 has a
+  timestamp, v2-4 a retention time (both ignored: offsets do not expire), v3+ throttle time, v6+ leader
+  epoch (KIP-320), v7+ group instance id (KIP-345), v10+ topic ids (KIP-848).
 
 Not implemented: membership (JoinGroup and its kin are not served yet), expiry of offsets.
 """
@@ -27,6 +27,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
     Refused,
 )
 from parley.devcluster.state.groups import CommittedOffset, Groups
@@ -40,6 +41,22 @@ Accepted = dict[tuple[str, int], CommittedOffset]
 
 def handle(call: Call, request: Message) -> Answer:
     """Keep the offsets of the partitions that exist."""
+    group_code = _group_code(call, request)
+    accepted: Accepted = {}
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        response.topics.append(_topic(call, response, topic, accepted, group_code))
+    try:
+        call.cluster.commit_offsets(request.group_id, accepted)
+    except OSError:
+        return refuse(request, call.version, NOT_COORDINATOR)
+    return response
+
+
+def _group_code(call: Call, request: Message) -> int:
+    """Return the code of every partition that exists: what the coordinator says of the group and its member."""
+    if call.version == 0 and not call.profile.behaviour.names_controller:
+        return UNSUPPORTED_VERSION  # v0 went to ZooKeeper, which KRaft releases do not have
     try:
         if not request.group_id:
             raise Refused(INVALID_GROUP_ID, "a group needs a name")
@@ -51,19 +68,11 @@ def handle(call: Call, request: Message) -> Answer:
             known_code=UNKNOWN_MEMBER_ID if call.profile.behaviour.empty_groups_have_members else ILLEGAL_GENERATION,
         )
     except Refused as error:
-        return refuse(request, call.version, error.code)
-    accepted: Accepted = {}
-    response = OffsetCommitResponse()
-    for topic in request.topics:
-        response.topics.append(_topic(call, response, topic, accepted))
-    try:
-        call.cluster.commit_offsets(request.group_id, accepted)
-    except OSError:
-        return refuse(request, call.version, NOT_COORDINATOR)
-    return response
+        return error.code
+    return NONE
 
 
-def _topic(call: Call, response: Message, topic: Message, accepted: Accepted) -> Message:
+def _topic(call: Call, response: Message, topic: Message, accepted: Accepted, group_code: int) -> Message:
     name, missing = topic.name, UNKNOWN_TOPIC_OR_PARTITION
     if call.version >= FIRST_ID_VERSION:
         image = call.image.topic_by_id(topic.topic_id)
@@ -73,11 +82,7 @@ def _topic(call: Call, response: Message, topic: Message, accepted: Accepted) ->
         found = call.image.partition(name, asked.partition_index) is not None
         if call.profile.behaviour.commits_unknown_partitions:
             found = name in call.image.topics
-        code = NONE if found else missing
-        try:
-            Groups.check_metadata(asked.committed_metadata)
-        except Refused as error:
-            code = error.code
+        code = _partition_code(asked, group_code) if found else missing
         if code == NONE:
             accepted[name, asked.partition_index] = CommittedOffset(
                 asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
@@ -86,6 +91,14 @@ def _topic(call: Call, response: Message, topic: Message, accepted: Accepted) ->
             response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
         )
     return response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _partition_code(asked: Message, group_code: int) -> int:
+    try:
+        Groups.check_metadata(asked.committed_metadata)
+    except Refused as error:
+        return group_code or error.code
+    return group_code
 
 
 def refuse(request: Message, version: int, code: int) -> Message:

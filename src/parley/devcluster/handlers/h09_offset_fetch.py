@@ -5,10 +5,11 @@ Behaviours:
 - Null topics ask for every offset of the group.
 
 Version notes:
-- v0 read from ZooKeeper; here it reads the same offsets as the others (a partition without one has
-  UNKNOWN_TOPIC_OR_PARTITION only where ZooKeeper did). v2+ null topics and a group error (KIP-88), v3+
-  throttle time, v5+ leader epoch (KIP-320), v7+ require_stable (KIP-447; nothing is ever unstable), v8+
-  several groups (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
+- v0 read from ZooKeeper; here it reads the same offsets as the others. A partition without one has
+  UNKNOWN_TOPIC_OR_PARTITION then, and KRaft releases (3.3 to 3.9) refuse v0 with UNSUPPORTED_VERSION. v2+
+  null topics and a group error (KIP-88), v3+ throttle time, v5+ leader epoch (KIP-320), v7+ require_stable
+  (KIP-447; nothing is ever unstable), v8+ several groups (KIP-709), v9+ member epoch (KIP-848), v10+ topic
+  ids.
 
 Not implemented: pending transactional offsets, member epochs (groups have no members).
 """
@@ -19,11 +20,18 @@ from collections.abc import Iterable
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.state.codes import NONE, UNKNOWN_TOPIC_ID, Refused
+from parley.devcluster.state.codes import (
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+    Refused,
+)
 from parley.messages import OffsetFetchResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
 
+ZOOKEEPER_VERSION = 0
 FIRST_GROUP_ERROR_VERSION = 2
 FIRST_GROUPS_VERSION = 8
 FIRST_ID_VERSION = 10
@@ -41,6 +49,8 @@ def handle(call: Call, request: Message) -> Answer:
         require_coordinator(call, request.group_id)
     except Refused as error:
         return refuse(request, call.version, error.code)
+    if call.version == ZOOKEEPER_VERSION and not call.profile.behaviour.names_controller:
+        return refuse(request, call.version, UNSUPPORTED_VERSION)
     for name, _, indexes in _wanted(call, request.group_id, request.topics):
         kind = response.OffsetFetchResponsePartition
         partitions = [_partition(call, kind, request.group_id, name, index) for index in indexes]
@@ -89,7 +99,8 @@ def _wanted(call: Call, group: str, topics: Iterable[Message] | None) -> list[Wa
 def _partition(call: Call, kind: Message, group: str, topic: str, index: int) -> Message:
     found = call.cluster.groups.committed(group, topic, index)
     if found is None:
-        return kind(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=NONE)
+        code = UNKNOWN_TOPIC_OR_PARTITION if call.version == ZOOKEEPER_VERSION else NONE
+        return kind(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
     return kind(
         partition_index=index,
         committed_offset=found.offset,

@@ -30,11 +30,12 @@ def handle(call: Call, request: Message) -> Answer:
     response = DescribeGroupsResponse()
     for name in request.groups:
         group = response.DescribedGroup(group_id=name)
+        if call.version >= FIRST_OPERATIONS_VERSION:
+            behaviour, told = call.profile.behaviour, request.include_authorized_operations
+            group.authorized_operations = behaviour.group_operations if told else behaviour.unasked_operations
         try:
             require_coordinator(call, name)
             _describe(call, group, name)
-            if call.version >= FIRST_OPERATIONS_VERSION and request.include_authorized_operations:
-                group.authorized_operations = call.profile.behaviour.group_operations
         except Refused as error:
             group.error_code, group.error_message = error.code, error.message
         if call.version < FIRST_NOT_FOUND_VERSION:

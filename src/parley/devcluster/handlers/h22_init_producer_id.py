@@ -47,6 +47,8 @@ def _initialise(call: Call, request: Message) -> ProducerIdentity:
     claimed = NOBODY
     if call.version >= FIRST_CLAIM_VERSION:
         claimed = ProducerIdentity(request.producer_id, request.producer_epoch)
+        if (claimed.producer_id < 0) != (claimed.epoch < 0):
+            raise Refused(INVALID_REQUEST, "a producer names its id and its epoch, or neither")
     transactional_id = request.transactional_id
     if transactional_id is not None:
         if not transactional_id:

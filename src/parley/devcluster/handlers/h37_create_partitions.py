@@ -65,9 +65,7 @@ def _create(call: Call, asked: Message, *, validate_only: bool) -> None:
     else:
         assignment = [list(entry.broker_ids) for entry in asked.assignments]
         if len(assignment) != added:
-            raise Refused(
-                INVALID_REPLICA_ASSIGNMENT, f"{added} partitions are added, {len(assignment)} are assigned."
-            )
+            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"{added} partitions are added, {len(assignment)} are assigned.")
         if any(len(replicas) != factor for replicas in assignment):
             raise Refused(INVALID_REPLICA_ASSIGNMENT, f"Each partition of this topic has {factor} replicas.")
     call.cluster.controller.check_assignment(assignment)

@@ -32,9 +32,7 @@ def handle(call: Call, request: Message) -> Answer:
     response = DescribeClusterResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
     for broker in image.brokers.values():
         response.brokers.append(
-            response.DescribeClusterBroker(
-                broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack
-            )
+            response.DescribeClusterBroker(broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
         )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

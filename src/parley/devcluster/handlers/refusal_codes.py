@@ -11,17 +11,21 @@ from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
 from parley.devcluster.handlers.base import Call, Message
 from parley.devcluster.handlers.mirror import each, top
 from parley.devcluster.state.codes import (
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     ELECTION_NOT_NEEDED,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     INCONSISTENT_CLUSTER_ID,
+    INCONSISTENT_GROUP_PROTOCOL,
     INVALID_GROUP_ID,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
+    INVALID_SHARE_SESSION_EPOCH,
     NO_REASSIGNMENT_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
 )
 from parley.messages import (
@@ -34,13 +38,21 @@ Chain = tuple[Message, ...]
 Choose = Callable[[Call, Chain], int]
 
 JOIN_CODES = (GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
+SYNC_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL)
+ACKNOWLEDGE_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH)
+SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION)
+TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
 TRANSACTION_CODES = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_TOPIC_OR_PARTITION)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
 DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
+ANONYMOUS = ("User", "ANONYMOUS")
+FIRST_REQUESTER_VERSION = 3
 VOTER_CODES = (UNSUPPORTED_VERSION, INCONSISTENT_CLUSTER_ID)
 
 FIRST_MEMBERS_VERSION = 3
+FIRST_NULL_PROTOCOL_VERSION = 7
+FIRST_PROTOCOL_VERSION = 5
 NEW_CONSUMERS, SHARES = "group.version", "share.version"
 
 
@@ -53,6 +65,24 @@ def join(call: Call, chain: Chain) -> int:
     if not request.group_id:
         return INVALID_GROUP_ID
     return UNKNOWN_MEMBER_ID if request.member_id else GROUP_AUTHORIZATION_FAILED
+
+
+def join_answer(call: Call, request: Message) -> Message:
+    """Answer `join`'s code; from v7 on no protocol is null, as real brokers have it."""
+    response = top(request, call.version, join(call, (request,)))
+    response.member_id = request.member_id
+    response.generation_id = call.profile.behaviour.refused_generation
+    if call.version >= FIRST_NULL_PROTOCOL_VERSION:
+        response.protocol_name = None
+    return response
+
+
+def sync(call: Call, chain: Chain) -> int:
+    """Know no member; from v5 on the protocol must be named (KIP-559)."""
+    (request,) = chain
+    if call.version >= FIRST_PROTOCOL_VERSION and None in (request.protocol_type, request.protocol_name):
+        return INCONSISTENT_GROUP_PROTOCOL
+    return member(call, chain)
 
 
 def member(call: Call, chain: Chain) -> int:
@@ -87,7 +117,25 @@ def share_heartbeat(call: Call, chain: Chain) -> int:
 def share_session(call: Call, chain: Chain) -> int:
     """As `consumer_heartbeat`, for what members of share groups read."""
     (request,) = chain
-    return INVALID_REQUEST if _shares(call) and not (request.group_id and request.member_id) else UNSUPPORTED_VERSION
+    batches = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
+    wrong = not (request.group_id and request.member_id) or (request.share_session_epoch == 0 and batches)
+    return INVALID_REQUEST if _shares(call) and wrong else UNSUPPORTED_VERSION
+
+
+def share_acknowledge(call: Call, chain: Chain) -> int:
+    """As `share_session`; a session cannot begin with acknowledgements."""
+    (request,) = chain
+    if not _shares(call):
+        return UNSUPPORTED_VERSION
+    if not (request.group_id and request.member_id):
+        return INVALID_REQUEST
+    return INVALID_SHARE_SESSION_EPOCH if request.share_session_epoch == 0 else UNSUPPORTED_VERSION
+
+
+def share_partition(call: Call, chain: Chain) -> int:
+    """Find no share group; partitions that do not exist come first."""
+    image = call.image.partition(chain[-2].topic_name, chain[-1].partition_index)
+    return GROUP_ID_NOT_FOUND if image is not None else UNKNOWN_TOPIC_OR_PARTITION
 
 
 def streams_heartbeat(call: Call, chain: Chain) -> int:
@@ -146,7 +194,8 @@ def election(call: Call, chain: Chain) -> int:
 def reassignment(call: Call, chain: Chain) -> int:
     """Refuse new replicas, find nothing to cancel."""
     replicas = chain[-1].replicas
-    if call.profile.behaviour.names_controller and replicas is not None and not replicas:
+    unusable = replicas is not None and not (replicas and set(replicas) <= call.image.brokers.keys())
+    if call.profile.behaviour.names_controller and unusable:
         return INVALID_REPLICA_ASSIGNMENT  # ZooKeeper releases look at the replicas before the topic
     if not _exists(call, chain):
         return UNKNOWN_TOPIC_OR_PARTITION
@@ -170,6 +219,26 @@ def describe_quotas(call: Call, request: Message) -> Message:
         answer.entries = None
         return answer
     return DescribeClientQuotasResponse(entries=[])
+
+
+def token(call: Call, request: Message) -> Message:
+    """Refuse a token, naming who asked: nobody logs in on this listener."""
+    response = top(request, call.version, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    for name in ("expiry_timestamp_ms", "issue_timestamp_ms", "max_timestamp_ms"):
+        if hasattr(type(response), name):
+            setattr(response, name, -1)
+    if hasattr(type(response), "principal_type"):
+        response.principal_type, response.principal_name = ANONYMOUS
+        if call.version >= FIRST_REQUESTER_VERSION:
+            response.token_requester_principal_type, response.token_requester_principal_name = ANONYMOUS
+    return response
+
+
+def alter_credentials(call: Call, request: Message) -> Message:
+    """Refuse each user once, however often he is named."""
+    response = each(request, call.version, lambda chain: UNSUPPORTED_SASL_MECHANISM)
+    response.results = list({result.user: result for result in response.results}.values())
+    return response
 
 
 def voter(call: Call, chain: Chain) -> int:

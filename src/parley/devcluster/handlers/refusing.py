@@ -76,10 +76,10 @@ TABLE: tuple[Refusal, ...] = (
     head(K.STOP_REPLICA, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_METADATA, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.CONTROLLED_SHUTDOWN, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
-    Refusal(K.JOIN_GROUP, choose.JOIN_CODES, NO_MEMBERS, choose.join),
+    Refusal(K.JOIN_GROUP, choose.JOIN_CODES, NO_MEMBERS, build=choose.join_answer),
     Refusal(K.HEARTBEAT, choose.MEMBER_CODES, NO_MEMBERS, choose.member),
-    Refusal(K.LEAVE_GROUP, choose.MEMBER_CODES, NO_MEMBERS, choose.member, build=choose.leave),
-    Refusal(K.SYNC_GROUP, choose.MEMBER_CODES, NO_MEMBERS, choose.member),
+    Refusal(K.LEAVE_GROUP, choose.MEMBER_CODES, NO_MEMBERS, build=choose.leave),
+    Refusal(K.SYNC_GROUP, choose.SYNC_CODES, NO_MEMBERS, choose.sync),
     Refusal(K.ADD_PARTITIONS_TO_TXN, choose.TRANSACTION_CODES, NO_TRANSACTIONS, choose.partition_of_transaction, True),
     head(K.ADD_OFFSETS_TO_TXN, c.INVALID_PRODUCER_ID_MAPPING, NO_TRANSACTIONS),
     head(K.END_TXN, c.INVALID_PRODUCER_ID_MAPPING, NO_TRANSACTIONS),
@@ -89,9 +89,9 @@ TABLE: tuple[Refusal, ...] = (
     entries(K.CREATE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.DELETE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.ALTER_REPLICA_LOG_DIRS, c.LOG_DIR_NOT_FOUND, "each broker has one directory, there is none to move to"),
-    head(K.CREATE_DELEGATION_TOKEN, c.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TOKENS),
-    head(K.RENEW_DELEGATION_TOKEN, c.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TOKENS),
-    head(K.EXPIRE_DELEGATION_TOKEN, c.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TOKENS),
+    Refusal(K.CREATE_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
+    Refusal(K.RENEW_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
+    Refusal(K.EXPIRE_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
     head(K.DESCRIBE_DELEGATION_TOKEN, c.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TOKENS),
     Refusal(
         K.ELECT_LEADERS,
@@ -111,7 +111,9 @@ TABLE: tuple[Refusal, ...] = (
     Refusal(K.DESCRIBE_CLIENT_QUOTAS, (c.NONE, c.INVALID_REQUEST), NO_QUOTAS, build=choose.describe_quotas),
     entries(K.ALTER_CLIENT_QUOTAS, c.INVALID_REQUEST, NO_QUOTAS),
     entries(K.DESCRIBE_USER_SCRAM_CREDENTIALS, c.RESOURCE_NOT_FOUND, NO_CREDENTIALS),
-    entries(K.ALTER_USER_SCRAM_CREDENTIALS, c.UNSUPPORTED_SASL_MECHANISM, NO_CREDENTIALS),
+    Refusal(
+        K.ALTER_USER_SCRAM_CREDENTIALS, (c.UNSUPPORTED_SASL_MECHANISM,), NO_CREDENTIALS, build=choose.alter_credentials
+    ),
     entries(K.DESCRIBE_QUORUM, c.UNKNOWN_TOPIC_OR_PARTITION, NO_QUORUM),
     head(K.ALTER_PARTITION, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
@@ -130,7 +132,7 @@ TABLE: tuple[Refusal, ...] = (
     Refusal(K.SHARE_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_heartbeat),
     Refusal(K.SHARE_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group, True),
     Refusal(K.SHARE_FETCH, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_session),
-    Refusal(K.SHARE_ACKNOWLEDGE, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_session),
+    Refusal(K.SHARE_ACKNOWLEDGE, choose.ACKNOWLEDGE_CODES, NO_NEW_GROUPS, choose.share_acknowledge),
     Refusal(K.ADD_RAFT_VOTER, choose.VOTER_CODES, NO_QUORUM, choose.voter),
     Refusal(K.REMOVE_RAFT_VOTER, choose.VOTER_CODES, NO_QUORUM, choose.voter),
     entries(K.INITIALIZE_SHARE_GROUP_STATE, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
@@ -140,10 +142,8 @@ TABLE: tuple[Refusal, ...] = (
     entries(K.READ_SHARE_GROUP_STATE_SUMMARY, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     Refusal(K.STREAMS_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.streams_heartbeat),
     entries(K.STREAMS_GROUP_DESCRIBE, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
-    Refusal(
-        K.DESCRIBE_SHARE_GROUP_OFFSETS, (c.NONE,), "no share group has offsets", build=choose.share_offsets
-    ),
-    head(K.ALTER_SHARE_GROUP_OFFSETS, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
+    Refusal(K.DESCRIBE_SHARE_GROUP_OFFSETS, (c.NONE,), "no share group has offsets", build=choose.share_offsets),
+    Refusal(K.ALTER_SHARE_GROUP_OFFSETS, choose.SHARE_OFFSET_CODES, NO_NEW_GROUPS, choose.share_partition, True),
     head(K.DELETE_SHARE_GROUP_OFFSETS, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
 )
 """Every API that is advertised by some release and has no handler of its own."""

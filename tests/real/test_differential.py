@@ -1,0 +1,276 @@
+"""The same bytes to a real broker and to the embedded one of its release: answered, silent or closed alike.
+
+- every row of the table of malformed and odd requests (brokers.md, section 5), byte for byte where the
+  answer is an error of ApiVersions;
+- every API in every advertised version, asked for things that do not exist: the same errors in the same
+  places, ids, texts and times masked.
+
+What differs and stays so is in KNOWN, with its reason; a difference that is gone must leave the table.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from parley.devcluster import LocalCluster
+from parley.messages import decode_response, encode_request, request_class
+from parley.net import parse_address
+from parley.schema import ApiKey
+from parley.testing.minimal import minimal_request
+from parley.versions import Release, release
+
+PATIENCE_S = 0.7
+"""How long nothing must come for a request to count as swallowed."""
+MASKED = {
+    "cluster_id", "error_message", "finalized_features_epoch", "host", "log_dir", "port", "producer_id", "rack",
+    "throttle_time_ms", "total_bytes", "usable_bytes",
+}  # fmt: skip
+NOT_READY = {14, 15, 16}
+CANARY = 0x7A7A7A7A
+
+INTER_BROKER = "refused here: a client is no broker; a real broker without an authorizer does it"
+KNOWN: dict[int, str] = {
+    ApiKey.LEADER_AND_ISR: INTER_BROKER,
+    ApiKey.STOP_REPLICA: INTER_BROKER,
+    ApiKey.UPDATE_METADATA: INTER_BROKER,
+    ApiKey.CONTROLLED_SHUTDOWN: INTER_BROKER,
+    ApiKey.WRITE_TXN_MARKERS: INTER_BROKER,
+    ApiKey.ALTER_PARTITION: INTER_BROKER,
+    ApiKey.UNREGISTER_BROKER: INTER_BROKER,
+    ApiKey.ALLOCATE_PRODUCER_IDS: INTER_BROKER,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: INTER_BROKER,
+    ApiKey.READ_SHARE_GROUP_STATE: INTER_BROKER,
+    ApiKey.WRITE_SHARE_GROUP_STATE: INTER_BROKER,
+    ApiKey.DELETE_SHARE_GROUP_STATE: INTER_BROKER,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: INTER_BROKER,
+    ApiKey.UPDATE_FEATURES: "features are those of the release; a real broker may take a change that changes nothing",
+}
+"""APIs that are not compared, and why."""
+
+
+# -- bytes and what becomes of them ----------------------------------------------------------------
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def header(key: int, version: int, correlation_id: int = 1, client_id: bytes | None = b"wire") -> bytes:
+    numbers = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + correlation_id.to_bytes(4, "big")
+    return numbers + (b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id)
+
+
+class Outcome(NamedTuple):
+    """What came back: `frames` until the connection was closed, or nothing more came."""
+
+    frames: tuple[bytes, ...]
+    closed: bool
+
+    def __str__(self) -> str:
+        return f"{len(self.frames)} frames, {'closed' if self.closed else 'open'}"
+
+
+def send(address: str, data: bytes, canary: bytes | None) -> Outcome:
+    """Send bytes, and then the canary; return all that comes until its answer, the end, or silence."""
+    place, frames, buffer = parse_address(address), [], b""
+    with socket.create_connection((place.host, place.port), timeout=10.0) as connected:
+        try:
+            connected.sendall(data + (canary or b""))
+            connected.settimeout(10.0 if canary else PATIENCE_S)
+            while True:
+                piece = connected.recv(1 << 16)
+                if not piece:
+                    return Outcome(tuple(frames), True)
+                buffer += piece
+                while len(buffer) >= 4 and len(buffer) >= 4 + (size := int.from_bytes(buffer[:4], "big")):
+                    frame, buffer = buffer[4 : 4 + size], buffer[4 + size :]
+                    if int.from_bytes(frame[:4], "big") == CANARY:
+                        return Outcome(tuple(frames), False)
+                    frames.append(frame)
+        except TimeoutError:
+            return Outcome(tuple(frames), False)
+        except (ConnectionResetError, BrokenPipeError):
+            return Outcome(tuple(frames), True)
+
+
+def canary_of(found: Release) -> bytes:
+    """Return a request whose answer ends the waiting: it shows that the connection is still good."""
+    return framed(header(ApiKey.LIST_GROUPS, found.ranges[ApiKey.LIST_GROUPS].min, CANARY))
+
+
+# -- the table of malformed and odd requests -------------------------------------------------------
+
+Probe = Callable[[Release], bytes]
+
+
+def names(name: bytes) -> bytes:
+    """Return the body of ApiVersions v3 with this client name, header tags first."""
+    return b"\x00" + bytes([len(name) + 1]) + name + b"\x04" + b"1.0" + b"\x00"
+
+
+def oldest(found: Release, key: int) -> int:
+    return found.ranges[key].min
+
+
+ODD: dict[str, Probe] = {
+    "ApiVersions v99": lambda r: framed(header(18, 99) + names(b"parley")),
+    "ApiVersions v5": lambda r: framed(header(18, 5) + names(b"parley")),
+    "ApiVersions v-1": lambda r: framed(header(18, -1)),
+    "ApiVersions v3, good name": lambda r: framed(header(18, 3) + names(b"parley")) if _v3(r) else b"",
+    "ApiVersions v3, empty name": lambda r: framed(header(18, 3) + names(b"")),
+    "ApiVersions v3, name with a space": lambda r: framed(header(18, 3) + names(b"a b")),
+    "ApiVersions v3, name that begins with a dash": lambda r: framed(header(18, 3) + names(b"-a")),
+    "ApiVersions v3, name with dots and dashes": lambda r: framed(header(18, 3) + names(b"a.b-c")) if _v3(r) else b"",
+    "ApiVersions v3 without the header's tags": lambda r: framed(header(18, 3) + names(b"parley")[1:]),
+    "Produce v99": lambda r: framed(header(0, 99) + b"\x00\x01"),
+    "Metadata v99": lambda r: framed(header(3, 99) + b"\x00\x00\x00\x01\x00\x03a b"),
+    "Fetch v99": lambda r: framed(header(1, 99) + b"\x00\x01"),
+    "unknown key 999": lambda r: framed(header(999, 0)),
+    "unknown key 94": lambda r: framed(header(94, 0)),
+    "negative key": lambda r: framed(b"\xff\xff" + header(0, 0)[2:]),
+    "Metadata, body missing": lambda r: framed(header(3, oldest(r, 3))),
+    "Metadata, body truncated": lambda r: framed(header(3, oldest(r, 3)) + b"\x00\x00\x00\x01\x00"),
+    "Metadata, 2^31-1 topics": lambda r: framed(header(3, oldest(r, 3)) + b"\x7f\xff\xff\xff"),
+    "header of two bytes": lambda r: framed(b"\x00\x03"),
+    "client id longer than the frame": lambda r: framed(header(3, oldest(r, 3))[:8] + b"\x7f\xff"),
+    "client id null": lambda r: framed(header(16, oldest(r, 16), client_id=None)),
+    "trailing junk": lambda r: framed(header(16, oldest(r, 16)) + b"junk"),
+    "SaslHandshake v0": lambda r: framed(header(17, 0) + b"\x00\x05PLAIN"),
+    "SaslHandshake v1": lambda r: framed(header(17, 1) + b"\x00\x05PLAIN"),
+    "SaslAuthenticate v0": lambda r: framed(header(36, 0) + b"\x00\x00\x00\x01x"),
+    "frame of size 0": lambda r: framed(b""),
+}
+"""Whole frames: the connection's state afterwards is seen by the canary behind them."""
+
+ANSWERED = {
+    "ApiVersions v3, good name",
+    "ApiVersions v3, name with dots and dashes",
+    "Metadata v99",
+    "SaslAuthenticate v0",
+    "client id null",
+    "trailing junk",
+}
+"""Where the answer is a whole one (ports, texts): what is in it is told by the tests below."""
+KNOWN_ODD = {
+    ("0.9.0.1", "client id null"): "0.9's newer requests demand a client id and close; here it may be null everywhere",
+    ("0.10.0.1", "Fetch v99"): "0.10.0 still reads Fetch by its oldest code, which swallows what it cannot read",
+}
+"""What differs and stays so, and why."""
+
+BROKEN: dict[str, bytes] = {
+    "negative size": b"\xff\xff\xff\xff",
+    "size over 100 MiB": (100 * 1024 * 1024 + 1).to_bytes(4, "big"),
+    "50 MiB announced, 10 bytes sent": (50 * 1024 * 1024).to_bytes(4, "big") + b"0123456789",
+    "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "TLS": bytes.fromhex("1603010200010001fc0303") + bytes(32),
+}
+"""What is no frame; nothing can follow it."""
+
+
+def _v3(found: Release) -> bool:
+    return ApiKey.API_VERSIONS in found.ranges and found.ranges[ApiKey.API_VERSIONS].max >= 3
+
+
+@pytest.fixture(scope="session")
+def embedded(real_release: str) -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release=real_release) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("name", list(ODD))
+def test_an_odd_request_ends_alike(real_broker: Any, real_release: str, embedded: LocalCluster, name: str) -> None:
+    found = release(real_release)
+    if (real_release, name) in KNOWN_ODD:
+        return
+    data = ODD[name](found)
+    real = send(real_broker.bootstrap_servers, data, canary_of(found))
+    ours = send(embedded.bootstrap_servers, data, canary_of(found))
+    assert (len(ours.frames), ours.closed) == (len(real.frames), real.closed), f"real {real}, ours {ours}"
+    if name not in ANSWERED:
+        assert ours.frames == real.frames
+
+
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_what_is_no_frame_ends_alike(real_broker: Any, embedded: LocalCluster, name: str) -> None:
+    real = send(real_broker.bootstrap_servers, BROKEN[name], None)
+    assert send(embedded.bootstrap_servers, BROKEN[name], None) == real
+
+
+# -- every API in every version --------------------------------------------------------------------
+
+
+def shape(value: Any) -> Any:
+    """Return a message as plain values, masked where two clusters must differ."""
+    if isinstance(value, list):
+        entries = [shape(entry) for entry in value]
+        by_name = entries and isinstance(entries[0], dict) and "name" in entries[0]
+        return sorted(entries, key=lambda entry: entry["name"]) if by_name else entries  # Java's sets have no order
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if value is None or isinstance(value, bytes | str | int | float):
+        return value
+    fields = (name for name in type(value).__slots__ if not name.startswith("_") and name not in MASKED)
+    return {name: shape(getattr(value, name)) for name in fields}
+
+
+def not_ready(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.get("error_code") in NOT_READY or any(not_ready(entry) for entry in value.values())
+    return isinstance(value, list) and any(not_ready(entry) for entry in value)
+
+
+def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
+    """Return the masked answer to a request, "closed" or "silent"; a broker that is not ready is asked again."""
+    data = framed(b"".join(bytes(part) for part in encode_request(message, version, 5, "wire")))
+    for _ in range(50):
+        outcome = send(address, data, canary)
+        if not outcome.frames:
+            return "closed" if outcome.closed else "silent"
+        _, answer = decode_response(message.API_KEY, version, memoryview(outcome.frames[0]))
+        found = shape(answer)
+        if not not_ready(found):
+            return found
+    return found
+
+
+def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
+    """Yield each leaf in which two answers differ."""
+    if isinstance(real, dict) and isinstance(ours, dict):
+        for name in real:
+            yield from differences(real[name], ours[name], f"{where}.{name}")
+    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
+        for number, pair in enumerate(zip(real, ours, strict=True)):
+            yield from differences(*pair, f"{where}[{number}]")
+    elif real != ours:
+        yield f"{where}: real {str(real)[:300]}, ours {str(ours)[:300]}"
+
+
+def compare(real: str, ours: str, found: Release, requests: Iterator[tuple[Any, int]]) -> list[str]:
+    canary, all_found = canary_of(found), []
+    for message, version in requests:
+        answers = [ask(address, message, version, canary) for address in (real, ours)]
+        name = f"{ApiKey(message.API_KEY).api_name} v{version}"
+        all_found += [f"{name}{text}" for text in differences(*answers)]
+    return all_found
+
+
+def test_every_api_in_every_version_answers_alike(real_broker: Any, real_release: str, embedded: LocalCluster) -> None:
+    found = release(real_release)
+    # A fresh broker makes its topics for groups and transactions when they are first asked for.
+    finding = request_class(ApiKey.FIND_COORDINATOR)
+    for kind in (0, 1) if found.ranges[ApiKey.FIND_COORDINATOR].max >= 1 else (0,):
+        version = min(1, found.ranges[ApiKey.FIND_COORDINATOR].max)
+        ask(real_broker.bootstrap_servers, finding(key="absent-group", key_type=kind), version, canary_of(found))
+
+    def requests() -> Iterator[tuple[Any, int]]:
+        for key, versions in found.ranges.items():
+            if key not in KNOWN:
+                for version in versions.versions():
+                    yield minimal_request(key, version), version
+
+    differing = compare(real_broker.bootstrap_servers, embedded.bootstrap_servers, found, requests())
+    assert not differing, "\n".join(differing)
