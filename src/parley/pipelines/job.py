@@ -249,10 +249,7 @@ def failure_text(error: BaseException) -> str:
 def explain_failure(query: str, text: str, plan: JobPlan) -> KafkaError:
     """Return the error that says what a query's exception is about."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
-        return DiskFullError(
-            f"the disk of {plan.output.resolve()} is full: make room there, or give an --output elsewhere. "
-            "What was acknowledged is still in the topic."
-        )
+        return DiskFullError(f"the disk of {plan.output.resolve()} is full: make room there, or give another --output")
     return JobError(f'the query "{query}" failed: {_last_line(text)} (all of it is in {plan.log})')
 
 
