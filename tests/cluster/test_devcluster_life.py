@@ -387,6 +387,28 @@ async def test_waiting_goes_by_the_clock_that_is_given(batch: Batch) -> None:
         await connection.close()
 
 
+async def test_a_client_that_leaves_is_not_waited_for() -> None:
+    clock = ManualClock()
+    async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock) as cluster:
+        cluster.create_topic(TOPIC)
+        broker = cluster.broker(1)
+        connection = await open_connection(broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers))
+        topic = Fetch.FetchTopic(
+            topic_id=cluster.state.image.topics[TOPIC].topic_id, partitions=[Fetch.FetchPartition(partition=0)]
+        )
+        waiting = connection.submit(Fetch(max_wait_ms=2**31 - 1, min_bytes=1, topics=[topic]))
+        other = await open_connection(broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers))
+        replica = cluster.state.replication.brokers[1].find(TOPIC, 0)
+        while not replica.on_change:
+            await other.request(Metadata(topics=[]))
+        await connection.close()
+        while replica.on_change or clock.waiting:
+            await other.request(Metadata(topics=[]))
+        with pytest.raises(NetworkError):
+            await waiting
+        await other.close()
+
+
 def test_a_seed_makes_ids_repeatable() -> None:
     def ids() -> tuple[str, bytes]:
         with LocalCluster(brokers=1, seed=42) as cluster:

@@ -131,16 +131,21 @@ class Broker:
 
         clock = self._shared.clock
         timer = clock.call_at_ms(clock.now_ms() + max(wait.timeout_ms, 0), expire)
+        # A client that leaves must not be waited for: max_wait_ms may be 24 days.
+        gone = asyncio.ensure_future(connection.wait_closed())
+        gone.add_done_callback(lambda _: changed.set())
         for replica in wait.replicas:
             replica.on_change.append(changed.set)
         try:
-            answer = None
-            while answer is None and not connection.is_closed:
+            while not connection.is_closed:
                 await changed.wait()
                 changed.clear()
                 answer = wait.attempt(expired)
-            return answer
+                if answer is not None:
+                    return answer
+            return None
         finally:
+            gone.cancel()
             timer.cancel()
             for replica in wait.replicas:
                 replica.on_change.remove(changed.set)
