@@ -136,9 +136,7 @@ def test_misuse_is_told() -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_leader_that_goes_is_followed_and_comes_back(
-    talk_to: Callable[..., Talk], batch: Batch, how: str
-) -> None:
+def test_a_leader_that_goes_is_followed_and_comes_back(talk_to: Callable[..., Talk], batch: Batch, how: str) -> None:
     with LocalCluster(release="3.9") as cluster:
         cluster.create_topic(TOPIC)
         leader, epoch = cluster.leaders(TOPIC)[0]
@@ -273,9 +271,7 @@ def test_who_may_create_topics(release: str, passes: bool) -> None:
 def test_topics_that_cannot_be(fields: dict[str, Any], code: int) -> None:
     with LocalCluster(brokers=2) as cluster, Wire(cluster.broker(1).address) as wire:
         cluster.create_topic("old")
-        topic = CreateTopics.CreatableTopic(
-            **{"name": "new", "num_partitions": 1, "replication_factor": 1, **fields}
-        )
+        topic = CreateTopics.CreatableTopic(**{"name": "new", "num_partitions": 1, "replication_factor": 1, **fields})
         dry = wire.ask(CreateTopics(topics=[topic], validate_only=True), 7).topics[0]
         assert dry.error_code == code
         assert [t.name for t in metadata(cluster.broker(1).address).topics] == ["old"], "only tried"

@@ -183,8 +183,10 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
         wire.send(kind(), own + 1)
     frame = wire.receive_frame()
     # The sizes and contents measured on real brokers (brokers.md, section 5).
-    expected = b"\x00\x23\x00\x00\x00\x00" if found.number < (2, 4) else (
-        b"\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00" + own.to_bytes(2, "big")
+    expected = (
+        b"\x00\x23\x00\x00\x00\x00"
+        if found.number < (2, 4)
+        else (b"\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00" + own.to_bytes(2, "big"))
     )
     assert frame[4:] == expected
     assert wire.ask(kind(), 0).error_code == 0, "and the connection goes on"

@@ -117,7 +117,7 @@ def test_what_is_advertised_is_what_was_measured(cluster: LocalCluster, asking: 
     measured = release(name_of(cluster))
     if not measured.answers_api_versions:
         return
-    kind = request_class(ApiKey.API_VERSIONS)
+    kind: Any = request_class(ApiKey.API_VERSIONS)
     for version in measured.ranges[ApiKey.API_VERSIONS].versions():
         answer = asking.ask(kind(client_software_name="wire", client_software_version="1"), version)
         told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}

@@ -164,10 +164,10 @@ def test_each_kernel_reads_what_the_other_compresses(
     columns = columns_from_records(rows)
     options = EncodeOptions(magic=magic, codec=codec, level=level)
     made = [outcome(kernel.encode, columns, None, 0, options) for kernel in (native, reference)]
-    if isinstance(made[0][0], str):            # a level that the codec does not have
+    if isinstance(made[0][0], str):  # a level that the codec does not have
         assert made[0] == made[1] == ("argument", -1, -1)
         return
-    assert made[0][1:] == made[1][1:]         # how far the batch goes: offsets may be too far apart for one
+    assert made[0][1:] == made[1][1:]  # how far the batch goes: offsets may be too far apart for one
     decoded = [both("decode", data, span_table([(0, len(data))]), DecodeOptions()) for data, *_ in made]
     assert decoded[0] == decoded[1]
     assert decoded[0][0][0] == made[0][1]

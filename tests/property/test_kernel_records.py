@@ -58,8 +58,8 @@ class Part(NamedTuple):
     last: int
     magic: int
     codec: int
-    pid: int               # -1: of no transaction
-    control: int | None    # 0 abort, 1 commit
+    pid: int  # -1: of no transaction
+    control: int | None  # 0 abort, 1 commit
 
 
 @st.composite
@@ -221,7 +221,7 @@ def test_a_broker_survives_any_produced_bytes(raw: bytes) -> None:
                 found.append(bytes(assign_offsets(bytearray(raw), 77, 3, 1234)))
             seen.append(found)
     for ours, theirs in zip(*seen, strict=True):
-        if isinstance(ours, bytes) and ours != theirs:           # compressed anew: equal when read
+        if isinstance(ours, bytes) and ours != theirs:  # compressed anew: equal when read
             assert shown(ours, None, True) == shown(theirs, None, True)
         else:
             assert ours == theirs

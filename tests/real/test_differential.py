@@ -76,7 +76,8 @@ class Outcome(NamedTuple):
 
 def send(address: str, data: bytes, canary: bytes | None) -> Outcome:
     """Send bytes, and then the canary; return all that comes until its answer, the end, or silence."""
-    place, frames, buffer = parse_address(address), [], b""
+    place, buffer = parse_address(address), b""
+    frames: list[bytes] = []
     with socket.create_connection((place.host, place.port), timeout=10.0) as connected:
         try:
             connected.sendall(data + (canary or b""))
@@ -261,7 +262,7 @@ def compare(real: str, ours: str, found: Release, requests: Iterator[tuple[Any, 
 def test_every_api_in_every_version_answers_alike(real_broker: Any, real_release: str, embedded: LocalCluster) -> None:
     found = release(real_release)
     # A fresh broker makes its topics for groups and transactions when they are first asked for.
-    finding = request_class(ApiKey.FIND_COORDINATOR)
+    finding: Any = request_class(ApiKey.FIND_COORDINATOR)
     for kind in (0, 1) if found.ranges[ApiKey.FIND_COORDINATOR].max >= 1 else (0,):
         version = min(1, found.ranges[ApiKey.FIND_COORDINATOR].max)
         ask(real_broker.bootstrap_servers, finding(key="absent-group", key_type=kind), version, canary_of(found))

@@ -108,7 +108,7 @@ def _variable(name: str, array: pa.Array | None) -> VarColumn | None:
 
 def _flat(array: pa.Array) -> VarColumn:
     validity, offsets, data = array.buffers()
-    if offsets is None or len(array) == 0:       # Arrow may leave out the buffers of an empty array
+    if offsets is None or len(array) == 0:  # Arrow may leave out the buffers of an empty array
         return VarColumn(None, bytes(4), b"")
     nulls = array.null_count
     return VarColumn(

@@ -183,6 +183,7 @@ class FetchSession:
                 if (other := part.replaced(topic_id)) is not None:
                     raise other
                 targets.append(FetchTarget(part.tp, part.position, part.max_bytes, sent_epoch, topic_id))
+            conn.accept_frames(self._options.fetch_max_bytes + FRAME_SLACK_BYTES)
             timeout_ms = self._cluster.options.request_timeout_ms + self._options.fetch_max_wait_ms
             allowed = allowed_versions(targets, self._options)
             if self._options.isolation_level == READ_COMMITTED:

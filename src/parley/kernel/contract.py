@@ -79,15 +79,15 @@ class TimestampType(IntEnum):
 class KernelErrorKind(StrEnum):
     """What is wrong. ARGUMENT and TOO_LARGE of an encode are the caller's, the rest the bytes' fault."""
 
-    MALFORMED = "malformed"      # a length, varint or structure does not fit its frame
-    CRC = "crc"                  # the checksum does not match
-    COUNT = "count"              # the announced record count cannot be or is not true
-    MAGIC = "magic"              # a format version that does not exist or may not stand here
-    CODEC = "codec"              # a codec that does not exist or may not stand in this format
-    COMPRESSED = "compressed"    # the compressed bytes are damaged
-    TOO_LARGE = "too large"      # decompresses (or encodes) beyond the limit
-    NESTED = "nested"            # a compressed set inside a compressed set
-    ARGUMENT = "argument"        # the caller's columns or options cannot be encoded
+    MALFORMED = "malformed"  # a length, varint or structure does not fit its frame
+    CRC = "crc"  # the checksum does not match
+    COUNT = "count"  # the announced record count cannot be or is not true
+    MAGIC = "magic"  # a format version that does not exist or may not stand here
+    CODEC = "codec"  # a codec that does not exist or may not stand in this format
+    COMPRESSED = "compressed"  # the compressed bytes are damaged
+    TOO_LARGE = "too large"  # decompresses (or encodes) beyond the limit
+    NESTED = "nested"  # a compressed set inside a compressed set
+    ARGUMENT = "argument"  # the caller's columns or options cannot be encoded
 
 
 class KernelError(Exception):

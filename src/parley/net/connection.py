@@ -114,6 +114,10 @@ class BrokerConnection:
             raise self._why_closed("its versions are forgotten")
         return versions
 
+    def accept_frames(self, frame_bytes: int) -> None:
+        """Accept answers of at least that size, whatever `max_frame_bytes` says."""
+        self._protocol.accept_frames(frame_bytes)
+
     @property
     def is_closed(self) -> bool:
         """Whether no request can be sent any more."""

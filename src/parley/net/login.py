@@ -23,7 +23,8 @@ async def make_mechanism(options: ConnectOptions) -> ClientMechanism | None:
     username, password = options.sasl_username or "", Secret(options.sasl_password or "")
     if options.sasl_mechanism == "PLAIN":
         return PlainClient(username, password)
-    return ScramClient(str(options.sasl_mechanism), username, password, secrets.token_urlsafe(24))
+    mechanism, nonce = str(options.sasl_mechanism), secrets.token_urlsafe(24)
+    return ScramClient(mechanism, username, password, nonce, token_auth=options.sasl_token_auth)
 
 
 async def _token(options: ConnectOptions) -> Secret:

@@ -16,6 +16,9 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _INT32_MAX = 2**31 - 1
 
+_TLS_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
+_TLS_TEXTS = ("ssl_ca_pem", "ssl_certificate_pem", "ssl_key_pem", "ssl_key_password")
+
 TokenProvider = Callable[[], Secret | str | Awaitable[Secret | str]]
 
 
@@ -25,7 +28,9 @@ class ConnectOptions:
 
     `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
     asked. `version_limits` narrows what parley may use, by API key. `ssl_context` is used as it is;
-    the other `ssl_` options make one. `sasl_token_provider` is called before each OAUTHBEARER login and
+    the other `ssl_` options make one; `ssl_ca_pem`, `ssl_certificate_pem` and `ssl_key_pem` are PEM texts
+    where no files are wanted. `sasl_token_auth` says that user name and password are those of a delegation
+    token (SCRAM, KIP-48). `sasl_token_provider` is called before each OAUTHBEARER login and
     returns a fresh token, or an awaitable of one. Raises ConfigError for a value that cannot be used.
     """
 
@@ -46,8 +51,11 @@ class ConnectOptions:
     security_protocol: str = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
     ssl_cafile: str | None = None
+    ssl_ca_pem: str | None = field(default=None, repr=False)
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
+    ssl_certificate_pem: str | None = field(default=None, repr=False)
+    ssl_key_pem: Secret | str | None = field(default=None, repr=False)
     ssl_key_password: Secret | str | None = field(default=None, repr=False)
     ssl_check_hostname: bool = True
     sasl_mechanism: str | None = None
@@ -55,6 +63,7 @@ class ConnectOptions:
     sasl_password: Secret | str | None = field(default=None, repr=False)
     sasl_token_provider: TokenProvider | None = field(default=None, repr=False)
     sasl_extensions: Mapping[str, str] = field(default_factory=dict)
+    sasl_token_auth: bool = False
     allow_plaintext_password: bool = False
 
     def __post_init__(self) -> None:
@@ -68,8 +77,10 @@ class ConnectOptions:
                 f"{self._tls_options()[0]} is given but security_protocol={self.security_protocol} uses no TLS; "
                 "use SSL or SASL_SSL"
             )
+        if self.ssl_context is not None and len(self._tls_options()) > 1:
+            raise ConfigError(f"{self._tls_options()[1]} has no effect besides ssl_context, which is used as it is")
         _check_sasl(self)
-        for name in ("ssl_key_password", "sasl_password"):
+        for name in ("ssl_key_pem", "ssl_key_password", "sasl_password"):
             if isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, Secret(getattr(self, name)))
         parse_bootstrap(self.bootstrap_servers)
@@ -90,8 +101,7 @@ class ConnectOptions:
         return self.security_protocol.startswith("SASL")
 
     def _tls_options(self) -> list[str]:
-        names = ("ssl_context", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_key_password")
-        return [name for name in names if getattr(self, name) is not None]
+        return [name for name in ("ssl_context", *_TLS_FILES, *_TLS_TEXTS) if getattr(self, name) is not None]
 
 
 _LIMITS = {

@@ -1,9 +1,18 @@
-"""TLS contexts of the client side: TLS 1.2 or newer, certificate and name verified."""
+"""TLS contexts of the client side: TLS 1.2 or newer, certificate and name verified.
+
+A key with a password and no `ssl_key_password` is an error here; OpenSSL itself would ask on the terminal.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from parley.errors import ConfigError
 from parley.net.options import ConnectOptions
@@ -11,30 +20,117 @@ from parley.types import Secret
 
 _log = logging.getLogger("parley.net")
 
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_JKS, _PKCS12 = b"\xfe\xed\xfe\xed", b"\x30\x82"
+
 
 def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
     """Return the context that connections use, None where they are not encrypted.
 
-    Raises ConfigError when a certificate or key file cannot be used.
+    Raises ConfigError when a certificate or key cannot be used.
     """
     if not options.uses_tls:
         return None
     if options.ssl_context is not None:
         return options.ssl_context
-    try:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ssl_cafile)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f'ssl_cafile="{options.ssl_cafile}" holds no usable CA certificates ({error})') from error
+    context = _trusting(options)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not options.ssl_check_hostname:
         _log.warning("ssl_check_hostname=False: any holder of a trusted certificate can pose as the broker")
         context.check_hostname = False
-    if options.ssl_certfile is not None:
-        password = None if options.ssl_key_password is None else Secret(options.ssl_key_password).reveal()
-        try:
-            context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, password)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f'ssl_certfile="{options.ssl_certfile}" or its key cannot be used ({error})') from error
-    elif options.ssl_keyfile is not None:
-        raise ConfigError("ssl_keyfile is given without ssl_certfile; a key alone proves nothing")
+    if options.ssl_certificate_pem is not None:
+        _load_own_pem(context, options)
+    elif options.ssl_certfile is not None:
+        _load_own(context, options, options.ssl_certfile, options.ssl_keyfile)
+    elif options.ssl_keyfile is not None or options.ssl_key_pem is not None:
+        given = "ssl_keyfile" if options.ssl_keyfile is not None else "ssl_key_pem"
+        raise ConfigError(f"{given} is given without ssl_certfile; a key alone proves nothing")
     return context
+
+
+def pem_blocks(text: str) -> str:
+    """Return PEM text with its blocks on lines of their own, as properties files do not keep them.
+
+    >>> print(pem_blocks("-----BEGIN X----- QUJD -----END X-----"), end="")
+    -----BEGIN X-----
+    QUJD
+    -----END X-----
+    """
+    blocks = []
+    for kind, body in _BLOCK.findall(text):
+        if ":" not in body:  # old encrypted keys have header lines, which only exist where lines were kept
+            letters = "".join(body.split())
+            body = "\n" + "\n".join(letters[i : i + 64] for i in range(0, len(letters), 64)) + "\n"
+        blocks.append(f"-----BEGIN {kind}-----{body}-----END {kind}-----\n")
+    return "".join(blocks)
+
+
+def _trusting(options: ConnectOptions) -> ssl.SSLContext:
+    text = None if options.ssl_ca_pem is None else pem_blocks(options.ssl_ca_pem)
+    name = f'ssl_cafile="{options.ssl_cafile}"' if text is None else "ssl_ca_pem"
+    if text == "":
+        raise ConfigError(f"{name} holds no usable CA certificates (no PEM block begins in it)")
+    try:
+        return ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ssl_cafile, cadata=text)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        hint = "" if options.ssl_cafile is None else _store_hint(options.ssl_cafile)
+        raise ConfigError(f"{name} holds no usable CA certificates ({_text(error)}){hint}") from error
+
+
+def _load_own_pem(context: ssl.SSLContext, options: ConnectOptions) -> None:
+    if options.ssl_certfile is not None or options.ssl_keyfile is not None:
+        raise ConfigError("ssl_certificate_pem and ssl_certfile or ssl_keyfile are given; give texts or files")
+    key = "" if options.ssl_key_pem is None else Secret(options.ssl_key_pem).reveal()
+    with _private_file(pem_blocks(key) + pem_blocks(options.ssl_certificate_pem or "")) as path:
+        _load_own(context, options, path, None)
+
+
+def _load_own(context: ssl.SSLContext, options: ConnectOptions, certificate: str, key: str | None) -> None:
+    name = f'ssl_certfile="{certificate}"' if options.ssl_certificate_pem is None else "ssl_certificate_pem"
+    missing = False
+
+    def password() -> str:
+        nonlocal missing
+        missing = options.ssl_key_password is None
+        return "" if missing else Secret(options.ssl_key_password or "").reveal()
+
+    try:
+        context.load_cert_chain(certificate, key, password)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        if missing:
+            raise ConfigError(f"the private key of {name} has a password; give it as ssl_password") from None
+        hint = _store_hint(certificate)
+        raise ConfigError(f"{name} or its key cannot be used ({_text(error)}){hint}") from error
+
+
+@contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """Yield the path of a file that only this user can read; OpenSSL takes own certificates from files only."""
+    handle, path = tempfile.mkstemp(prefix="parley-", suffix=".pem")
+    try:
+        with open(handle, "w", encoding="ascii", errors="replace") as file:
+            file.write(text)
+        yield path
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _store_hint(path: str) -> str:
+    """Return how a Java key store becomes PEM, where the file is one."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(4)
+    except OSError:
+        return ""
+    to_pem = f"openssl pkcs12 -in {path} -out STORE.pem"
+    if head == _JKS:
+        return (
+            f"; it is a Java key store: make PEM of it with keytool -importkeystore -srckeystore {path} "
+            "-destkeystore STORE.p12 -deststoretype PKCS12, then openssl pkcs12 -in STORE.p12 -out STORE.pem"
+        )
+    return f"; it looks like a PKCS#12 store: make PEM of it with {to_pem}" if head[:2] == _PKCS12 else ""
+
+
+def _text(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

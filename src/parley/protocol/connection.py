@@ -55,6 +55,10 @@ class Connection(ABC):
         """Received bytes that no event was made of yet."""
         return self._framer.pending_bytes
 
+    def accept_frames(self, frame_bytes: int) -> None:
+        """Accept frames of at least that size from now on; a larger cap stays as it is."""
+        self._framer.max_frame_bytes = max(self._framer.max_frame_bytes, frame_bytes)
+
     def get_buffer(self, size_hint_bytes: int = -1) -> memoryview:
         """Return where the next received bytes go; never empty (asyncio's BufferedProtocol)."""
         return self._framer.get_buffer(size_hint_bytes)

@@ -84,7 +84,7 @@ def _index(numbers: bytes, number: int) -> int:
     """Return where the number first stands among int64 numbers, found by its bytes."""
     wanted = array("q", (number,)).tobytes()
     at = numbers.find(wanted)
-    while at % 8:                            # across two neighbours: no number of the column
+    while at % 8:  # across two neighbours: no number of the column
         at = numbers.find(wanted, at + 1)
     return at // 8
 
@@ -142,9 +142,7 @@ def _assign_messages(view: memoryview, base_offset: int, log_append_time_ms: int
         pos = end
 
 
-def _reencode(
-    view: memoryview, batches: list[RawBatch], base_offset: int, log_append_time_ms: int | None
-) -> Buffer:
+def _reencode(view: memoryview, batches: list[RawBatch], base_offset: int, log_append_time_ms: int | None) -> Buffer:
     codec = max(batch.codec for batch in batches)
     magic = batches[0].magic
     try:

@@ -98,7 +98,7 @@ def decode_columns(
             failure = error
             break
         if batch.last_offset >= reader.position > batch.base_offset and batch.record_count > 0:
-            yield from reader.flush()            # rule 3: the next chunk is trimmed at its position
+            yield from reader.flush()  # rule 3: the next chunk is trimmed at its position
         if reader.take(batch, skip=skip):
             yield from reader.flush()
     yield from reader.flush()
@@ -122,7 +122,7 @@ class _Reader:
     ) -> None:
         self._data, self._options, self._where = data, options, where
         self.end = end
-        self.at = 0                              # bytes passed
+        self.at = 0  # bytes passed
         self.position = self.shown = first_offset
         self.epoch = -1
         self._table = array("q")
@@ -155,7 +155,7 @@ class _Reader:
         if batch.last_offset < self.position:
             self.at = batch.end
             return False
-        known = batch.record_count >= 0          # where not, a compressed set may begin before its offset
+        known = batch.record_count >= 0  # where not, a compressed set may begin before its offset
         if not skip and batch.record_count != 0 and (batch.base_offset < self.end or not known):
             self._table.extend((batch.start, batch.end, 0, 0))
             self._rows += max(batch.record_count, 1)

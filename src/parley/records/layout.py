@@ -35,7 +35,7 @@ max timestamp, producer id, producer epoch, base sequence, record count."""
 BATCH_HEADER_BYTES = 61
 LEADER_EPOCH_AT = 12
 CRC_AT = 17
-ATTRIBUTES_AT = 21               # and everything from here on is under the CRC-32C
+ATTRIBUTES_AT = 21  # and everything from here on is under the CRC-32C
 LAST_OFFSET_DELTA_AT = 23
 MAX_TIMESTAMP_AT = 35
 LEGACY_TIMESTAMP_AT = 18
@@ -45,7 +45,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40            # the base timestamp is a delete horizon (KIP-534)
+DELETE_HORIZON = 0x40  # the base timestamp is a delete horizon (KIP-534)
 
 CONTROL_KEY = struct.Struct(">hh")
 """Version and type of a control record's key."""

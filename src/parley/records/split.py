@@ -24,7 +24,7 @@ from parley.records.columns import var_values
 from parley.records.failures import corrupt, translate_decode
 
 MAX_RUN = 4096
-_MAX_OFFSET = 2**63 - 2          # its successor, the next position, must still be an int64
+_MAX_OFFSET = 2**63 - 2  # its successor, the next position, must still be an int64
 
 
 class RawBatch(NamedTuple):
@@ -182,9 +182,7 @@ class AbortedFilter:
         return batch.producer_id in self._open
 
 
-def readable(
-    data: Buffer, batches: Sequence[RawBatch], aborted: Iterable[tuple[int, int]] | None
-) -> list[RawBatch]:
+def readable(data: Buffer, batches: Sequence[RawBatch], aborted: Iterable[tuple[int, int]] | None) -> list[RawBatch]:
     """Return the batches that hold records for users: no control batches, no aborted ones."""
     shown = AbortedFilter(aborted or ())
     return [batch for batch in batches if not shown.is_aborted(data, batch) and not batch.is_control]

@@ -144,5 +144,3 @@ def test_log_append_time_replaces_timestamps(
     rows = records(chunk.columns)
     assert [(row.timestamp_ms, row.timestamp_type) for row in rows] == [(77_000, 1)] * 3
     assert leader.log.max_timestamp_ms == 77_000
-
-

@@ -62,9 +62,7 @@ def test_shared(kafka_cluster_session, turn):
     ],
 )
 def test_a_wrong_marker_is_told(tmp_path: Path, marker: str, text: str) -> None:
-    ended = run(
-        tmp_path, f"import pytest\n@pytest.mark.kafka({marker})\ndef test_x(kafka_cluster): pass\n"
-    )
+    ended = run(tmp_path, f"import pytest\n@pytest.mark.kafka({marker})\ndef test_x(kafka_cluster): pass\n")
     assert ended.returncode != 0
     assert text in ended.stdout
 

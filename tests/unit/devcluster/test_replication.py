@@ -78,9 +78,7 @@ def scene() -> Scene:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_an_append_is_on_every_replica_before_it_is_acknowledged(
-    scene: Scene, prepared: Prepare, magic: int
-) -> None:
+def test_an_append_is_on_every_replica_before_it_is_acknowledged(scene: Scene, prepared: Prepare, magic: int) -> None:
     for number in range(5):
         assert scene.append(prepared(3, magic=magic)) == 3 * number
         assert scene.leader().high_watermark == 3 * number + 3

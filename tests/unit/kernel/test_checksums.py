@@ -13,7 +13,7 @@ def test_crc_check_values(kernel: Kernel) -> None:
     assert kernel.crc32(b"123456789") == 0xCBF43926
     assert kernel.crc32c(b"123456789") == 0xE3069283
     assert kernel.crc32c(b"") == 0
-    assert kernel.crc32c(bytes(32)) == 0x8A9136AA                  # RFC 3720, B.4
+    assert kernel.crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
     assert kernel.crc32c(memoryview(bytearray(b"\xff" * 32))) == 0x62A8AB43
 
 

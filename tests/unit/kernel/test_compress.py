@@ -80,7 +80,7 @@ def test_snappy_is_written_framed_as_java_does(kernel: Kernel) -> None:
         (b"\xff\xff\xff\xff\xff\x01", "compressed"),
         (b"\xff\xff\xff\xff\x7f", "compressed"),
         (b"\xff\xff\xff\xff\x0f" + b"a" * 50, "too large"),
-        (b"\x80\x80\x40" + b"a" * 50, "compressed"),               # 1 MiB out of 50 bytes cannot be
+        (b"\x80\x80\x40" + b"a" * 50, "compressed"),  # 1 MiB out of 50 bytes cannot be
         (XERIAL + struct.pack(">i", -5), "compressed"),
         (XERIAL + struct.pack(">i", 100) + b"abc", "compressed"),
         (XERIAL + b"\0\0", "compressed"),
@@ -103,7 +103,7 @@ def test_lz4_frames_have_independent_blocks(kernel: Kernel) -> None:
 
 def test_lz4_linked_blocks_and_checksums_are_read(kernel: Kernel) -> None:
     packed = bytes(cramjam.lz4.compress(RAW * 3, level=1))
-    assert packed[4] & 0x34 == 0x14                               # linked, with block and content checksums
+    assert packed[4] & 0x34 == 0x14  # linked, with block and content checksums
     assert bytes(kernel.decompress(3, packed, BIG, 2)) == RAW * 3
     broken = bytearray(packed)
     broken[-1] ^= 1

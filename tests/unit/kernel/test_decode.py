@@ -250,7 +250,7 @@ def test_a_scan_follows_ordinary_batches(kernel: Kernel) -> None:
 def test_a_scan_ends_before_what_is_not_ordinary(kernel: Kernel) -> None:
     good = batch(record(), offset=5)
     odd = [
-        batch(record(), offset=5),                       # behind what was passed
+        batch(record(), offset=5),  # behind what was passed
         batch(record(), offset=-1),
         batch(record(), offset=9, last=-1),
         batch(record(), offset=2**63 - 1),

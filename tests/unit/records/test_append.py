@@ -108,7 +108,7 @@ def test_relative_offsets_keep_their_compressed_bytes(codec: int) -> None:
 
 def test_a_wrapper_with_wrong_inner_offsets_is_written_anew() -> None:
     wrapper = produced(1, 1)
-    struct.pack_into(">q", wrapper, 0, 40)                # inner 0..5 now read as 35..40
+    struct.pack_into(">q", wrapper, 0, 40)  # inner 0..5 now read as 35..40
     assert offsets_of(wrapper) == list(range(35, 41))
     assert offsets_of(assign_offsets(wrapper, 7)) == list(range(7, 13))
 

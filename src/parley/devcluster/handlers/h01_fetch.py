@@ -253,9 +253,7 @@ def refuse(request: Message, version: int, code: int) -> Message:
     response = FetchResponse()
     for topic in request.topics:
         partitions = [
-            response.PartitionData(
-                partition_index=partition.partition, error_code=code, high_watermark=-1, records=b""
-            )
+            response.PartitionData(partition_index=partition.partition, error_code=code, high_watermark=-1, records=b"")
             for partition in topic.partitions
         ]
         response.responses.append(

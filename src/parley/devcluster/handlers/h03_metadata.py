@@ -109,9 +109,7 @@ def _without(call: Call, response: Message, code: int, name: str | None, topic_i
 
 
 def _described(call: Call, request: Message, response: Message, topic: TopicImage) -> Message:
-    partitions = [
-        _partition(call, response, index, partition) for index, partition in enumerate(topic.partitions)
-    ]
+    partitions = [_partition(call, response, index, partition) for index, partition in enumerate(topic.partitions)]
     answer = response.MetadataResponseTopic(
         error_code=NONE, name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=partitions
     )

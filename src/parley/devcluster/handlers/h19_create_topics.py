@@ -102,9 +102,7 @@ def _assignment(call: Call, asked: Message) -> list[list[int]]:
     return call.cluster.controller.spread(partitions, factor)
 
 
-def _describe(
-    response: Message, result: Message, assignment: list[list[int]], configs: Mapping[str, str]
-) -> None:
+def _describe(response: Message, result: Message, assignment: list[list[int]], configs: Mapping[str, str]) -> None:
     result.num_partitions = len(assignment)
     result.replication_factor = len(assignment[0])
     result.configs = [

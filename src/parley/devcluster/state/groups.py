@@ -67,9 +67,7 @@ class Groups:
         """Return the groups that have offsets."""
         return sorted(self._offsets)
 
-    def check_commit(
-        self, group: str, generation: int, member: str, *, known_code: int = UNKNOWN_MEMBER_ID
-    ) -> None:
+    def check_commit(self, group: str, generation: int, member: str, *, known_code: int = UNKNOWN_MEMBER_ID) -> None:
         """Raise Refused unless a commit with this membership is allowed (rule 1).
 
         `known_code` refuses it for a group that has offsets, ILLEGAL_GENERATION for one that has none.

@@ -127,9 +127,7 @@ class Log:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read(
-        self, offset: int, max_bytes: int, *, end_offset: int = NO_LIMIT, at_least_one: bool = True
-    ) -> ReadResult:
+    def read(self, offset: int, max_bytes: int, *, end_offset: int = NO_LIMIT, at_least_one: bool = True) -> ReadResult:
         """Return batches from the one that holds `offset` on: at most `max_bytes`, and not past `end_offset`.
 
         With `at_least_one` (KIP-74) the first batch is returned even if it is larger than that.
@@ -230,4 +228,3 @@ class Log:
         self._segments.clear()
         self._bases.clear()
         self._stores.delete()
-

@@ -261,4 +261,3 @@ class Replica:
     def _changed(self) -> None:
         for callback in tuple(self.on_change):
             callback()
-

@@ -42,7 +42,7 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     """Return the records of as many spans as the options' limits admit, as columns."""
     view = memoryview(data).cast("B")
     builder = ColumnsBuilder(options)
-    used = 0                                 # decompressed bytes so far
+    used = 0  # decompressed bytes so far
     table = memoryview(spans).cast("B").cast("q")
     for index in range(len(table) // SPAN_FIELDS):
         if index and (builder.rows >= options.max_rows or used >= options.max_bytes):

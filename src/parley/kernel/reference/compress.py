@@ -28,19 +28,19 @@ from parley.kernel.contract import (
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_BYTES = 32 * 1024          # snappy-java's default, which Java's producers keep
+_XERIAL_BLOCK_BYTES = 32 * 1024  # snappy-java's default, which Java's producers keep
 _XERIAL_MAGIC_INT = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 
-_SNAPPY_MAX_RATIO = 22                   # a 3-byte copy element yields at most 64 bytes
+_SNAPPY_MAX_RATIO = 22  # a 3-byte copy element yields at most 64 bytes
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_FLAGS = 0x60                        # version 1, independent blocks: all that Java's reader takes
+_LZ4_FLAGS = 0x60  # version 1, independent blocks: all that Java's reader takes
 _LZ4_BLOCK_64K = 0x40
 _LZ4_BLOCK_BYTES = 64 * 1024
-_LZ4_STORED = 0x8000_0000                # set in the size of a block that did not shrink
+_LZ4_STORED = 0x8000_0000  # set in the size of a block that did not shrink
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_MAX_WINDOW = 1 << 27               # the streaming decoder's own default bound
+_ZSTD_MAX_WINDOW = 1 << 27  # the streaming decoder's own default bound
 _FIRST_GUESS_BYTES = 64 * 1024
-_PIECE_BYTES = 1024 * 1024               # decompressed at a time, so that a bomb costs little memory
+_PIECE_BYTES = 1024 * 1024  # decompressed at a time, so that a bomb costs little memory
 
 
 def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
@@ -131,7 +131,7 @@ def _decompress_snappy(raw: bytes, max_bytes: int) -> bytes:
         if len(raw) - at < 4:
             raise _damaged("snappy", "a block size is cut off")
         size = struct.unpack_from(">i", raw, at)[0]
-        if size == _XERIAL_MAGIC_INT:      # streams may be concatenated, each with its header
+        if size == _XERIAL_MAGIC_INT:  # streams may be concatenated, each with its header
             if len(raw) - at < len(_XERIAL_HEADER):
                 raise _damaged("snappy", "a stream header is cut off")
             at += len(_XERIAL_HEADER)
@@ -171,7 +171,7 @@ def _compress_lz4(data: Buffer, level: int, magic: int) -> bytes:
     # cramjam's own frames link their blocks, which Java's reader refuses.
     view = memoryview(data)
     descriptor = bytes((_LZ4_FLAGS, _LZ4_BLOCK_64K))
-    checked = _LZ4_MAGIC + descriptor if magic == 0 else descriptor       # KIP-57
+    checked = _LZ4_MAGIC + descriptor if magic == 0 else descriptor  # KIP-57
     parts = [_LZ4_MAGIC, descriptor, bytes(((xxh32(checked) >> 8) & 0xFF,))]
     for at in range(0, len(view), _LZ4_BLOCK_BYTES):
         plain = bytes(view[at : at + _LZ4_BLOCK_BYTES])

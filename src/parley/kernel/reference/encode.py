@@ -39,7 +39,7 @@ _ARGUMENT = KernelErrorKind.ARGUMENT
 class _Row(NamedTuple):
     """One record to write."""
 
-    at: int                     # its position in the selection
+    at: int  # its position in the selection
     offset: int
     timestamp_ms: int
     key: memoryview | None
@@ -120,7 +120,7 @@ def _encode_magic2(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
         elif row.offset <= last.offset:
             raise KernelError(_ARGUMENT, f"offset {row.offset} follows {last.offset}", record=row.at)
         elif row.offset - first.offset > 0x7FFFFFFF:
-            break                            # the delta is an int32: the next batch begins here
+            break  # the delta is an int32: the next batch begins here
         record = _record(row, row.offset - first.offset, row.timestamp_ms - first.timestamp_ms)
         size = HEADER_BYTES + len(body) + len(record)
         if size > (limit if count else MAX_COLUMN_BYTES):
@@ -150,7 +150,7 @@ def _encode_magic2(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
 
 
 def _record(row: _Row, offset_delta: int, timestamp_delta: int) -> bytes:
-    body = bytearray(1)                      # attributes: no bit has a meaning yet
+    body = bytearray(1)  # attributes: no bit has a meaning yet
     body += _varint(_wrap64(timestamp_delta))
     body += _varint(offset_delta)
     _write_field(body, row.key)
@@ -194,7 +194,7 @@ def _encode_legacy(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
     last = first
     max_timestamp = -(2**63)
     limit = min(options.max_bytes, MAX_COLUMN_BYTES)
-    relative = options.magic == 1 and options.codec != Codec.NONE      # KIP-31
+    relative = options.magic == 1 and options.codec != Codec.NONE  # KIP-31
     for row in rows:
         if row.headers:
             raise KernelError(_ARGUMENT, "headers need magic 2 (Kafka 0.11)", record=row.at)

@@ -38,8 +38,8 @@ from parley.kernel.reference.crc import crc32
 _HEAD = struct.Struct(">qiIbb")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-LOG_OVERHEAD = 12               # offset and size, in front of every message
-MIN_MESSAGE_BYTES = (14, 22)    # by magic: everything but key and value
+LOG_OVERHEAD = 12  # offset and size, in front of every message
+MIN_MESSAGE_BYTES = (14, 22)  # by magic: everything but key and value
 MAGIC_AT = 16
 
 _MALFORMED = KernelErrorKind.MALFORMED
@@ -116,7 +116,7 @@ def decode_legacy(
 def _decode_wrapper(wrapper: _Message, options: DecodeOptions, builder: ColumnsBuilder, room: int) -> int | None:
     if wrapper.value is None:
         raise KernelError(_MALFORMED, "a compressed message has no value", record=0)
-    if wrapper.codec > 3:       # zstd came with magic 2 (KIP-110)
+    if wrapper.codec > 3:  # zstd came with magic 2 (KIP-110)
         raise KernelError(KernelErrorKind.CODEC, f"codec {wrapper.codec} does not exist in magic {wrapper.magic}")
     limit = batch_limit(len(wrapper.value), options.max_batch_bytes)
     plain = bytes(decompress(wrapper.codec, wrapper.value, limit, wrapper.magic))

@@ -34,8 +34,8 @@ from parley.kernel.reference.crc import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
-CRC_START = 21                  # the checksum covers everything from the attributes on
-MIN_RECORD_BYTES = 7            # seven fields of at least one byte each
+CRC_START = 21  # the checksum covers everything from the attributes on
+MIN_RECORD_BYTES = 7  # seven fields of at least one byte each
 INT64_MASK = 2**64 - 1
 
 _MALFORMED = KernelErrorKind.MALFORMED
@@ -106,7 +106,7 @@ def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOpti
         raise KernelError(KernelErrorKind.CRC, f"the batch's CRC-32C is not {crc:#010x}")
     if count < 0:
         raise KernelError(KernelErrorKind.COUNT, f"a batch of {count} records cannot be")
-    if count == 0:                       # compaction leaves such batches for their producer's sequence
+    if count == 0:  # compaction leaves such batches for their producer's sequence
         return b"", 0
     packed = data[start + HEADER_BYTES : end]
     plain = bytes(decompress(attributes & 7, packed, batch_limit(len(packed), options.max_batch_bytes), 2))
@@ -115,9 +115,7 @@ def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOpti
     return plain, count
 
 
-def decode_batch(
-    data: memoryview, start: int, plain: bytes, count: int, builder: ColumnsBuilder
-) -> None:
+def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder: ColumnsBuilder) -> None:
     """Add the records of one batch (already decompressed) to the builder."""
     header = HEADER.unpack_from(data, start)
     base_offset, attributes, base_timestamp, max_timestamp = header[0], header[5], header[7], header[8]
@@ -132,7 +130,7 @@ def decode_batch(
             records.end = records.pos + length
             if length == 0:
                 raise KernelError(_MALFORMED, "a record is empty")
-            records.pos += 1             # attributes: no bit has a meaning yet
+            records.pos += 1  # attributes: no bit has a meaning yet
             timestamp_delta = records.varint(10)
             offset = base_offset + records.varint()
             key, value, headers = records.nullable(), records.nullable(), records.headers()
