@@ -38,6 +38,8 @@ HINTED = (6, 74)
 LANES = ("fetch", "fetch-2")
 """Fetches wait at the broker; on connections of their own they hold up nobody else. The second one is for
 partitions that become free while the first one waits: a partition that has just moved must not wait with it."""
+FRAME_SLACK_BYTES = 2**20
+"""What a Fetch answer may have besides `fetch_max_bytes` of records, before its frame counts as absurd."""
 
 
 class FetchSession:
