@@ -20,24 +20,14 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.image import BrokerImage
-from parley.errors import ConfigError, CorruptRecordError
+from parley.errors import ConfigError
 from parley.net import Clock, LoopClock
-from parley.records import check_batch, split
+from parley.records import crc_is_right
 from parley.types import format_uuid
 
 DEFAULT_BROKERS = 3
 DEFAULT_RELEASE = "4.3"
 DEFAULT_REPLICAS = 3
-
-
-def _crc_is_right(batch: bytes | bytearray | memoryview) -> bool:
-    try:
-        if split(batch)[0].is_control:
-            return True
-        check_batch(batch)
-    except (CorruptRecordError, IndexError):
-        return False
-    return True
 
 
 class AsyncLocalCluster:
@@ -87,7 +77,7 @@ class AsyncLocalCluster:
         self._state = ClusterState(
             cluster_id=format_uuid(self._random_bytes(16)),
             new_topic_id=self._new_topic_id,
-            check_crc=_crc_is_right,
+            check_crc=crc_is_right,
             directory=self._directory,
             settings=self.settings,
         )

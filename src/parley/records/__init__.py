@@ -14,6 +14,7 @@ from parley.kernel import (
     Want,
 )
 from parley.records.append import CheckedBatch, assign_offsets, check_batch
+from parley.records.checksum import crc_is_right
 from parley.records.columns import (
     Record,
     columns_from_records,
@@ -57,6 +58,7 @@ __all__ = [
     "check_batch",
     "columns_from_records",
     "convert",
+    "crc_is_right",
     "decode_columns",
     "encode_batches",
     "first_batch_bytes",
