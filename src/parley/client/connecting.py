@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from parley.client.options import ClientOptions
+from parley.client.security import security_arguments
 from parley.net import ConnectOptions
 
 
 def connect_options(options: ClientOptions) -> ConnectOptions:
-    """Return the part of the client's options that concerns connections."""
+    """Return the part of the client's options that concerns connections.
+
+    Raises ConfigError where security options are missing or contradict each other.
+    """
     return ConnectOptions(
         bootstrap_servers=options.bootstrap_servers,
         client_id=options.client_id,
@@ -18,10 +22,5 @@ def connect_options(options: ClientOptions) -> ConnectOptions:
         max_frame_bytes=options.max_frame_bytes,
         release=options.broker_version_hint,
         connections_max_idle_ms=options.connections_max_idle_ms,
-        security_protocol=options.security_protocol,
-        ssl_cafile=options.ssl_cafile,
-        ssl_certfile=options.ssl_certfile,
-        ssl_keyfile=options.ssl_keyfile,
-        ssl_key_password=options.ssl_password,
-        ssl_check_hostname=options.ssl_check_hostname,
+        **security_arguments(options),
     )

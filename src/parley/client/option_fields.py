@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Self
 from parley.errors import ConfigError, nearest_hint
 from parley.types import Secret
 
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _TRUE = {"true", "yes", "1", "on"}
 _FALSE = {"false", "no", "0", "off"}
 
@@ -39,12 +41,16 @@ def option(
     choices: tuple[str, ...] = (),
     dotted: str | None = None,
     kind: type = object,
+    shown: bool = True,
 ) -> Any:
-    """Return a dataclass field that describes an option; `kind` is the type a text value is read as."""
+    """Return a dataclass field that describes an option; `kind` is the type a text value is read as.
+
+    With `shown=False` no repr has its value.
+    """
     if kind is object and default is not None:
         kind = type(default)
     metadata = {"doc": doc, "low": low, "high": high, "choices": choices, "dotted": dotted, "kind": kind}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata, repr=shown)
 
 
 def dotted_name(field: dataclasses.Field[Any]) -> str:
@@ -107,6 +113,7 @@ def option_names(*groups: type[OptionSet]) -> dict[str, str]:
         for field in dataclasses.fields(group):  # type: ignore[arg-type]
             if "doc" in field.metadata:
                 names[dotted_name(field)] = field.name
+                names[field.name.replace("_", ".")] = field.name
                 names[field.name] = field.name
     return names
 
@@ -127,24 +134,36 @@ def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict
 
 
 def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#` and `!`)."""
+    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#` and `!`).
+
+    Long lines may go on after a backslash, and the escapes are Java's. An error shows no line: it may be a secret's.
+    """
     if isinstance(source, Mapping):
         return source
     found: dict[str, str] = {}
     pending = ""
-    for number, line in enumerate(Path(source).read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = Path(source).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f'the properties file "{source}" cannot be read ({error})') from error
+    for number, line in enumerate(lines, 1):
         text = pending + line.strip()
         pending = ""
         if not text or text[0] in "#!":
             continue
-        if text.endswith("\\"):
+        if (len(text) - len(text.rstrip("\\"))) % 2:
             pending = text[:-1]
             continue
         ends = [text.find(sign) for sign in "=:" if sign in text]
         if not ends:
-            raise ConfigError(f'{source}, line {number}: "{text}" is not of the form key=value')
-        found[text[: min(ends)].strip()] = text[min(ends) + 1 :].strip()
+            raise ConfigError(f"{source}, line {number}: it is not of the form key=value")
+        found[text[: min(ends)].strip()] = _ESCAPE.sub(_unescaped, text[min(ends) + 1 :].strip())
     return found
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    letter = found[1]
+    return chr(int(letter[1:], 16)) if len(letter) == 5 else {"n": "\n", "t": "\t", "r": "\r"}.get(letter, letter)
 
 
 def _values(options: OptionSet) -> dict[str, Any]:
@@ -163,6 +182,8 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     elif kind is bool:
         value = _boolean(field, value)
     elif kind is Secret:
+        if not isinstance(value, str | Secret):
+            raise ConfigError(f"{field.name} must be a text, not {type(value).__name__}")
         value = Secret(value)
     elif kind is str:
         value = value if isinstance(value, str) else str(value)

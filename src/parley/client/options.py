@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.client.option_fields import OptionRow, OptionSet, option, option_names, read_properties, snake_names
+from parley.client.security import SecurityOptions
 from parley.errors import ConfigError
-from parley.types import Secret
 
 if TYPE_CHECKING:
     from parley.client.shapes import BatchShape
@@ -60,7 +60,7 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClientOptions(OptionSet):
+class ClientOptions(SecurityOptions):
     """What every operation of a client shares: where the cluster is and how long to wait."""
 
     bootstrap_servers: str = option("localhost:9092", "brokers to begin with: host:port, separated by commas")
@@ -82,18 +82,12 @@ class ClientOptions(OptionSet):
         "release of brokers that do not answer ApiVersions, e.g. 0.9.0.1; no probe is sent (parley's own)",
         kind=str,
     )
-    security_protocol: str = option("PLAINTEXT", "how brokers are spoken to", choices=("PLAINTEXT", "SSL"))
-    ssl_cafile: str | None = option(None, "file of trusted certificates; None: the system's", kind=str)
-    ssl_certfile: str | None = option(None, "file of this client's certificate", kind=str)
-    ssl_keyfile: str | None = option(None, "file of this client's private key", kind=str)
-    ssl_password: Secret | None = option(None, "password of the private key", kind=Secret)  # noqa: RUF009 - a field like the others
-    ssl_check_hostname: bool = option(True, "whether a broker's certificate must name its host")
 
     def __post_init__(self) -> None:
         servers = self.bootstrap_servers
         if not isinstance(servers, str):
             object.__setattr__(self, "bootstrap_servers", ",".join(servers))
-        OptionSet.__post_init__(self)
+        SecurityOptions.__post_init__(self)
         parse_servers(self.bootstrap_servers)
 
     @property

@@ -36,13 +36,20 @@ def test_an_unknown_option_names_the_nearest():
         FetchOptions.from_properties({"fetch.min.byte": "1"})
 
 
+JAVA_NAMES = {
+    "ssl_cafile": "ssl.truststore.location",
+    "ssl_certfile": "ssl.keystore.location",
+    "ssl_password": "ssl.key.password",
+}
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_option_has_both_spellings_and_a_text(group):
     rows = group.table()
     assert rows
     for row in rows:
         assert row.doc
-        assert row.dotted == row.name.replace("_", ".")
+        assert row.dotted == JAVA_NAMES.get(row.name, row.name.replace("_", "."))
         text = str(row.default).lower() if isinstance(row.default, bool) else row.default
         if text is not None:
             assert getattr(group.from_properties({row.dotted: text}), row.name) == row.default

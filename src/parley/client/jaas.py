@@ -1,0 +1,110 @@
+"""`sasl.jaas.config`: read as text for the few options that parley knows, never evaluated.
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";
+
+No class is loaded, nothing is interpolated, and no error shows the text: it holds a password.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from dataclasses import dataclass, field
+
+from parley.errors import ConfigError, nearest_hint
+from parley.types import Secret
+
+PLAIN, SCRAM, OAUTHBEARER = "PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule"
+_CLASSES = {
+    f"org.apache.kafka.common.security.{package}.{name}": name
+    for package, name in (("plain", PLAIN), ("scram", SCRAM), ("oauthbearer", OAUTHBEARER))
+}
+_FLAGS = {"required", "requisite", "sufficient", "optional"}
+_CLAIM = "unsecuredLoginStringClaim_"
+_TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([=;])|([^\s=;"\']+))', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class JaasLogin:
+    """What a JAAS text says: whose module it is, and the credentials in it."""
+
+    module: str
+    username: str | None = None
+    password: Secret | None = None
+    token_auth: bool = False
+    claims: dict[str, str] = field(default_factory=dict)
+    """OAUTHBEARER: what an unsecured token is to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredToken:
+    """A token provider: JSON web tokens without a signature, as Kafka makes them where nothing else is set up.
+
+    For development only: everybody can make one, for anybody.
+    """
+
+    claims: dict[str, str]
+
+    def __call__(self) -> Secret:
+        """Return a token that is valid for an hour from now."""
+        now = int(time.time())
+        parts = ({"alg": "none"}, {"iat": now, "exp": now + 3600, **self.claims})
+        texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+        return Secret(".".join(texts) + ".")
+
+
+def parse_jaas(text: Secret) -> JaasLogin:
+    """Return what a JAAS text says. Raises ConfigError that names what is wrong, never the text itself.
+
+    >>> parse_jaas(Secret('x.PlainLoginModule required;'))
+    Traceback (most recent call last):
+    parley.errors.tree.ConfigError: sasl_jaas_config: the login module "x.PlainLoginModule" is not known. \
+Did you mean "org.apache.kafka.common.security.plain.PlainLoginModule"?
+    """
+    words = _words(text.reveal())
+    if len(words) < 3 or words[-1] != (";", True) or words[1][0].lower() not in _FLAGS:
+        raise ConfigError("sasl_jaas_config is not of the form: CLASS required NAME=VALUE ...;")
+    name = words[0][0]
+    module = _CLASSES.get(name)
+    if module is None:
+        # A short word without dots may be a misplaced password.
+        shown = f' "{name}"' if re.fullmatch(r"\w+(\.\w+)+", name) else ""
+        raise ConfigError(f"sasl_jaas_config: the login module{shown} is not known.{nearest_hint(name, _CLASSES)}")
+    values = _values(words[2:-1])
+    password = values.get("password")
+    return JaasLogin(
+        module,
+        values.get("username"),
+        None if password is None else Secret(password),
+        values.get("tokenauth", "").lower() == "true",
+        {key.removeprefix(_CLAIM): value for key, value in values.items() if key.startswith(_CLAIM)},
+    )
+
+
+def _words(text: str) -> list[tuple[str, bool]]:
+    """Return the words of a JAAS text; True marks a sign that stands for itself."""
+    words, at = [], 0
+    text = text.strip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise ConfigError("sasl_jaas_config: a quotation mark is not closed")
+        double, single, sign, bare = found.groups()
+        quoted = double if double is not None else single
+        words.append((re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else sign or bare, sign is not None))
+        at = found.end()
+    return words
+
+
+def _values(words: list[tuple[str, bool]]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    if (";", True) in words:
+        raise ConfigError("sasl_jaas_config has more than one login module; give the one to use")
+    for i in range(0, len(words), 3):
+        group = words[i : i + 3]
+        if [sign for _, sign in group] != [False, True, False] or group[1][0] != "=":
+            raise ConfigError('sasl_jaas_config: after the class and its flag, only NAME="VALUE" may follow')
+        values[group[0][0]] = group[2][0]
+    return values

@@ -1,0 +1,146 @@
+"""TLS and SASL options: Java's names and meanings, and what they become for a connection."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from parley.client.jaas import OAUTHBEARER, PLAIN, SCRAM, JaasLogin, UnsecuredToken, parse_jaas
+from parley.client.option_fields import OptionSet, option
+from parley.errors import ConfigError
+from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, TokenProvider
+from parley.types import Secret
+
+_MODULE_OF = {"PLAIN": PLAIN, "SCRAM-SHA-256": SCRAM, "SCRAM-SHA-512": SCRAM, "OAUTHBEARER": OAUTHBEARER}
+
+
+# ruff: noqa: RUF009 - option() makes a field like any other
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecurityOptions(OptionSet):
+    """How brokers are spoken to: encrypted, and who this client is."""
+
+    security_protocol: str = option("PLAINTEXT", "how brokers are spoken to", choices=SECURITY_PROTOCOLS)
+    ssl_context: ssl.SSLContext | None = option(None, "an own context; the other ssl options are not looked at then")
+    ssl_cafile: str | None = option(
+        None, "PEM file of trusted certificates; None: the system's", kind=str, dotted="ssl.truststore.location"
+    )
+    ssl_truststore_certificates: str | None = option(None, "trusted certificates as PEM text", kind=str, shown=False)
+    ssl_truststore_type: str | None = option(None, "PEM; parley reads no Java key stores", kind=str)
+    ssl_certfile: str | None = option(
+        None,
+        "PEM file of this client's certificate chain, and its key where ssl_keyfile is not given",
+        kind=str,
+        dotted="ssl.keystore.location",
+    )
+    ssl_keyfile: str | None = option(None, "PEM file of this client's private key", kind=str)
+    ssl_keystore_certificate_chain: str | None = option(
+        None, "this client's certificate chain as PEM text", kind=str, shown=False
+    )
+    ssl_keystore_key: Secret | None = option(None, "this client's private key as PEM text", kind=Secret)
+    ssl_keystore_type: str | None = option(None, "PEM; parley reads no Java key stores", kind=str)
+    ssl_password: Secret | None = option(None, "password of the private key", kind=Secret, dotted="ssl.key.password")
+    ssl_check_hostname: bool = option(True, "whether a broker's certificate must name its host")
+    ssl_endpoint_identification_algorithm: str | None = option(
+        None, "Java's spelling of ssl_check_hostname: https, or nothing for false", kind=str, choices=("https", "")
+    )
+    sasl_mechanism: str | None = option(None, "how this client proves who it is", kind=str, choices=SASL_MECHANISMS)
+    sasl_plain_username: str | None = option(None, "user name, for PLAIN and SCRAM", kind=str)
+    sasl_plain_password: Secret | None = option(None, "password, for PLAIN and SCRAM", kind=Secret)
+    sasl_oauth_token_provider: TokenProvider | None = option(
+        None, "OAUTHBEARER: a function, also an async one, that returns a fresh token", shown=False
+    )
+    sasl_jaas_config: Secret | None = option(
+        None, "Java's spelling of the credentials: CLASS required username=... password=...;", kind=Secret
+    )
+    allow_plaintext_password: bool = option(
+        False, "yes to PLAIN without TLS, where everybody on the way can read the password (parley's own)"
+    )
+
+    def __post_init__(self) -> None:
+        OptionSet.__post_init__(self)
+        for name in ("ssl_truststore_type", "ssl_keystore_type"):
+            kind = getattr(self, name)
+            if kind is not None and kind.upper() != "PEM":
+                raise ConfigError(
+                    f'{name}="{kind}" cannot be used: parley reads PEM. "openssl pkcs12 -in STORE.p12 -out STORE.pem" '
+                    'makes PEM of a PKCS#12 store, and "keytool -importkeystore" PKCS#12 of a JKS one'
+                )
+        if self.sasl_oauth_token_provider is not None and not callable(self.sasl_oauth_token_provider):
+            raise ConfigError("sasl_oauth_token_provider must be a function that returns a token")
+        if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
+            raise ConfigError(f"ssl_context must be an ssl.SSLContext, not {type(self.ssl_context).__name__}")
+        if self.sasl_jaas_config is not None:
+            parse_jaas(self.sasl_jaas_config)
+
+
+def security_arguments(options: SecurityOptions) -> dict[str, Any]:
+    """Return the keyword arguments of ConnectOptions. Raises ConfigError where options contradict each other."""
+    checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
+    return {
+        "security_protocol": options.security_protocol,
+        "ssl_context": options.ssl_context,
+        "ssl_cafile": options.ssl_cafile,
+        "ssl_ca_pem": options.ssl_truststore_certificates,
+        "ssl_certfile": options.ssl_certfile,
+        "ssl_keyfile": options.ssl_keyfile,
+        "ssl_certificate_pem": options.ssl_keystore_certificate_chain,
+        "ssl_key_pem": options.ssl_keystore_key,
+        "ssl_key_password": options.ssl_password,
+        "ssl_check_hostname": checks_name,
+        **_sasl_arguments(options),
+        "allow_plaintext_password": options.allow_plaintext_password,
+    }
+
+
+def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
+    jaas = None if options.sasl_jaas_config is None else parse_jaas(options.sasl_jaas_config)
+    username, password = options.sasl_plain_username, options.sasl_plain_password
+    provider = options.sasl_oauth_token_provider
+    given = {
+        "sasl_mechanism": options.sasl_mechanism,
+        "sasl_plain_username": username,
+        "sasl_plain_password": password,
+        "sasl_oauth_token_provider": provider,
+        "sasl_jaas_config": jaas,
+    }
+    names = [name for name, value in given.items() if value is not None]
+    if not options.security_protocol.startswith("SASL"):
+        if names:
+            raise ConfigError(
+                f"{names[0]} is given but security_protocol={options.security_protocol} uses no SASL; "
+                "use SASL_SSL or SASL_PLAINTEXT"
+            )
+        return {}
+    mechanism = _mechanism(options, jaas)
+    if jaas is not None:
+        username = jaas.username if username is None else username
+        password = jaas.password if password is None else password
+        provider = UnsecuredToken(jaas.claims) if provider is None and jaas.claims else provider
+    if mechanism == "OAUTHBEARER":
+        if provider is None:
+            raise ConfigError("sasl_mechanism=OAUTHBEARER needs sasl_oauth_token_provider")
+        return {"sasl_mechanism": mechanism, "sasl_token_provider": provider}
+    missing = "sasl_plain_username" if username is None else "sasl_plain_password" if password is None else None
+    if missing is not None:
+        raise ConfigError(f"sasl_mechanism={mechanism} needs {missing}")
+    token_auth = jaas is not None and jaas.token_auth
+    return {
+        "sasl_mechanism": mechanism,
+        "sasl_username": username,
+        "sasl_password": password,
+        "sasl_token_auth": token_auth,
+    }
+
+
+def _mechanism(options: SecurityOptions, jaas: JaasLogin | None) -> str:
+    mechanism = options.sasl_mechanism
+    if mechanism is None and jaas is not None and jaas.module != SCRAM:
+        mechanism = next(name for name, module in _MODULE_OF.items() if module == jaas.module)
+    if mechanism is None:
+        raise ConfigError(
+            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of {', '.join(SASL_MECHANISMS)}"
+        )
+    if jaas is not None and _MODULE_OF[mechanism] != jaas.module:
+        raise ConfigError(f"sasl_jaas_config has a {jaas.module}, which does not fit sasl_mechanism={mechanism}")
+    return mechanism
