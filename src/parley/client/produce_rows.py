@@ -30,7 +30,7 @@ SLICE_ROWS = 65_536
 _RECORD_OVERHEAD = 12
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch]"
-"""What `produce` takes; any of them may come from another library by Arrow's protocols once wrapped."""
+"""What `produce` takes; also anything that speaks Arrow's C data protocols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,34 @@ class Sticky:
 
 
 def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in pieces that are worth encoding at once, without copying large ones."""
+    """Yield the rows in pieces that are worth encoding at once, without copying large ones.
+
+    Takes what speaks Arrow's C data protocols too (pandas, polars, duckdb). Raises ConfigError for anything else.
+    """
     if isinstance(rows, pa.RecordBatch):
         rows = [rows]
-    elif isinstance(rows, pa.Table):
+    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
+        rows = pa.RecordBatchReader.from_stream(rows)
+    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_array__"):
+        rows = [pa.record_batch(rows)]
+    if isinstance(rows, pa.Table):
         if rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks:
             rows = rows.combine_chunks()
         rows = rows.to_batches(max_chunksize=SLICE_ROWS)
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise _no_rows(rows)
     for batch in rows:
+        if not isinstance(batch, pa.RecordBatch):
+            raise _no_rows(batch)
         for start in range(0, batch.num_rows, SLICE_ROWS):
             yield batch.slice(start, SLICE_ROWS)
+
+
+def _no_rows(found: object) -> ConfigError:
+    kind = type(found).__name__
+    return ConfigError(
+        f"{kind} is not Arrow data: give a pyarrow RecordBatch or Table, or an iterable of RecordBatches"
+    )
 
 
 def check_columns(batch: pa.RecordBatch) -> None:

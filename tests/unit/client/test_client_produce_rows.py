@@ -126,6 +126,24 @@ def test_slices_cover_everything_and_join_crumbs():
     assert list(slices(table.slice(0, 0))) == []
 
 
+def test_what_speaks_arrows_protocols_is_taken_and_nothing_else():
+    table = pa.table({"value": ["a", "b"]})
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    class Array:
+        def __arrow_c_array__(self, requested_schema=None):
+            return table.to_batches()[0].__arrow_c_array__(requested_schema)
+
+    for rows in (Stream(), Array(), table.to_reader()):
+        assert pa.Table.from_batches(slices(rows)).to_pydict() == {"value": ["a", "b"]}
+    for rows in ([{"value": "a"}], {"value": ["a"]}, "text", 5, None):
+        with pytest.raises(ConfigError, match="not Arrow data"):
+            list(slices(rows))
+
+
 def test_topics_come_from_the_call_or_from_the_column():
     batch = pa.record_batch({"value": ["a", "b", "c"], "topic": ["x", "y", "x"]})
     found = {name: rows.to_pydict() for name, rows in by_topic(batch, None)}
