@@ -14,8 +14,10 @@ from pathlib import Path
 from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
+from parley.devcluster.certificates import Certificate
 from parley.devcluster.faults import EVERY_TIME, Fault, Faults, api_number, error_number
 from parley.devcluster.requests import JournalEntry, Requests, VersionsUsed
+from parley.devcluster.security import Listeners, Security
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.codes import Refused
@@ -36,7 +38,7 @@ class AsyncLocalCluster:
     `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
     records, topics, offsets and producer ids survive, also a kill -9. `port` is broker 1's, the
     others follow; without it free ports are taken. `clock` drives every wait; `seed` makes cluster
-    and topic ids repeatable. Raises ConfigError for unknown releases and broker ids.
+    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. Raises ConfigError for unknown releases and broker ids.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class AsyncLocalCluster:
         settings: ClusterSettings | None = None,
         clock: Clock | None = None,
         seed: int | None = None,
+        security: Security | None = None,
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"a cluster of {brokers} brokers cannot be; at least 1 is needed")
@@ -57,6 +60,7 @@ class AsyncLocalCluster:
         if unknown:
             raise ConfigError(f"there is no broker {unknown[0]}: with {brokers} brokers the ids are 1 to {brokers}")
         self.settings = settings or ClusterSettings()
+        self._listeners = Listeners(security or Security(), self.settings.host)
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
         self._clock = clock or LoopClock()
@@ -81,7 +85,7 @@ class AsyncLocalCluster:
             directory=self._directory,
             settings=self.settings,
         )
-        shared = Shared(self._state, self._clock, self._wall_clock(), self._faults, self._requests)
+        shared = Shared(self._state, self._clock, self._wall_clock(), self._faults, self._requests, self._listeners)
         for broker_id, name in self._names.items():
             address = (self.settings.host, self._ports[broker_id])
             self._brokers[broker_id] = Broker(broker_id, name, shared, *address)
@@ -103,6 +107,8 @@ class AsyncLocalCluster:
             stopped.close(sync=True)
         self._stopped_states.clear()
         state.close()
+
+    stop = close
 
     async def __aenter__(self) -> AsyncLocalCluster:
         await self.start()
@@ -146,6 +152,24 @@ class AsyncLocalCluster:
     def bootstrap_servers(self) -> str:
         """`host:port,…` of the brokers that run."""
         return ",".join(str(broker.address) for broker in self._brokers.values() if broker.running)
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate that clients of TLS listeners are to trust. Raises ConfigError where there is none."""
+        return self._listeners.ca_pem
+
+    def client_certificate(self, name: str) -> Certificate:
+        """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
+        return self._listeners.client_certificate(name)
+
+    def client_properties(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+        """Return how a client connects, in the names of Kafka's client.properties; a password is among them.
+
+        Without `user` the first one logs in, without `mechanism` by the strongest that every broker offers.
+        """
+        releases = [broker.profile.release for broker in self._brokers.values()]
+        found = self._listeners.client_properties(user, mechanism, releases)
+        return {"bootstrap.servers": self.bootstrap_servers, **found}
 
     @property
     def cluster_id(self) -> str:
