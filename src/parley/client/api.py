@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from parley.client import admin, committed
+from parley.client import abilities, admin, committed
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import ClusterMetadata
 from parley.client.offsets import Spec, list_offsets
@@ -17,7 +17,7 @@ from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAn
 from parley.errors import KafkaError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
-from parley.versions import BrokerVersions
+from parley.versions import BrokerVersions, Feature, VersionRange
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,15 +34,23 @@ class AsyncClient:
     ...         async for batch in client.fetch(TopicPartition("flights", 0), 0, 1000):
     ...             print(batch.num_rows)
 
-    Options are those of ClientOptions, given as one or by name. Raises ConfigError for unknown ones.
+    Options are those of ClientOptions, given as one or by name. `require` names the features that every
+    broker must have; `start` checks them. Raises ConfigError for unknown options and features.
     """
 
     def __init__(
-        self, options: ClientOptions | None = None, *, backend: Any = None, clock: Any = None, **named: Any
+        self,
+        options: ClientOptions | None = None,
+        *,
+        require: Iterable[Feature | str] = (),
+        backend: Any = None,
+        clock: Any = None,
+        **named: Any,
     ) -> None:
         if options is not None and named:
             options = options.replace(**named)
         self.options = options if options is not None else ClientOptions.of(named)
+        self._require = abilities.named_features(require)
         self._seams = {"backend": backend, "clock": clock}
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
@@ -53,7 +61,8 @@ class AsyncClient:
     async def start(self) -> AsyncClient:
         """Reach a broker and learn about the cluster. `async with` does it, and so does the first call.
 
-        Raises BrokersUnreachable, naming each address and the stage it failed in.
+        Raises BrokersUnreachable, naming each address and the stage it failed in, and
+        UnsupportedVersionError where a broker lacks a feature that `require` names.
         """
         if self._closed:
             raise LocalProtocolError("this client is closed; make a new one")
@@ -62,6 +71,7 @@ class AsyncClient:
             self._cluster = cluster
             try:
                 await cluster.reach(cluster.deadline())
+                await abilities.require(cluster, self._require)
             except BaseException:
                 self._cluster = None
                 await cluster.close()
@@ -114,20 +124,39 @@ class AsyncClient:
         cluster = await self._started()
         return (await cluster.connection(node_id)).versions
 
+    async def supports(self, feature: Feature | str, broker: int | None = None) -> bool:
+        """Return whether a broker, or with None each known one, has a feature now.
+
+        Connects where needed. Raises NetworkError where a broker cannot be reached.
+        """
+        (wanted,) = abilities.named_features([feature])
+        return await abilities.supports(await self._started(), wanted, broker)
+
     def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
         """Return the version of each API last spoken with each broker."""
         return self._cluster.versions_in_use() if self._cluster is not None else {}
 
-    async def request(self, node_id: int | None, message: Any, timeout_ms: int | None = None) -> Any:
+    async def request(
+        self,
+        node_id: int | None,
+        message: Any,
+        timeout_ms: int | None = None,
+        *,
+        feature: Feature | None = None,
+        allowed: VersionRange | None = None,
+    ) -> Any:
         """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
 
-        Error codes inside the answer are the caller's to read. Raises UnsupportedVersionError, before a
-        byte is sent, where the broker does not have the API.
+        Error codes inside the answer are the caller's to read. `allowed` narrows the versions, `feature`
+        says what the request is for. Raises UnsupportedVersionError, before a byte is sent, where the
+        broker does not have the API, none of these versions, or not the feature.
         """
         cluster = await self._started()
         conn = await cluster.connection(node_id)
+        if feature is not None:
+            conn.versions.require(feature)
         timeout = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
-        return (await cluster.ask(conn, message, timeout)).message
+        return (await cluster.ask(conn, message, timeout, allowed)).message
 
     # -- topics ---------------------------------------------------------------------------------------
 

@@ -15,9 +15,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from parley.client.abilities import named_features
 from parley.client.api import AsyncClient
 from parley.client.cluster_view import ClusterMetadata
 from parley.client.fetch_decode import decode
@@ -29,7 +31,7 @@ from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAn
 from parley.errors import KafkaError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
-from parley.versions import BrokerVersions
+from parley.versions import BrokerVersions, Feature, VersionRange
 
 if TYPE_CHECKING:
     import pyarrow
@@ -103,17 +105,20 @@ class BlockingClient:
     Options and methods are those of AsyncClient, whose docstrings say what they raise.
     """
 
-    def __init__(self, options: ClientOptions | None = None, **named: Any) -> None:
+    def __init__(
+        self, options: ClientOptions | None = None, *, require: Iterable[Feature | str] = (), **named: Any
+    ) -> None:
         if options is not None and named:
             options = options.replace(**named)
         self.options = options if options is not None else ClientOptions.of(named)
+        self._require = named_features(require)
         self._guard = threading.Lock()
         self._client: AsyncClient | None = None
         self._pid = 0
         self._closed = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.options,)  # a copy in another process begins anew
+        return partial(type(self), require=self._require), (self.options,)  # a copy in another process begins anew
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -145,7 +150,7 @@ class BlockingClient:
             self._guard, self._client, self._pid = threading.Lock(), None, os.getpid()
         with self._guard:
             if self._client is None:
-                self._client = AsyncClient(self.options)
+                self._client = AsyncClient(self.options, require=self._require)
             return self._client
 
     @staticmethod
@@ -162,13 +167,25 @@ class BlockingClient:
         """Return what a broker can do (None: any broker)."""
         return self._run(self._async().api_versions(node_id))
 
+    def supports(self, feature: Feature | str, broker: int | None = None) -> bool:
+        """Return whether a broker, or with None each known one, has a feature now."""
+        return self._run(self._async().supports(feature, broker))
+
     def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
         """Return the version of each API last spoken with each broker."""
         return self._async().versions_in_use()
 
-    def request(self, node_id: int | None, message: Any, timeout_ms: int | None = None) -> Any:
+    def request(
+        self,
+        node_id: int | None,
+        message: Any,
+        timeout_ms: int | None = None,
+        *,
+        feature: Feature | None = None,
+        allowed: VersionRange | None = None,
+    ) -> Any:
         """Send any request to a broker (None: any) in the negotiated version, and return the answer."""
-        return self._run(self._async().request(node_id, message, timeout_ms))
+        return self._run(self._async().request(node_id, message, timeout_ms, feature=feature, allowed=allowed))
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
