@@ -115,6 +115,8 @@ def codes(message: Any) -> Iterator[int]:
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(brokers=1, release=request.param, seed=1) as running:
         running.create_topic(TOPIC)
+        committed = {(TOPIC, 0): CommittedOffset(2)}  # OffsetFetch v0 answers an error where there is nothing
+        running._call(running._cluster.state.commit_offsets, GROUP, committed)
         yield running
 
 
