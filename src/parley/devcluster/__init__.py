@@ -6,8 +6,19 @@ with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
 
 from parley.devcluster.blocking import BrokerHandle, LocalCluster
 from parley.devcluster.broker import Broker
+from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.requests import JournalEntry
+from parley.devcluster.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 
-__all__ = ["AsyncLocalCluster", "Broker", "BrokerHandle", "ClusterSettings", "JournalEntry", "LocalCluster"]
+__all__ = [
+    "AsyncLocalCluster",
+    "Broker",
+    "BrokerHandle",
+    "Certificate",
+    "ClusterSettings",
+    "JournalEntry",
+    "LocalCluster",
+    "Security",
+]

@@ -10,9 +10,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from parley.devcluster.broker import Broker
+from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
 from parley.devcluster.faults import EVERY_TIME
 from parley.devcluster.requests import JournalEntry, VersionsUsed
+from parley.devcluster.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.errors import ConfigError
 
@@ -38,10 +40,12 @@ class LocalCluster:
         port: int | None = None,
         settings: ClusterSettings | None = None,
         seed: int | None = None,
+        security: Security | None = None,
     ) -> None:
         self._cluster = AsyncLocalCluster(
-            brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed
-        )
+            brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed,
+            security=security,
+        )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -107,6 +111,19 @@ class LocalCluster:
     def bootstrap_servers(self) -> str:
         """`host:port,…` of the brokers that run."""
         return self._cluster.bootstrap_servers
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate that clients of TLS listeners are to trust. Raises ConfigError where there is none."""
+        return self._cluster.ca_pem
+
+    def client_certificate(self, name: str) -> Certificate:
+        """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
+        return self._cluster.client_certificate(name)
+
+    def client_properties(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+        """Return how a client connects, in the names of Kafka's client.properties; a password is among them."""
+        return self._cluster.client_properties(user, mechanism)
 
     @property
     def cluster_id(self) -> str:

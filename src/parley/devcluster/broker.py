@@ -12,6 +12,7 @@ from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
 from parley.devcluster.policy import ReleasePolicy
 from parley.devcluster.profile import Profile, make_profile
 from parley.devcluster.requests import JournalEntry, Requests
+from parley.devcluster.security import Listeners
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.net import Address, Clock, Server, ServerConnection, serve
@@ -31,6 +32,7 @@ class Shared:
     """The time of day, for timestamps; waiting goes by `clock`."""
     faults: Faults
     requests: Requests
+    listeners: Listeners
 
 
 class Broker:
@@ -41,11 +43,11 @@ class Broker:
 
     def __init__(self, broker_id: int, release: str, shared: Shared, host: str, port: int) -> None:
         self.id = broker_id
-        self.profile: Profile = make_profile(release, SERVED)
+        self._shared = shared
+        self.profile: Profile = self._profile_of(release)
         self.address = Address(host, port)
         self.state: BrokerState | None = None
         self.dialect: Dialect | None = None
-        self._shared = shared
         self._server: Server | None = None
 
     def __repr__(self) -> str:
@@ -66,12 +68,21 @@ class Broker:
 
     def speak_as(self, release: str) -> None:
         """Take another release for the next start. Raises ConfigError for an unknown one."""
-        self.profile = make_profile(release, SERVED)
+        self.profile = self._profile_of(release)
+
+    def _profile_of(self, release: str) -> Profile:
+        profile = make_profile(release, SERVED)
+        self._shared.listeners.mechanisms_of(profile.release)  # a release without any cannot serve here
+        return profile
 
     async def listen(self) -> None:
         """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
-        self._server = await serve(self.address.host, self.address.port, self._converse, policy=policy)
+        shared = self._shared
+        tls, settings = shared.listeners.of(self.profile.release, shared.clock, shared.now_ms)
+        self._server = await serve(
+            self.address.host, self.address.port, self._converse, policy=policy, ssl_context=tls, settings=settings
+        )
         self.address = self._server.address
 
     async def close(self) -> None:

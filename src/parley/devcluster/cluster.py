@@ -38,7 +38,8 @@ class AsyncLocalCluster:
     `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
     records, topics, offsets and producer ids survive, also a kill -9. `port` is broker 1's, the
     others follow; without it free ports are taken. `clock` drives every wait; `seed` makes cluster
-    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. Raises ConfigError for unknown releases and broker ids.
+    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. Raises
+    ConfigError for unknown releases and broker ids, and for releases that cannot do what is wanted.
     """
 
     def __init__(

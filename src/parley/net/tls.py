@@ -1,4 +1,4 @@
-"""TLS contexts of the client side: TLS 1.2 or newer, certificate and name verified.
+"""TLS contexts: TLS 1.2 or newer; on the client's side certificate and name are verified.
 
 A key with a password and no `ssl_key_password` is an error here; OpenSSL itself would ask on the terminal.
 """
@@ -45,6 +45,21 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
     elif options.ssl_keyfile is not None or options.ssl_key_pem is not None:
         given = "ssl_keyfile" if options.ssl_keyfile is not None else "ssl_key_pem"
         raise ConfigError(f"{given} is given without ssl_certfile; a key alone proves nothing")
+    return context
+
+
+def server_tls(own_pem: Secret, *, client_ca_pem: str | None = None, required: bool = False) -> ssl.SSLContext:
+    """Return a listener's context, from its key and certificate in one PEM text.
+
+    With `client_ca_pem` clients may prove themselves by a certificate of that CA, with `required` they must.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with _private_file(own_pem.reveal()) as path:
+        context.load_cert_chain(path)
+    if client_ca_pem is not None:
+        context.load_verify_locations(cadata=client_ca_pem)
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     return context
 
 
