@@ -96,6 +96,19 @@ class Behaviour:
     """What SaslHandshake names on a listener without SASL."""
     refused_generation: int = 0
     """The generation in an answer that refuses JoinGroup."""
+    checks_assignment_first: bool = False
+    """CreateTopics looks at the assignment before the settings."""
+    deletes_nameless_groups: bool = False
+    """DeleteGroups looks for a group without a name; before, that is INVALID_GROUP_ID."""
+    names_unasked_topics: bool = False
+    """DescribeLogDirs names every topic, those not asked for without partitions."""
+    tells_defaults_in_v0: bool = True
+    """DescribeConfigs v0 marks defaults."""
+    echoes_unknown_resources: bool = False
+    """DescribeConfigs repeats the number of a resource type that it does not know; before, it says 0."""
+    invalid_altered_value_code: int = INVALID_REQUEST
+    fragile_appends: bool = True
+    """IncrementalAlterConfigs fails on lists that are not set at the topic itself, and on null."""
     describes_missing_topics: bool = True
     """DescribeConfigs gives the defaults for a topic that does not exist."""
     alter_missing_topic_code: int = UNKNOWN_SERVER_ERROR
@@ -112,9 +125,8 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
     ("0.10.1", {"empty_groups_have_members": True}),
     ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
-    ("1.0", {"refused_generation": -1}),
     ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
-    ("2.0", {"describes_missing_topics": False}),
+    ("2.0", {"describes_missing_topics": False, "deletes_nameless_groups": True}),
     ("2.0", {"cuts_conversion": True, "commits_unknown_partitions": False}),
     (
         "2.1",
@@ -125,6 +137,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
             "invalid_value_code": INVALID_CONFIG,
         },
     ),
+    ("2.2", {"refused_generation": -1}),
     ("2.2", {"tells_list_offsets_epoch": True}),
     ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
@@ -148,8 +161,12 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("3.6", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
     ("3.9", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}, "checks_times": True}),
-    ("3.7", {"knows_metrics_resources": True}),
-    ("4.0", {"knows_group_resources": True}),
+    ("2.8", {"alter_missing_topic_code": UNKNOWN_TOPIC_OR_PARTITION, "checks_assignment_first": True}),
+    ("2.8", {"names_unasked_topics": True}),
+    ("2.8", {"fragile_appends": False, "tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
+    ("3.3", {"invalid_altered_value_code": INVALID_CONFIG, "checks_assignment_first": False}),
+    ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
+    ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
     ("4.0", {"closes": {int(ApiKey.PRODUCE): VersionRange(0, 2)}}),
     (

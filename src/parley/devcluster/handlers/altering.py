@@ -73,7 +73,7 @@ def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) 
     known = configs_of(call.profile.release, TOPIC)
     configs = change({} if topic is None else topic.configs, known)
     for key, value in configs.items():
-        check_topic_config(known, key, value)
+        check_topic_config(known, key, value, behaviour.invalid_altered_value_code)
     call.cluster.topic_settings(configs)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
@@ -99,15 +99,15 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
         call.cluster.alter_broker(name, configs)
 
 
-def check_topic_config(known: Configs, name: str, value: str) -> None:
-    """Raise Refused (INVALID_CONFIG) when the release has no such setting of topics, or not with that value."""
+def check_topic_config(known: Configs, name: str, value: str, value_code: int) -> None:
+    """Raise Refused when the release has no such setting of topics (INVALID_CONFIG), or not with that value."""
     config: Config | None = known.get(name)
     if config is None:
         raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
     allowed = VALUES.get(name)
     values = [entry.strip() for entry in value.split(",")] if config.type == "list" else [value]
     if not config.accepts(value) or (allowed and any(entry not in allowed for entry in values)):
-        raise Refused(INVALID_CONFIG, f"Invalid value {value} for configuration {name}")
+        raise Refused(value_code, f"Invalid value {value} for configuration {name}")
 
 
 VALUES = {

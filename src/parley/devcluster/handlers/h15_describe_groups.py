@@ -50,6 +50,7 @@ def _describe(call: Call, group: Message, name: str) -> None:
         return
     group.group_state = DEAD
     if call.version >= FIRST_NOT_FOUND_VERSION:
+        group.authorized_operations = call.profile.behaviour.unasked_operations
         raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} not found.")
 
 

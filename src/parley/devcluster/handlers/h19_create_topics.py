@@ -63,8 +63,10 @@ def handle(call: Call, request: Message) -> Answer:
 def _create(call: Call, request: Message, response: Message, asked: Message, result: Message) -> None:
     call.cluster.controller.check_new_topic(asked.name, ())
     configs = {config.name: config.value or "" for config in asked.configs}
-    _check_settings(call, configs)
+    if not call.profile.behaviour.checks_assignment_first:
+        _check_settings(call, configs)
     assignment = _assignment(call, asked)
+    _check_settings(call, configs)
     call.cluster.controller.check_new_topic(asked.name, assignment)
     if not request.validate_only:
         topic = call.cluster.create_topic(asked.name, assignment, configs, now_ms=call.now_ms)

@@ -7,7 +7,7 @@ Behaviours:
 - Sensitive values are null. A topic that does not exist has defaults before 2.0, later it is an error.
 
 Version notes:
-- v0 says only whether a value is the default; v1+ its source and synonyms (KIP-226), v3+ type and
+- v0 says only whether a value is the default (2.8 to 3.9: never); v1+ its source and synonyms (KIP-226), v3+ type and
   documentation (KIP-569; in parley's own words, null where the setting has no effect here).
 
 Not implemented: loggers (an empty list), dynamic settings of groups and metrics.
@@ -33,6 +33,7 @@ from parley.devcluster.state.topics import check_topic_name
 from parley.messages import DescribeConfigsResponse
 from parley.schema import ApiKey, VersionRange
 
+KNOWN_TYPES = (TOPIC, BROKER, LOGGER, METRICS, GROUP)
 FIRST_SOURCE_VERSION = 1
 FIRST_TYPE_VERSION = 3
 
@@ -47,6 +48,8 @@ def handle(call: Call, request: Message) -> Answer:
             found = list(_described(call, asked.resource_type, asked.resource_name))
         except Refused as error:
             result.error_code, result.error_message = error.code, error.message
+            if asked.resource_type not in KNOWN_TYPES and not call.profile.behaviour.echoes_unknown_resources:
+                result.resource_type = 0
             continue
         wanted = asked.configuration_keys
         chosen = found if wanted is None else [one for one in found if one.config.name in wanted]
@@ -100,7 +103,7 @@ def _entry(call: Call, request: Message, response: Message, described: Described
         config_source=described.source,
     )
     if call.version < FIRST_SOURCE_VERSION:
-        entry.is_default = described.source == DEFAULT
+        entry.is_default = described.source == DEFAULT and call.profile.behaviour.tells_defaults_in_v0
         return entry
     if request.include_synonyms:
         entry.synonyms = [

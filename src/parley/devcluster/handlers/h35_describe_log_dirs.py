@@ -2,6 +2,7 @@
 
 Behaviours:
 - Each broker describes its one directory: its partitions with their sizes. Null topics ask for all.
+- 2.8 to 3.6 name the other topics too, without partitions.
 - A cluster in memory calls its place `memory`.
 
 Version notes:
@@ -55,6 +56,8 @@ def _asked(call: Call, request: Message) -> dict[str, list[Replica]]:
     if request.topics is not None:
         wanted = {topic.topic: topic.partitions for topic in request.topics}
     for replica in held:
+        if call.profile.behaviour.names_unasked_topics:
+            by_topic.setdefault(replica.topic, [])
         if wanted is None or replica.key.partition in wanted.get(replica.topic, ()):
             by_topic.setdefault(replica.topic, []).append(replica)
     return by_topic

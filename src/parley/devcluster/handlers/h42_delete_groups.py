@@ -34,7 +34,7 @@ def handle(call: Call, request: Message) -> Answer:
 
 
 def _delete(call: Call, name: str) -> None:
-    if not name:
+    if not name and not call.profile.behaviour.deletes_nameless_groups:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, name)
     if name not in call.cluster.groups.names():

@@ -3,7 +3,8 @@
 Behaviours:
 - Sets, deletes, appends to and subtracts from single settings (KIP-339); the others stay. Resources as in
   AlterConfigs.
-- Appending and subtracting is for lists only: INVALID_CONFIG in KRaft releases, INVALID_REQUEST before.
+- Appending and subtracting is for lists only: INVALID_CONFIG in KRaft releases, INVALID_REQUEST before;
+  2.3 and 2.4 fail (UNKNOWN_SERVER_ERROR) where the topic does not set the list itself.
 
 Version notes:
 - v1 flexible.
@@ -19,7 +20,7 @@ from parley.devcluster.configs import Configs
 from parley.devcluster.handlers.altering import Change, alter_each
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import INVALID_CONFIG, INVALID_REQUEST, Refused
+from parley.devcluster.state.codes import INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_SERVER_ERROR, Refused
 from parley.schema import ApiKey, VersionRange
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -28,13 +29,15 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 def handle(call: Call, request: Message) -> Answer:
     """Change single settings of each resource."""
     not_list = INVALID_REQUEST if call.profile.behaviour.names_controller else INVALID_CONFIG
-    return alter_each(call, request, _changes(not_list))
+    return alter_each(call, request, _changes(not_list, fragile=call.profile.behaviour.fragile_appends))
 
 
-def _changes(not_list: int) -> Callable[[Message], Change]:
+def _changes(not_list: int, *, fragile: bool) -> Callable[[Message], Change]:
     def change_of(asked: Message) -> Change:
         def change(present: Mapping[str, str], known: Configs) -> dict[str, str]:
             configs = dict(present)
+            if fragile:
+                _check_fragile(present, known, asked)
             for config in asked.configs:
                 _apply(configs, known, config, not_list)
             return configs
@@ -42,6 +45,15 @@ def _changes(not_list: int) -> Callable[[Message], Change]:
         return change
 
     return change_of
+
+
+def _check_fragile(present: Mapping[str, str], known: Configs, asked: Message) -> None:
+    """Fail where the first releases with this API do: on null, and on lists that the topic itself does not set."""
+    for config in asked.configs:
+        is_list = config.name in known and known[config.name].type == "list"
+        to_list = is_list and config.config_operation in (APPEND, SUBTRACT) and config.name not in present
+        if to_list or (config.value is None and config.config_operation != DELETE):
+            raise Refused(UNKNOWN_SERVER_ERROR, f"nothing is set to change: {config.name}")
 
 
 def _apply(configs: dict[str, str], known: Configs, asked: Message, not_list: int) -> None:

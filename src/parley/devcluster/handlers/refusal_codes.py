@@ -40,7 +40,7 @@ Choose = Callable[[Call, Chain], int]
 JOIN_CODES = (GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
 SYNC_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL)
 ACKNOWLEDGE_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH)
-SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION)
+SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION)
 TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
 TRANSACTION_CODES = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_TOPIC_OR_PARTITION)
@@ -159,8 +159,17 @@ def _shares(call: Call) -> bool:
     return call.profile.release.finalized_features.get(SHARES, 0) > 0
 
 
+def alter_share_offsets(call: Call, request: Message) -> Message:
+    """Find no share group; partitions that do not exist come first, and before them that the protocol is off."""
+    if not _shares(call):
+        return top(request, call.version, UNSUPPORTED_VERSION)
+    return each(request, call.version, lambda chain: share_partition(call, chain))
+
+
 def share_offsets(call: Call, request: Message) -> Message:
-    """Tell that no partition asked for has an offset."""
+    """Tell that no partition asked for has an offset; where the protocol is off, that."""
+    if not _shares(call):
+        return each(request, call.version, lambda chain: UNSUPPORTED_VERSION)
     response = DescribeShareGroupOffsetsResponse()
     for asked in request.groups:
         group = response.DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)

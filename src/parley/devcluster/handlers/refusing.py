@@ -142,9 +142,14 @@ TABLE: tuple[Refusal, ...] = (
     entries(K.READ_SHARE_GROUP_STATE_SUMMARY, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     Refusal(K.STREAMS_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.streams_heartbeat),
     entries(K.STREAMS_GROUP_DESCRIBE, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
-    Refusal(K.DESCRIBE_SHARE_GROUP_OFFSETS, (c.NONE,), "no share group has offsets", build=choose.share_offsets),
-    Refusal(K.ALTER_SHARE_GROUP_OFFSETS, choose.SHARE_OFFSET_CODES, NO_NEW_GROUPS, choose.share_partition, True),
-    head(K.DELETE_SHARE_GROUP_OFFSETS, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
+    Refusal(
+        K.DESCRIBE_SHARE_GROUP_OFFSETS,
+        (c.NONE, c.UNSUPPORTED_VERSION),
+        "no share group has offsets",
+        build=choose.share_offsets,
+    ),
+    Refusal(K.ALTER_SHARE_GROUP_OFFSETS, choose.SHARE_OFFSET_CODES, NO_NEW_GROUPS, build=choose.alter_share_offsets),
+    Refusal(K.DELETE_SHARE_GROUP_OFFSETS, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group),
 )
 """Every API that is advertised by some release and has no handler of its own."""
 
