@@ -43,6 +43,9 @@ SILENCE_HINT = (
 )
 """What silence instead of an answer to ApiVersions can mean."""
 
+NO_LOGIN_HINT = "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or SASL_PLAINTEXT"
+"""A listener with SASL tells its versions to everybody, and closes at the first other request."""
+
 LOGIN_AGAIN_AT = 0.85
 """The part of a session's lifetime after which the login is repeated (KIP-368; Java: 0.85 to 0.95)."""
 
@@ -95,6 +98,7 @@ class BrokerConnection:
         self._login_timer: TimerHandle | None = None
         self._login_task: asyncio.Task[None] | None = None
         self._expired: frozenset[int] = frozenset()
+        self._was_answered = False
         self.inferred = False
         self.error: KafkaError | None = None
         self.last_used_ms = clock.now_ms()
@@ -245,6 +249,7 @@ class BrokerConnection:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ResponseReceived):
+            self._was_answered = True
             if event.throttle_ms:
                 self._throttled_until_ms = max(self._throttled_until_ms, self.clock.now_ms() + event.throttle_ms)
             future = self._waiting.pop(event.correlation_id, None)
@@ -313,6 +318,8 @@ class BrokerConnection:
     def _why_closed(self, consequence: str) -> KafkaError:
         why = "closed by this side" if self.error is None else str(self.error)
         text = f"the connection to {self.address} is over ({why}); {consequence}"
+        if not self._was_answered and not self._options.uses_sasl and isinstance(self.error, NetworkError):
+            text += f". {NO_LOGIN_HINT}"
         return _caused(NetworkError(text, address=str(self.address), stage=REQUEST), self.error)
 
     def _forget(self, correlation_id: int, future: asyncio.Future[Reply]) -> None:

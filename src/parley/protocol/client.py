@@ -346,5 +346,6 @@ class ClientProtocol(Connection):
             return text
         return (
             f"{text}, instead of answering ApiVersions. Either this listener wants TLS or SASL "
-            "(security_protocol), or the broker is older than 0.10 (pin its release)"
+            "(security_protocol) or a client certificate (ssl_certfile), or the broker is older than 0.10 "
+            "(pin its release)"
         )

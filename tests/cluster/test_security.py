@@ -1,0 +1,346 @@
+"""Listeners with TLS and logins: parley's client and embedded clusters of several releases, both ways.
+
+Works: every protocol with every mechanism that a release has. Fails: each wrong thing with its own
+error, at once, and without a word of the password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import trustme
+
+from parley.client import BlockingClient, ClientOptions
+from parley.devcluster import AsyncLocalCluster, LocalCluster, Security
+from parley.devcluster.security import unsecured_principal
+from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
+from parley.messages import MetadataRequest, SaslHandshakeRequest
+from parley.net import ConnectOptions, open_connection
+from parley.testing.wire import Wire
+
+CANARY = 'canary-7c=,"\\ä'
+USERS = {"alice": CANARY, "bob": "another"}
+TOPIC = "events"
+LOGINS = [
+    ("0.10.0", "PLAIN"),
+    ("0.10.2", "SCRAM-SHA-512"),
+    ("1.0", "PLAIN"),
+    ("1.0", "SCRAM-SHA-256"),
+    ("2.4", "OAUTHBEARER"),
+    ("3.9", "SCRAM-SHA-256"),
+    ("4.3", "PLAIN"),
+    ("4.3", "SCRAM-SHA-512"),
+    ("4.3", "OAUTHBEARER"),
+]
+
+
+def client_of(cluster: LocalCluster, *, mechanism: str | None = None, **changes: Any) -> BlockingClient:
+    properties = {**cluster.client_properties(mechanism=mechanism), "allow_plaintext_password": True, **changes}
+    return BlockingClient(ClientOptions.from_properties(properties))
+
+
+def write_and_read(client: BlockingClient) -> None:
+    from parley.types import TopicPartition
+
+    written = client.produce(TOPIC, pa.table({"value": [b"one", b"two"]}))
+    assert written.records == 2
+    found = [value for batch in client.fetch(TopicPartition(TOPIC, 0), 0, 2) for value in batch["value"].to_pylist()]
+    assert found == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize(("release", "mechanism"), LOGINS)
+def test_logins(release: str, mechanism: str, protocol: str) -> None:
+    with LocalCluster(brokers=2, release=release, security=Security(protocol, users=USERS)) as cluster:
+        cluster.create_topic(TOPIC)
+        with client_of(cluster, mechanism=mechanism) as client:
+            write_and_read(client)
+            ports = {f"{node.host}:{node.port}" for node in client.metadata().brokers.values()}
+        assert ports == {broker.address for broker in cluster.brokers}
+
+
+@pytest.mark.parametrize("release", ["0.9", "0.10.0", "2.4", "4.3"])
+def test_tls(release: str) -> None:
+    with LocalCluster(brokers=2, release=release, security=Security("SSL")) as cluster:
+        cluster.create_topic(TOPIC)
+        with client_of(cluster) as client:
+            write_and_read(client)
+
+
+def test_mixed_releases_each_offer_what_they_know() -> None:
+    security = Security("SASL_SSL", users=USERS)
+    releases = {1: "0.10.0", 2: "2.4"}
+    with LocalCluster(brokers=3, releases=releases, security=security) as cluster:
+        assert cluster.client_properties()["sasl.mechanism"] == "PLAIN"
+        cluster.create_topic(TOPIC, partitions=3)
+        with client_of(cluster) as client:
+            assert client.produce(TOPIC, pa.table({"value": [b"x"] * 30})).records == 30
+
+
+def test_a_broker_comes_back_as_another_release() -> None:
+    with LocalCluster(brokers=1, release="1.0", security=Security("SASL_SSL", users=USERS)) as cluster:
+        cluster.create_topic(TOPIC)
+        with client_of(cluster, mechanism="SCRAM-SHA-256") as client:
+            write_and_read(client)
+            cluster.stop_broker(1)
+            with pytest.raises(ConfigError, match="no SASL mechanism but GSSAPI"):
+                cluster.start_broker(1, "0.9")
+            cluster.start_broker(1, "4.3")
+            assert client.produce(TOPIC, pa.table({"value": [b"three"]})).records == 1
+
+
+@pytest.fixture(scope="module", params=["0.10.2", "4.3"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release=request.param, security=Security("SASL_SSL", users=USERS)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def plaintext() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1) as cluster:
+        yield cluster
+
+
+class TestRefusals:
+    """What is wrong is said at once, by the error that it is, and no secret with it."""
+
+    def fails(self, expected: type[KafkaError], words: str, client: BlockingClient, seconds: float = 1) -> None:
+        begun = time.monotonic()
+        with pytest.raises(expected, match=words) as caught, client:
+            client.metadata()
+        assert time.monotonic() - begun < seconds
+        assert CANARY not in str(caught.value)
+
+    @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+    @pytest.mark.parametrize("user", ["alice", "nobody"])
+    def test_wrong_password_or_user(self, cluster: LocalCluster, mechanism: str, user: str) -> None:
+        properties = cluster.client_properties(mechanism=mechanism)
+        del properties["sasl.jaas.config"]
+        wrong = {**properties, "sasl_plain_username": user, "sasl_plain_password": CANARY + "not"}
+        words = "credentials|refused"
+        self.fails(AuthenticationError, words, BlockingClient(ClientOptions.from_properties(wrong)))
+
+    def test_a_mechanism_that_is_not_enabled(self) -> None:
+        with LocalCluster(brokers=1, security=Security("SASL_SSL", users=USERS, mechanisms=["PLAIN"])) as cluster:
+            client = client_of(cluster, mechanism="SCRAM-SHA-256")
+            self.fails(AuthenticationError, "does not offer SCRAM-SHA-256; it offers PLAIN", client)
+
+    def test_a_token_that_is_not_valid(self) -> None:
+        security = Security("SASL_SSL", mechanisms=["OAUTHBEARER"], principal_of={"right": "alice"}.get)
+        with LocalCluster(brokers=1, security=security) as cluster:
+            properties = cluster.client_properties()
+            del properties["sasl.jaas.config"]
+
+            def client_with(token: str) -> BlockingClient:
+                given = {**properties, "sasl_oauth_token_provider": lambda: token}
+                return BlockingClient(ClientOptions.from_properties(given))
+
+            with client_with("right") as client:
+                client.metadata()
+            self.fails(AuthenticationError, "refused the OAUTHBEARER login: .*invalid_token", client_with("wrong"))
+
+    def test_an_unknown_ca(self, cluster: LocalCluster) -> None:
+        other = trustme.CA().cert_pem.bytes().decode()
+        client = client_of(cluster, **{"ssl.truststore.certificates": other})
+        self.fails(NetworkError, "certificate is not trusted.*ssl_cafile", client)
+
+    def test_plaintext_to_tls(self, cluster: LocalCluster) -> None:
+        client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800)
+        self.fails(NetworkError, "security_protocol", client, seconds=1.5)
+
+    @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+    def test_tls_to_plaintext(self, plaintext: LocalCluster, protocol: str) -> None:
+        login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": CANARY}
+        properties = login if protocol == "SASL_SSL" else {}
+        options = {"bootstrap_servers": plaintext.bootstrap_servers, "security_protocol": protocol, **properties}
+        client = BlockingClient(ClientOptions.from_properties({**options, "default_api_timeout_ms": 800}))
+        self.fails(NetworkError, "security_protocol=PLAINTEXT", client, seconds=1.5)
+
+    def test_no_login_where_one_is_wanted(self, cluster: LocalCluster) -> None:
+        properties = {**cluster.client_properties(), "security.protocol": "SSL", "default_api_timeout_ms": 800}
+        for name in ("sasl.mechanism", "sasl.jaas.config"):
+            del properties[name]
+        client = BlockingClient(ClientOptions.from_properties(properties))
+        self.fails(NetworkError, "security_protocol", client, seconds=1.5)
+
+    def test_a_login_where_none_is_wanted(self) -> None:
+        with LocalCluster(brokers=1, security=Security("SSL")) as cluster:
+            login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": CANARY}
+            client = client_of(cluster, **{"security.protocol": "SASL_SSL"}, **login)
+            self.fails(AuthenticationError, "wants no SASL", client)
+
+    def test_passwords_are_in_no_log(self, cluster: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.DEBUG):
+            for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+                with client_of(cluster, mechanism=mechanism) as client:
+                    client.metadata()
+                    assert CANARY not in repr((client, cluster))
+        journal = repr(cluster.requests())
+        assert "Metadata" in journal
+        assert CANARY not in caplog.text + journal + repr(Security("SASL_SSL", users=USERS))
+
+
+class TestCertificates:
+    """What a client makes of a broker's certificate, and a broker of a client's."""
+
+    ca = trustme.CA()
+
+    def own_context(self, *hosts: str, **how: Any) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert(*hosts, **how).configure_cert(context)
+        return context
+
+    def connect(self, context: ssl.SSLContext, tmp_path: Path, **changes: Any) -> None:
+        file = tmp_path / "ca.pem"
+        self.ca.cert_pem.write_to_path(str(file))
+        with LocalCluster(brokers=1, security=Security("SSL", ssl_context=context)) as cluster:
+            options = {"bootstrap_servers": cluster.bootstrap_servers, "security_protocol": "SSL", **changes}
+            with BlockingClient(ClientOptions.from_properties({"ssl_cafile": str(file), **options})) as client:
+                client.metadata()
+
+    @pytest.mark.parametrize("host", ["127.0.0.1"])
+    def test_an_address_in_the_certificate(self, host: str, tmp_path: Path) -> None:
+        self.connect(self.own_context(host), tmp_path)
+
+    def test_another_host(self, tmp_path: Path) -> None:
+        begun = time.monotonic()
+        with pytest.raises(NetworkError, match=r"IP address mismatch.*a name that the certificate holds"):
+            self.connect(self.own_context("broker.example.org"), tmp_path)
+        assert time.monotonic() - begun < 1
+
+    def test_another_host_and_nobody_minds(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        context = self.own_context("broker.example.org")
+        self.connect(context, tmp_path, **{"ssl.endpoint.identification.algorithm": ""})
+        assert "can pose as the broker" in caplog.text
+
+    def test_a_common_name_does_not_count(self, tmp_path: Path) -> None:
+        with pytest.raises(NetworkError, match="not trusted"):
+            self.connect(self.own_context("broker.example.org", common_name="127.0.0.1"), tmp_path)
+
+    def test_expired(self, tmp_path: Path) -> None:
+        yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+        context = self.own_context("127.0.0.1", not_after=yesterday, not_before=yesterday - datetime.timedelta(days=1))
+        begun = time.monotonic()
+        with pytest.raises(NetworkError, match="certificate has expired"):
+            self.connect(context, tmp_path)
+        assert time.monotonic() - begun < 1
+
+    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+    @pytest.mark.parametrize("wanted", ["none", "requested", "required"])
+    @pytest.mark.parametrize("given", ["none", "own", "foreign"])
+    def test_client_certificates(self, wanted: str, given: str, version: ssl.TLSVersion, tmp_path: Path) -> None:
+        with LocalCluster(brokers=1, security=Security("SSL", client_auth=wanted)) as cluster:
+            context = ssl.create_default_context(cadata=cluster.ca_pem)
+            context.minimum_version = context.maximum_version = version
+            if given == "own":
+                file = tmp_path / "own.pem"
+                file.write_text(cluster.client_certificate("alice").pem.reveal())
+                context.load_cert_chain(file)
+            elif given == "foreign":
+                self.ca.issue_cert("client@example.org").configure_cert(context)
+            options = ClientOptions(
+                bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL", ssl_context=context,
+                default_api_timeout_ms=800,
+            )  # fmt: skip
+            fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
+            if fine:
+                with BlockingClient(options) as client:
+                    client.metadata()
+            else:
+                with pytest.raises(NetworkError, match=r"ssl_certfile"), BlockingClient(options) as client:
+                    client.metadata()
+
+    def test_client_certificates_as_properties(self) -> None:
+        security = Security("SSL", client_auth="required")
+        with LocalCluster(brokers=1, security=security) as cluster, client_of(cluster) as client:
+            client.metadata()
+
+    def test_older_tls_is_refused(self) -> None:
+        with LocalCluster(brokers=1, security=Security("SSL")) as cluster:
+            context = ssl.create_default_context(cadata=cluster.ca_pem)
+            context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+            with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+                context.maximum_version = ssl.TLSVersion.TLSv1_1
+            host, _, port = cluster.bootstrap_servers.partition(":")
+
+            async def connect() -> None:
+                await asyncio.open_connection(host, int(port), ssl=context)
+
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                asyncio.run(connect())
+
+
+class TestOrder:
+    """What may be asked before a login, and how long a login lasts."""
+
+    def test_other_requests_before_the_login_close(self) -> None:
+        with LocalCluster(brokers=1, release="2.4", security=Security("SASL_PLAINTEXT", users=USERS)) as cluster:
+            wire = Wire(cluster.bootstrap_servers)
+            try:
+                answer = wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+                assert answer.error_code == 0
+                assert answer.mechanisms == ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+                with pytest.raises((ConnectionError, EOFError, KafkaError)):
+                    wire.ask(MetadataRequest(topics=[]), 1)
+            finally:
+                wire.close()
+
+    @pytest.mark.parametrize(("release", "lifetime_ms"), [("2.1", 0), ("2.2", 60_000), ("4.3", 60_000)])
+    async def test_sessions_end_from_2_2_on(self, release: str, lifetime_ms: int) -> None:
+        security = Security("SASL_PLAINTEXT", users=USERS, session_lifetime_ms=60_000)
+        async with AsyncLocalCluster(1, release, security=security) as cluster:
+            told = []
+            options = ConnectOptions(
+                bootstrap_servers=cluster.bootstrap_servers, security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="SCRAM-SHA-256", sasl_username="alice", sasl_password=CANARY,
+            )  # fmt: skip
+            connection = await open_connection(cluster.bootstrap_servers, options)
+            told.append(connection._login_timer is not None)
+            await connection.close()
+            assert told == [lifetime_ms > 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Security("SSH"), 'security protocol "SSH" is none of'),
+        (lambda: Security("SASL_SSL"), "needs users="),
+        (lambda: Security("SSL", users=USERS), "need SASL_PLAINTEXT or SASL_SSL"),
+        (lambda: Security("SASL_SSL", users=USERS, mechanisms=["SCRAM-SHA-1"]), "SCRAM-SHA-256"),
+        (lambda: Security("SASL_PLAINTEXT", users=USERS, client_auth="required"), "need SSL or SASL_SSL"),
+        (lambda: Security("SSL", client_auth="perhaps"), "none, requested, required"),
+        (lambda: LocalCluster(1, "0.9", security=Security("SASL_SSL", users=USERS)).start(), "PLAIN came with 0.10.0"),
+        (
+            lambda: LocalCluster(
+                1, "0.10.0", security=Security("SASL_SSL", users=USERS, mechanisms=["OAUTHBEARER"])
+            ).start(),
+            "does not know OAUTHBEARER; it came with 2.0",
+        ),
+        (lambda: LocalCluster(1).ca_pem, "no certificate authority"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        make()
+
+
+def test_without_cryptography_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigError, match=r"kafka-parley\[tls\]"):
+        LocalCluster(1, security=Security("SSL"))
+
+
+@pytest.mark.parametrize("token", ["", "a.b.c", "e30.e30.", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwiZXhwIjoxfQ."])
+def test_tokens_that_are_none(token: str) -> None:
+    assert unsecured_principal(token, 2) is None
