@@ -12,7 +12,7 @@ Version notes:
   (KIP-516).
 
 Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes and
-message.timestamp.type have no effect; v5+ lists the settings given, not the defaults; `timeout_ms`.
+message.timestamp.type have no effect; `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.describing import topic_configs
 from parley.devcluster.state.codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
@@ -37,7 +38,6 @@ from parley.schema import ApiKey, VersionRange
 DEFAULT = -1
 FIRST_DEFAULTS_VERSION = 4
 FIRST_DETAILS_VERSION = 5
-DYNAMIC_TOPIC_CONFIG = 1
 
 
 def handle(call: Call, request: Message) -> Answer:
@@ -72,7 +72,7 @@ def _create(call: Call, request: Message, response: Message, asked: Message, res
         topic = call.cluster.create_topic(asked.name, assignment, configs, now_ms=call.now_ms)
         result.topic_id = topic.topic_id
     if call.version >= FIRST_DETAILS_VERSION:
-        _describe(response, result, assignment, configs)
+        _describe(call, response, result, assignment, configs)
 
 
 def _check_settings(call: Call, configs: Mapping[str, str]) -> None:
@@ -104,12 +104,16 @@ def _assignment(call: Call, asked: Message) -> list[list[int]]:
     return call.cluster.controller.spread(partitions, factor)
 
 
-def _describe(response: Message, result: Message, assignment: list[list[int]], configs: Mapping[str, str]) -> None:
+def _describe(
+    call: Call, response: Message, result: Message, assignment: list[list[int]], configs: Mapping[str, str]
+) -> None:
     result.num_partitions = len(assignment)
     result.replication_factor = len(assignment[0])
     result.configs = [
-        response.CreatableTopicConfigs(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
-        for name, value in sorted(configs.items())
+        response.CreatableTopicConfigs(
+            name=one.config.name, value=one.value, config_source=one.source, is_sensitive=one.config.sensitive
+        )
+        for one in topic_configs(call, configs)
     ]
 
 
