@@ -77,7 +77,9 @@ def test_commands_that_a_document_names_exist(name: str) -> None:
 
 
 def test_every_target_of_the_makefile_is_in_its_help() -> None:
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     phony = re.search(r"^\.PHONY: (.*)$", text_of("Makefile"), re.MULTILINE)
     assert phony is not None
     shown = {line.split()[0] for line in done.stdout.splitlines()}
