@@ -90,3 +90,25 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test of a shared cluster uses."""
     kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in request.node.name)
     return f"{kept[:200]}-{os.urandom(4).hex()}"
+
+
+_OUTCOMES: dict[str, dict[str, str]] = {}
+"""What the compatibility tests found: feature or codec, release, outcome."""
+
+
+@pytest.fixture
+def compatibility() -> Callable[[str, str, str], None]:
+    """A function that takes note of one outcome for docs/compatibility.md: (feature, release, outcome)."""
+
+    def note(feature: str, release: str, outcome: str) -> None:
+        _OUTCOMES.setdefault(feature, {})[release] = outcome
+
+    return note
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write docs/compatibility.md when the whole matrix was found out, and only then."""
+    from .compat.document import write_if_whole
+
+    if session.testsfailed == 0 and os.environ.get("PARLEY_REAL_RELEASES") == "all":
+        write_if_whole(_OUTCOMES)

@@ -154,7 +154,7 @@ async def _at_controller(
     cluster: Cluster, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
 ) -> T:
     async def once() -> T:
-        if cluster.view.controller_id not in cluster.view.brokers:
+        if cluster.view.controller_id not in cluster.view.brokers and await _names_controllers(cluster):
             await cluster.refresh(deadline)
         controller = cluster.view.controller_id
         # Metadata v0 names no controller: any broker, which may answer NOT_CONTROLLER
@@ -167,6 +167,12 @@ async def _at_controller(
             raise
 
     return await cluster.retrying(what, deadline, once)
+
+
+async def _names_controllers(cluster: Cluster) -> bool:
+    """Whether asking again may tell the controller: Metadata v0 never does."""
+    usable = (await cluster.connection(None)).versions.usable(ApiKey.METADATA)
+    return usable is not None and usable.max > 0
 
 
 async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
