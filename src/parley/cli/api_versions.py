@@ -9,7 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.connecting import BootstrapOption, PinnedReleaseOption, TimeoutOption, connect_options, run
+from parley.cli.connecting import (
+    BootstrapOption,
+    CommandConfigOption,
+    PinnedReleaseOption,
+    TimeoutOption,
+    connect_options,
+    run,
+)
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import print_document, say, wide_console
 from parley.client.survey import BrokerFinding, kips, lacking, looks_like, survey
@@ -36,13 +43,14 @@ def api_versions(
     ] = None,
     timeout_ms: TimeoutOption = 10_000,
     release: PinnedReleaseOption = None,
+    command_config: CommandConfigOption = None,
 ) -> None:
     """Show what every broker speaks: ranges, the version in use, features, the release it looks like.
 
     Exit codes: 0; 1 a broker failed; 2 usage; 3 none could be reached; 4 a required feature is missing.
     """
     features = [Feature.named(name) for name in require.split(",")] if require else []
-    findings = run(survey(connect_options(bootstrap_server, timeout_ms, release)))
+    findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
     if output_format is Format.KAFKA:
         sys.stdout.write("".join(kafka_text(findings)))
     elif output_format is Format.JSON:

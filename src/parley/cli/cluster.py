@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.cluster_security import PLAINTEXT, client_files, make_security
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
@@ -28,6 +29,7 @@ def cluster() -> None:
     """Run an embedded Kafka cluster. Any Kafka client can use it; it is for development, not for production."""
 
 
+# size: every option of the command line is a parameter, given by its name
 @app.command()
 def start(
     brokers: Annotated[int, typer.Option(min=1, help="How many brokers, with ids from 1 on.")] = 3,
@@ -40,6 +42,19 @@ def start(
         int | None, typer.Option(min=1, max=65535, help="Broker 1's port; the others follow. [default: free ports]")
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen, and what clients are told.")] = "127.0.0.1",
+    security_protocol: Annotated[
+        str, typer.Option(metavar="PROTOCOL", help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
+    ] = PLAINTEXT,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:PASSWORD]", help="Who may log in; a random password without one. Repeatable."),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None, typer.Option(help="Only this SASL mechanism. Repeatable. [default: all of the release]")
+    ] = None,
+    client_auth: Annotated[
+        str, typer.Option(metavar="MODE", help="TLS certificates of clients: none, requested or required.")
+    ] = "none",
     output_format: FormatOption = None,
 ) -> None:
     """Start a cluster and run it until Ctrl-C.
@@ -47,11 +62,18 @@ def start(
     Prints the bootstrap servers and the brokers once all of them accept connections. Ctrl-C stops the
     cluster in order, so that with --data nothing is lost, and exits with 130; SIGTERM does the same and
     exits with 0.
+
+    With another protocol than PLAINTEXT, a file client.properties for Kafka's tools and for parley's
+    --command-config is written, with the CA and a password: into --data, else into a folder that is
+    removed at the end. TLS needs the extra tls.
     """
     warn_about(host)
     releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
-    local = AsyncLocalCluster(brokers, release, releases=releases, data_dir=data, port=port, settings=settings)
-    received = asyncio.run(_run(local, output_format))
+    security = make_security(security_protocol, user or [], mechanism or [], client_auth)
+    local = AsyncLocalCluster(
+        brokers, release, releases=releases, data_dir=data, port=port, settings=settings, security=security
+    )
+    received = asyncio.run(_run(local, security.protocol, data, output_format))
     if received == signal.SIGINT:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -109,7 +131,7 @@ def warn_about(host: str) -> None:
         say(f"warning: listening on {host}, anybody who reaches it may read and write; this is not for production")
 
 
-async def _run(cluster: AsyncLocalCluster, output_format: OutputFormat | None) -> int:
+async def _run(cluster: AsyncLocalCluster, protocol: str, data: Path | None, output_format: OutputFormat | None) -> int:
     """Run until a signal comes; return which."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
@@ -121,22 +143,26 @@ async def _run(cluster: AsyncLocalCluster, output_format: OutputFormat | None) -
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
     async with cluster:
-        _announce(cluster, output_format)
-        received = await stopped
-        say("stopping")
+        with client_files(cluster, protocol, data) as properties:
+            _announce(cluster, properties, output_format)
+            received = await stopped
+            say("stopping")
     return received
 
 
-def _announce(cluster: AsyncLocalCluster, output_format: OutputFormat | None) -> None:
+def _announce(cluster: AsyncLocalCluster, properties: Path | None, output_format: OutputFormat | None) -> None:
     rows = [
         {"broker": broker.id, "release": broker.release, "address": str(broker.address)} for broker in cluster.brokers
     ]
     if output_format is OutputFormat.JSON:
         document = {"bootstrap_servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "brokers": rows}
-        print_document("cluster start", document)
+        files = {} if properties is None else {"client_properties": str(properties)}
+        print_document("cluster start", document | files)
     else:
         if output_format is None or output_format is OutputFormat.TABLE:
             print(f"bootstrap.servers={cluster.bootstrap_servers}")
+            if properties is not None:
+                print(f"client.properties={properties}")
         print_rows("cluster start", COLUMNS, rows, output_format)
     sys.stdout.flush()
     say("running; Ctrl-C stops the cluster")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from parley.cli.output import say
+from parley.client.connecting import connect_options as client_connect_options
+from parley.client.option_fields import option_names, read_properties
+from parley.client.options import ClientOptions
 from parley.net import ConnectOptions
 
 Result = TypeVar("Result")
@@ -22,16 +28,40 @@ PinnedReleaseOption = Annotated[
     typer.Option("--release", help="The brokers' release, for those that cannot be asked (0.9 behind SASL)."),
 ]
 
+CommandConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config", help="A client.properties file as Kafka's tools take it: TLS, logins.", dir_okay=False
+    ),
+]
 
-def connect_options(bootstrap_server: str, timeout_ms: int, release: str | None) -> ConnectOptions:
+
+def connect_options(
+    bootstrap_server: str, timeout_ms: int, release: str | None, command_config: Path | None = None
+) -> ConnectOptions:
     """Return the options; ConfigError names what is wrong with them."""
-    return ConnectOptions(
+    return replace(
+        ConnectOptions() if command_config is None else client_connect_options(read_command_config(command_config)),
         bootstrap_servers=bootstrap_server,
         client_id="parley-cli",
         connect_timeout_ms=timeout_ms,
         request_timeout_ms=timeout_ms,
         release=release,
     )
+
+
+def read_command_config(path: Path) -> ClientOptions:
+    """Return the options in a file of Kafka's names. Those that parley does not have are named on stderr.
+
+    Raises ConfigError, without the file's values, when it cannot be read or an option cannot be used.
+    """
+    names, found = option_names(ClientOptions), {}
+    for name, value in read_properties(path).items():
+        if name in names:
+            found[name] = value
+        else:
+            say(f"{path}: {name} has no effect here")
+    return ClientOptions.from_properties(found)
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

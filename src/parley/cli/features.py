@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.api_versions import finish
-from parley.cli.connecting import BootstrapOption, PinnedReleaseOption, TimeoutOption, connect_options, run
+from parley.cli.connecting import (
+    BootstrapOption,
+    CommandConfigOption,
+    PinnedReleaseOption,
+    TimeoutOption,
+    connect_options,
+    run,
+)
 from parley.cli.output import FormatOption, print_rows
 from parley.client.survey import survey
 from parley.versions import FEATURES, Feature
@@ -33,10 +40,11 @@ def features(
     output_format: FormatOption = None,
     timeout_ms: TimeoutOption = 10_000,
     release: PinnedReleaseOption = None,
+    command_config: CommandConfigOption = None,
 ) -> None:
     """Show, for each feature, which brokers have it, the release it came with and what parley does without it."""
     wanted = [Feature.named(name) for name in require.split(",")] if require else list(Feature)
-    findings = run(survey(connect_options(bootstrap_server, timeout_ms, release)))
+    findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
     rows: list[dict[str, Any]] = []
     for feature in wanted:
         need = FEATURES[feature]

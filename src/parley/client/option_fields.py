@@ -157,7 +157,9 @@ def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]
         ends = [text.find(sign) for sign in "=:" if sign in text]
         if not ends:
             raise ConfigError(f"{source}, line {number}: it is not of the form key=value")
-        found[text[: min(ends)].strip()] = _ESCAPE.sub(_unescaped, text[min(ends) + 1 :].strip())
+        value = _ESCAPE.sub(_unescaped, text[min(ends) + 1 :].strip())
+        # Java writes a character beyond 16 bits as two escapes.
+        found[text[: min(ends)].strip()] = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return found
 
 
