@@ -24,7 +24,7 @@ A cell is there only because its test passed: `tests/real/test_compatibility.py`
 |---|---|
 | ✓ | works: the request was answered, and where it changes something the change was seen on the broker |
 | ↓ | the release lacks it, and parley takes the older path named in the last column, with the right result |
-| – | the release lacks it: `UnsupportedVersionError` before a byte is sent, with API, ranges, broker and first release |
+| – | the release lacks it: `UnsupportedVersionError` before a byte is sent, with API, ranges, broker, first release |
 | ○ | the broker has the APIs and answers that the feature is switched off there |
 """
 
