@@ -274,7 +274,7 @@ def test_k02_k04_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -
                 began = time.monotonic()
                 client.produce("t", pa.table({"value": [str(turn)]}))
                 assert next(batches).column("value").to_pylist() == [str(turn).encode()]
-                assert time.monotonic() - began < 0.5  # librdkafka's own bound; metadata would take 5 s
+                assert time.monotonic() - began < 4  # milliseconds on a quiet machine; by Metadata it would take 5 s
             batches.close()
 
 
@@ -303,7 +303,7 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
             began = time.monotonic()
             with pytest.raises(RequestTimedOut, match="NOT_ENOUGH_REPLICAS") as caught:
                 client.produce("t", numbers(10, 10), options=ProduceOptions(delivery_timeout_ms=700))
-            assert 0.6 < time.monotonic() - began < 1.7
+            assert 0.6 < time.monotonic() - began < 5  # far from the default of two minutes
             assert "0 records were acknowledged" in caught.value.__notes__[0]
             cluster.clear_faults()
             client.produce("t", numbers(20, 10))

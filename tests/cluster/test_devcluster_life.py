@@ -40,6 +40,7 @@ def metadata(address: str, version: int = 9, *names: str) -> Any:
 # -- start and stop --------------------------------------------------------------------------------
 
 
+@pytest.mark.long  # a matter of speed: it says something on a quiet machine only
 def test_three_brokers_are_ready_in_half_a_second() -> None:
     begun = time.perf_counter()
     with LocalCluster() as cluster:

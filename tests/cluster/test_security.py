@@ -111,9 +111,12 @@ def plaintext() -> Iterator[LocalCluster]:
 
 
 class TestRefusals:
-    """What is wrong is said at once, by the error that it is, and no secret with it."""
+    """What is wrong is said at once, by the error that it is, and no secret with it.
 
-    def fails(self, expected: type[KafkaError], words: str, client: BlockingClient, seconds: float = 1) -> None:
+    At once: milliseconds on a quiet machine; the limits below only tell it from a request's time-out of 30 s.
+    """
+
+    def fails(self, expected: type[KafkaError], words: str, client: BlockingClient, seconds: float = 5) -> None:
         begun = time.monotonic()
         with pytest.raises(expected, match=words) as caught, client:
             client.metadata()
@@ -215,7 +218,7 @@ class TestCertificates:
         begun = time.monotonic()
         with pytest.raises(NetworkError, match=r"IP address mismatch.*a name that the certificate holds"):
             self.connect(self.own_context("broker.example.org"), tmp_path)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 5
 
     def test_another_host_and_nobody_minds(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         context = self.own_context("broker.example.org")
@@ -232,7 +235,7 @@ class TestCertificates:
         begun = time.monotonic()
         with pytest.raises(NetworkError, match="certificate has expired"):
             self.connect(context, tmp_path)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 5
 
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     @pytest.mark.parametrize("wanted", ["none", "requested", "required"])

@@ -227,6 +227,7 @@ def test_answering_twice_ends_the_connection() -> None:
     assert isinstance(found[-1].error, RemoteProtocolError)
 
 
+@pytest.mark.long  # a matter of speed: it says something on a quiet machine only
 @pytest.mark.parametrize("count", [2_000, 4_000])
 def test_many_small_frames_take_linear_time(count: int) -> None:
     """Doubling the frames takes at most about 2.3 times as long; best of five against noise."""

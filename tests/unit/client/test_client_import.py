@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import parley
 import parley.client
@@ -14,18 +13,6 @@ def test_import_parley_loads_nothing_heavy():
     code = f"import sys, parley; print([name for name in {HEAVY!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-
-def test_import_parley_takes_less_than_a_fifth_of_a_second():
-    code = "import time; t = time.perf_counter(); import parley; print(time.perf_counter() - t)"
-    times = []
-    for _ in range(3):
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        times.append(float(found.stdout))
-        if min(times) < 0.2:
-            break
-    assert min(times) < 0.2, times
-    assert time.perf_counter() > 0
 
 
 def test_options_need_no_pyarrow():

@@ -195,11 +195,13 @@ def seconds(call: Callable[[], object]) -> float:
     return min(times)
 
 
+@pytest.mark.long  # a matter of speed: it says something on a quiet machine only
 def test_ten_thousand_partitions_of_metadata_decode_in_100_ms() -> None:
     data = metadata_of(100, 100)
     assert seconds(lambda: decode_body(MetadataResponse, 9, data)) < 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation", ["decode", "encode"])
 def test_twice_the_message_takes_at_most_about_twice_the_time(operation: str) -> None:
     def run(data: bytes) -> float:
