@@ -10,6 +10,7 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -106,8 +107,8 @@ class Account:
     def guarantee(self) -> str:
         """The delivery guarantee from the file to the table, in words."""
         if self.idempotent:
-            return "exactly once into the table: idempotent producer, acks=all, Spark's checkpointed file sink"
-        return "at least once: the brokers have no idempotent producer (before Kafka 0.11), retries may repeat rows"
+            return "exactly once: idempotent producer, acks=all, checkpointed file sink"
+        return "at least once: brokers before 0.11 have no idempotent producer"
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -147,16 +148,16 @@ class Account:
     def lines(self) -> Iterator[str]:
         """Yield the account for a person."""
         table, aggregates = self.table, self.aggregates
-        yield _line("rows in", self.rows_in, f"read from {self.source}")
+        yield _line("rows in", self.rows_in, f"read from {Path(self.source).name}")
         yield _line("acknowledged", self.rows_acknowledged, "by the brokers, all replicas in sync (acks=all)")
-        yield _line("rows out", table.rows, "counted in the Parquet files, each checked by row number and checksum")
+        yield _line("rows out", table.rows, "counted in the Parquet files, by row number")
         yield _line("lost", table.lost, "")
         yield _line("duplicated", table.duplicated, self.guarantee)
-        yield _line("altered", table.altered, "")
-        yield _line(
-            "aggregated", aggregates.rows, f"under {aggregates.keys:,} keys, in {aggregates.records:,} records "
-            "(at least once, the newest of a key counts)",
-        )  # fmt: skip
+        yield _line("altered", table.altered, "by the checksum of each value")
+        topic = (
+            f"in {aggregates.records:,} records of {aggregates.keys:,} keys, at least once; the newest of a key counts"
+        )
+        yield _line("aggregated", aggregates.rows, topic)
         if self.leader_moves is not None:
             yield _line("leader moves", self.leader_moves, "survived")
         yield _line("rows/s", round(self.rows_per_second), f"over {self.seconds:.1f} s, from the file to the table")

@@ -72,8 +72,9 @@ def rolling_upgrade(upgrades: Mapping[int, str] = UPGRADES, *, killed: int = 2) 
 def perform(step: Step, cluster: ClusterControl, topic: str, brokers: Sequence[int]) -> None:
     """Do one step."""
     if step.act is Act.MOVE_LEADERS:
-        for partition, (leader, _) in sorted(cluster.leaders(topic).items()):
-            cluster.move_leader(topic, partition, next_broker(leader, brokers))
+        leaders = {partition: leader for partition, (leader, _) in cluster.leaders(topic).items()}
+        for partition, to in spread_anew(leaders, brokers).items():
+            cluster.move_leader(topic, partition, to)
     elif step.act is Act.STOP:
         cluster.stop_broker(step.broker)
     elif step.act is Act.KILL:
@@ -82,10 +83,18 @@ def perform(step: Step, cluster: ClusterControl, topic: str, brokers: Sequence[i
         cluster.start_broker(step.broker, step.release)
 
 
-def next_broker(leader: int, brokers: Sequence[int]) -> int:
-    """Return the broker after this one, round the circle; the first where there is no leader."""
-    ordered = sorted(brokers)
-    return ordered[(ordered.index(leader) + 1) % len(ordered)] if leader in ordered else ordered[0]
+def spread_anew(leaders: Mapping[int, int], brokers: Sequence[int]) -> dict[int, int]:
+    """Return another leader for every partition, evenly over the brokers.
+
+    >>> spread_anew({0: 1, 1: 1, 2: 3}, [1, 2, 3])
+    {0: 2, 1: 3, 2: 1}
+    """
+    found: dict[int, int] = {}
+    for partition, leader in sorted(leaders.items()):
+        led = list(found.values())
+        others = [broker for broker in sorted(brokers) if broker != leader] or [leader]
+        found[partition] = min(others, key=led.count)
+    return found
 
 
 class LeaderWatch:

@@ -12,9 +12,9 @@ from parley.pipelines.scenario import (
     Act,
     Director,
     LeaderWatch,
-    next_broker,
     perform,
     rolling_upgrade,
+    spread_anew,
 )
 
 
@@ -88,9 +88,18 @@ def test_each_step_has_words() -> None:
     assert "broker 2 starts again" in texts
 
 
-@pytest.mark.parametrize(("leader", "after"), [(1, 2), (2, 3), (3, 1), (-1, 1)])
-def test_leaders_go_round(leader: int, after: int) -> None:
-    assert next_broker(leader, [3, 1, 2]) == after
+@pytest.mark.parametrize(
+    "leaders",
+    [{0: 1, 1: 2, 2: 3, 3: 1}, {0: 1, 1: 1, 2: 1, 3: 1}, {0: -1, 1: 2, 2: -1, 3: 2}, {0: 2, 1: 3, 2: 3, 3: 2}],
+)
+def test_every_partition_gets_another_leader_and_none_too_many(leaders: dict[int, int]) -> None:
+    found = spread_anew(leaders, [3, 1, 2])
+    assert all(found[partition] != leader for partition, leader in leaders.items())
+    assert {list(found.values()).count(broker) for broker in (1, 2, 3)} <= {0, 1, 2}
+
+
+def test_a_broker_that_is_alone_keeps_what_it_leads() -> None:
+    assert spread_anew({0: 1}, [1]) == {0: 1}
 
 
 def test_leader_moves_are_counted_by_epochs_even_between_two_looks() -> None:
