@@ -12,7 +12,8 @@ from parley.records import ReadOptions, decode_columns
 
 
 def decode(raw: RawFetch, options: FetchOptions) -> Iterator[FetchedBatch]:
-    """Yield the rows of record bytes, in batches of at most `max_batch_rows` where batches allow it.
+    """Yield the rows of record bytes, in batches of at most `max_batch_rows` and `max_batch_bytes` where
+    record batches allow it.
 
     Raises CorruptRecordError, naming topic, partition and offset, after everything in front of the
     damage was yielded. Bytes without rows (control records, aborted or compacted ones) yield nothing.
@@ -22,6 +23,7 @@ def decode(raw: RawFetch, options: FetchOptions) -> Iterator[FetchedBatch]:
         want=shape.want,
         timestamp_scale=shape.timestamp_scale,
         max_rows=options.max_batch_rows,
+        max_bytes=options.max_batch_bytes,
         max_batch_bytes=options.max_decompressed_bytes or 0,
         check_crc=options.check_crcs,
     )

@@ -112,6 +112,9 @@ class FetchOptions(OptionSet):
     check_crcs: bool = option(True, "whether the checksum of each batch is checked")
     client_rack: str = option("", "rack of this client, for reading from the nearest replica (KIP-392)")
     max_batch_rows: int = option(65_536, "most rows of one RecordBatch (parley's own)", low=1, high=_INT32)
+    max_batch_bytes: int = option(
+        32 * 2**20, "most bytes of one RecordBatch, where record batches allow it (parley's own)", low=1
+    )
     prefetch_max_bytes: int = option(16 * 2**20, "bytes that may wait while others are decoded (parley's own)", low=0)
     max_decompressed_bytes: int = option(
         256 * 2**20, "largest size of one record batch when decompressed (parley's own)", low=1, high=_INT32
