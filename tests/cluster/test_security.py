@@ -110,6 +110,21 @@ def plaintext() -> Iterator[LocalCluster]:
         yield cluster
 
 
+def test_frames_may_be_as_large_as_a_fetch_that_was_asked_for() -> None:
+    """`max_frame_bytes` guards against nonsense; a larger `fetch_max_bytes` is no nonsense."""
+    from parley.client import FetchOptions
+    from parley.types import TopicPartition
+
+    rows = pa.table({"value": [bytes(100_000)] * 20})
+    with LocalCluster(brokers=1, security=Security("SASL_SSL", users=USERS)) as cluster:
+        cluster.create_topic(TOPIC)
+        with client_of(cluster, max_frame_bytes=64 * 1024) as client:
+            client.produce(TOPIC, rows)
+            options = FetchOptions(fetch_max_bytes=2**22, max_partition_fetch_bytes=2**22)
+            batches = client.fetch(TopicPartition(TOPIC, 0), 0, 20, options)
+            assert sum(batch.num_rows for batch in batches) == 20
+
+
 class TestRefusals:
     """What is wrong is said at once, by the error that it is, and no secret with it.
 

@@ -67,7 +67,7 @@ def start(
     --command-config is written, with the CA and a password: into --data, else into a folder that is
     removed at the end. TLS needs the extra tls.
     """
-    warn_about(host)
+    warn_about(host, security_protocol)
     releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
     security = make_security(security_protocol, user or [], mechanism or [], client_auth)
     local = AsyncLocalCluster(
@@ -121,14 +121,15 @@ def parse_releases(entries: list[str]) -> dict[int, str]:
     return chosen
 
 
-def warn_about(host: str) -> None:
-    """Say on stderr when others can reach the cluster: it knows no passwords."""
+def warn_about(host: str, protocol: str = PLAINTEXT) -> None:
+    """Say on stderr when others can reach the cluster, and who of them may use it."""
     try:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
     if not local:
-        say(f"warning: listening on {host}, anybody who reaches it may read and write; this is not for production")
+        who = "anybody who logs in" if protocol.upper().startswith("SASL") else "anybody who reaches it"
+        say(f"warning: listening on {host}, {who} may read and write; this is not for production")
 
 
 async def _run(cluster: AsyncLocalCluster, protocol: str, data: Path | None, output_format: OutputFormat | None) -> int:

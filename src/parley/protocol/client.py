@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
+from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
 from parley.messages import decode_at, decode_response, decode_response_header, encode_request, response_class
 from parley.protocol.connection import Connection, Segment, State
 from parley.protocol.events import Authenticated, Negotiated, ResponseReceived
@@ -60,7 +60,10 @@ class ClientProtocol(Connection):
 
     def __init__(self, settings: ClientSettings | None = None, mechanism: ClientMechanism | None = None) -> None:
         self._settings = settings if settings is not None else ClientSettings()
-        super().__init__(Framer(self._settings.max_frame_bytes), State.FRESH)
+        cap = self._settings.max_frame_bytes
+        if mechanism is not None:  # until both ends have proved who they are, nothing large is read
+            cap = min(cap, UNAUTHENTICATED_MAX_FRAME_BYTES)
+        super().__init__(Framer(cap), State.FRESH)
         self._in_flight = InFlight()
         self._versions: BrokerVersions | None = None
         self._login = None if mechanism is None else Login(mechanism)
@@ -89,7 +92,11 @@ class ClientProtocol(Connection):
             raise LocalProtocolError(f"a connection is started once; this one is {self._state.value}")
         self._setup_deadline_ms = now_ms + timeout_ms
         if self._settings.pinned_release is not None:
-            self._versions_known(self._pinned_versions(), inferred=True)
+            pinned = self._pinned_versions()
+            try:
+                self._versions_known(pinned, inferred=True)
+            except KafkaError as error:  # a release without the login that is asked for
+                self._end(error)
             return
         self._state = State.NEGOTIATING
         self._ask_versions()
@@ -291,6 +298,7 @@ class ClientProtocol(Connection):
     def _logged_in(self) -> None:
         assert self._login is not None
         self._framer.empty_frames = EmptyFrames.REJECT
+        self.accept_frames(self._settings.max_frame_bytes)
         self._events.append(Authenticated(self._login.session_lifetime_ms))
         self._login_done = True
         if self._versions is not None:  # it was a repeated login

@@ -153,6 +153,23 @@ def test_nothing_shows_a_secret() -> None:
         assert CANARY not in repr(shown)
 
 
+def test_spark_passes_the_same_names_through() -> None:
+    kafka_options = pytest.importorskip("parley.spark.kafka_options", reason="the extra spark is not installed")
+    given = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "sasl.jaas.config": PLAIN,
+    }
+    made = connect_options(kafka_options.read_client_options(given))
+    assert (made.ssl_cafile, made.sasl_mechanism, made.sasl_username) == ("/ca.pem", "PLAIN", "alice")
+    assert kafka_options.without_effect(given) == []
+    with pytest.raises(ConfigError, match=r"option kafka.sasl.jaas.config") as caught:
+        kafka_options.read_client_options({**given, "sasl.jaas.config": CANARY})
+    assert CANARY not in str(caught.value)
+
+
 class TestPem:
     """Certificates as files, as texts and as properties files flatten them."""
 

@@ -273,6 +273,19 @@ def test_after_the_login_frames_may_be_large() -> None:
     assert broker.state is State.READY
 
 
+def test_the_client_too_reads_nothing_large_before_the_login() -> None:
+    client = ClientProtocol(ClientSettings(), PlainClient("alice", Secret("wonder")))
+    client.start(0)
+    client.receive_data((512 * 1024 + 1).to_bytes(4, "big"))
+    (closed,) = drain(client)
+    assert "max_frame_bytes=524288" in str(closed.error)
+
+    made = talk(PlainClient("alice", Secret("wonder")), MODERN)
+    made.client.receive_data((512 * 1024 + 1).to_bytes(4, "big"))
+    assert drain(made.client) == []
+    assert made.client.state is State.READY
+
+
 def test_a_login_that_lasts_for_ever_is_not_repeated() -> None:
     broker = BrokerProtocol(ServeAll(), sasl=sasl())
     broker.receive_data(HANDSHAKE + TOKEN)
