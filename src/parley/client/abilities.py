@@ -9,6 +9,7 @@ from parley.client.cluster import Cluster
 from parley.client.survey import looks_like
 from parley.errors import UnsupportedVersionError
 from parley.versions import BrokerVersions, Feature
+from parley.versions.view import finalized
 
 
 def named_features(features: Iterable[Feature | str]) -> tuple[Feature, ...]:
@@ -28,8 +29,13 @@ async def versions_of(cluster: Cluster, broker: int | None) -> dict[int | None, 
 
 
 async def supports(cluster: Cluster, feature: Feature, broker: int | None) -> bool:
-    """Return whether a broker, or with None each known one, has a feature."""
-    return all(versions.supports(feature) for versions in (await versions_of(cluster, broker)).values())
+    """Return whether a broker, or with None each known one, has a feature.
+
+    Of several answers the one with the newest epoch tells what is finalized in the cluster.
+    """
+    found = (await versions_of(cluster, broker)).values()
+    levels = finalized(found)
+    return all(versions.missing(feature, levels) is None for versions in found)
 
 
 async def require(cluster: Cluster, features: Iterable[Feature]) -> None:

@@ -128,15 +128,19 @@ class BrokerVersions:
         """Return whether this broker can do what a feature needs."""
         return self.missing(feature) is None
 
-    def missing(self, feature: Feature) -> ApiKey | str | None:
-        """Return the first API or finalized feature that this broker lacks for a feature, None when it has all."""
+    def missing(self, feature: Feature, finalized: Mapping[str, int] | None = None) -> ApiKey | str | None:
+        """Return the first API or finalized feature that this broker lacks for a feature, None when it has all.
+
+        `finalized` are the cluster's levels where they are known better than by this broker's own answer.
+        """
+        levels = self.finalized_features if finalized is None else finalized
         need = FEATURES[feature]
         for api, version in need.apis:
             usable = self.usable(api)
             if usable is None or usable.max < version:
                 return api
         for name, level in need.finalized:
-            if self.finalized_features.get(name, 0) < level:
+            if levels.get(name, 0) < level:
                 return name
         return None
 

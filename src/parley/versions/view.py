@@ -15,7 +15,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from parley.schema import VersionRange
@@ -67,6 +67,15 @@ def intersection(brokers: Mapping[Broker, Ranges]) -> dict[int, VersionRange]:
             if key in table
         }
     return {key: VersionRange(low, high) for key, (low, high) in sorted(shared.items()) if low <= high}
+
+
+def finalized(brokers: Iterable[BrokerVersions]) -> Mapping[str, int]:
+    """Return the levels of the cluster's finalized features, as the answer with the newest epoch tells them.
+
+    Brokers learn of a change one after the other; an answer without an epoch (-1) says nothing.
+    """
+    newest = max(brokers, key=lambda versions: versions.finalized_features_epoch, default=None)
+    return newest.finalized_features if newest is not None and newest.finalized_features_epoch >= 0 else {}
 
 
 def require(brokers: Mapping[Broker, BrokerVersions], features: tuple[Feature, ...]) -> None:
