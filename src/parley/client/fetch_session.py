@@ -51,7 +51,7 @@ class FetchSession:
         self._cluster = cluster
         self._options = options
         self._parts = {
-            tp: PartitionFetch(tp, wanted.start, wanted.end, options.max_partition_fetch_bytes)
+            tp: PartitionFetch(tp, wanted.start, wanted.end, options.max_partition_fetch_bytes, wanted.topic_id)
             for tp, wanted in ranges.items()
         }
         self._ready: deque[RawFetch] = deque()

@@ -111,7 +111,7 @@ class PartitionFetch:
             self.topic_id = topic_id
             return None
         return DataLossError(
-            f"{self.tp}: the topic was deleted and created again while it was read; what lay from offset "
+            f"{self.tp}: the topic was deleted and created again since the reading was planned; what lay from offset "
             f"{self.position} on is gone (its id was {format_uuid(self.topic_id)} and is {format_uuid(topic_id)} now)",
             topic=self.tp.topic,
             partition=self.tp.partition,

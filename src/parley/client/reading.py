@@ -10,7 +10,7 @@ from parley.client.offsets import Spec, list_offsets
 from parley.client.options import FetchOptions
 from parley.client.results import OffsetSpec, PartitionRange, Timestamp
 from parley.errors import ConfigError
-from parley.types import TopicPartition
+from parley.types import ZERO_UUID, TopicPartition
 
 Bound = int | Spec | None
 Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
@@ -21,15 +21,28 @@ async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range],
     bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
     starts = await _resolve(cluster, {tp: start for tp, (start, _) in bounds.items()}, options)
     ends = await _resolve(cluster, {tp: end for tp, (_, end) in bounds.items()}, options)
+    planned = {tp: found.topic_id for tp, found in ranges.items() if isinstance(found, PartitionRange)}
+    await _learn_ids(cluster, planned)
     wanted = {}
     for tp in bounds:
         start, end = starts[tp], ends[tp]
         if start is None or start < 0 or (end is not None and end < 0):
             raise ConfigError(f"{tp}: cannot read from {start} to {end}; offsets start at 0")
-        wanted[tp] = PartitionRange(start, end)
+        wanted[tp] = PartitionRange(start, end, topic_id=planned.get(tp, ZERO_UUID))
     session = FetchSession(cluster, wanted, options)
     await session.start()
     return session
+
+
+async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes]) -> None:
+    """Refresh where a topic has another id than planned: what is cached here may be older than the plan."""
+    planned = {tp: topic_id for tp, topic_id in planned.items() if topic_id != ZERO_UUID}
+    if planned:
+        deadline = cluster.deadline()
+        view = await cluster.ensure_topics({tp.topic for tp in planned}, deadline)
+        if any(view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()):
+            cluster.schedule.hurry()
+            await cluster.refresh(deadline)
 
 
 def _bounds(tp: TopicPartition, value: Range) -> tuple[int | Spec, Bound]:

@@ -124,6 +124,8 @@ class PartitionRange:
     end: int | None = None
     leader_epoch: int = -1
     """Epoch of the record before `start`, where it is known."""
+    topic_id: bytes = ZERO_UUID
+    """Id of the topic that the offsets belong to, where known: another topic of that name is not read."""
 
 
 def as_range(value: Any) -> PartitionRange:

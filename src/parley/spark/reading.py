@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, spark_shape
+from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, TopicPartition, spark_shape
 from parley.errors import BrokerError, DataLossError
 from parley.spark.clients import client_for
 from parley.spark.loss import LossPolicy
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions
+from parley.types import ZERO_UUID, format_uuid, parse_uuid
 
 if TYPE_CHECKING:
     import pyarrow
 
-UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 3, 100, 103
-_GONE = (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
+UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 3, 5, 100, 103
+_PERHAPS_GONE = (UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
+"""What reading ends with when a topic is deleted: which of them depends on release and moment."""
 
 
 def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
@@ -33,16 +35,18 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
     fetch = options.fetch.replace(shape=spark_shape(schema))
     policy = LossPolicy(options.fail_on_data_loss)
     position, end = task.start, task.end
+    topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
     while position < end:
         try:
-            for found in client.fetch_many({task.tp: PartitionRange(position, end, task.leader_epoch)}, fetch):
+            wanted = PartitionRange(position, end, task.leader_epoch, topic_id)
+            for found in client.fetch_many({task.tp: wanted}, fetch):
                 position = found.next_offset
                 yield found.batch
             return
         except DataLossError as error:
             position, end = _after_loss(client, task, position, end, policy, error)
         except BrokerError as error:
-            if error.code not in _GONE:
+            if error.code not in _PERHAPS_GONE or _exists(client, task.tp):
                 raise
             _gone(task, position, policy, error)
             return
@@ -51,9 +55,16 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
 def _after_loss(
     client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy, error: DataLossError
 ) -> tuple[int, int]:
-    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be explained."""
+    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be explained.
+
+    Of a topic that was created again nothing is left here: the next planning begins with the new one.
+    """
     tp = task.tp
     try:
+        topic_id = format_uuid(client.metadata([tp.topic]).topic_id(tp.topic))
+        if task.topic_id and topic_id not in (task.topic_id, format_uuid(ZERO_UUID)):
+            policy.recreated(tp.topic, task.topic_id, topic_id)
+            return end, end
         first = client.list_offsets({tp: EARLIEST})[tp].offset
         last = client.list_offsets({tp: LATEST})[tp].offset
         if position < first:
@@ -65,6 +76,10 @@ def _after_loss(
     except DataLossError as reported:
         raise reported from error
     raise error
+
+
+def _exists(client: BlockingClient, tp: TopicPartition) -> bool:
+    return client.metadata(None).partition(tp) is not None  # of all topics: it waits for none to appear
 
 
 def _gone(task: OffsetRange, position: int, policy: LossPolicy, error: BrokerError) -> None:
