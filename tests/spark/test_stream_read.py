@@ -12,6 +12,7 @@ import pytest
 
 from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
+from parley.messages import DeleteRecordsRequest
 
 
 class Stream:
@@ -215,6 +216,29 @@ def test_a_topic_that_is_gone_fails_the_query(alone: tuple[LocalCluster, Stream]
     cluster.delete_topic("again")
     with pytest.raises(Exception, match="data of again-0 may be lost: topic or partition is gone"):
         query.run()
+
+
+def trim(client: BlockingClient, topic: str, before: int) -> None:
+    """Remove the records of partition 0 before an offset, as retention does."""
+    asked = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=before)
+    message = DeleteRecordsRequest(
+        topics=[DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[asked])], timeout_ms=5000
+    )
+    leader = client.metadata([topic]).topics[topic].partitions[0].leader
+    assert client.request(leader, message).topics[0].partitions[0].error_code == 0
+
+
+def test_records_that_aged_out_while_the_query_was_stopped(stream: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=1)
+    put(client, name, 0, range(4))
+    query = stream(subscribe=name, maxOffsetsPerTrigger=4)
+    query.run()
+    put(client, name, 0, range(4, 12))
+    trim(client, name, before=6)
+    with pytest.raises(Exception, match=f"offsets 4 to 5 of {name}-0 are lost: the log starts at 6"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert sorted(int(value) for _, _, value in query.rows()) == [0, 1, 2, 3, *range(6, 12)]
 
 
 def test_the_same_rows_whoever_leads_while_the_query_runs(

@@ -50,7 +50,7 @@ class LossPolicy:
 
     def deleted(self, names: str) -> None:
         """Report partitions that are gone."""
-        self.report(f"data of {names} may be lost: topic or partition is gone")
+        self.report(f"data of {names} may be lost: topic or partition is gone, or the query reads it no more")
 
     def recreated(self, topic: str, old_id: str, new_id: str) -> None:
         """Report a topic that was deleted and created again."""

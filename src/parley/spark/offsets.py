@@ -79,7 +79,8 @@ class Offsets:
 def advance(start: Offsets, end: Offsets) -> Offsets:
     """Return `end`, with the epoch of `start` wherever the position did not move; `start` if nothing did.
 
-    A topic that has another id now counts as moved even if its positions look the same.
+    A topic that has another id now counts as moved even if its positions look the same. An id once
+    known is kept when nobody tells it: in a cluster of several releases older brokers cannot.
     """
     kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset]
     renewed = {topic for topic, text in end.ids.items() if start.ids.get(topic, text) != text}
@@ -89,7 +90,7 @@ def advance(start: Offsets, end: Offsets) -> Offsets:
     for tp in kept:
         if tp.topic not in renewed and tp in start.epochs:
             epochs[tp] = start.epochs[tp]
-    return Offsets(end.positions, end.ids, epochs)
+    return Offsets(end.positions, {**start.ids, **end.ids}, epochs)
 
 
 def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -104,8 +104,15 @@ OPTIONS = (
         low=1,
         high=_INT64,
     ),
-    _read("fetchOffset.numRetries", Kind.INTEGER, 3, "retries when offsets cannot be found out", low=0, high=10_000),
-    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause before such a retry, in ms", low=0, high=2**31 - 1),
+    _read(
+        "fetchOffset.numRetries",
+        Kind.INTEGER,
+        3,
+        "how often a log that seems to have become shorter is asked for again",
+        low=0,
+        high=10_000,
+    ),
+    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause before that, in ms", low=0, high=2**31 - 1),
     _read(
         "kafkaConsumer.pollTimeoutMs",
         Kind.INTEGER,

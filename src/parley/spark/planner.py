@@ -42,7 +42,6 @@ class Assignment:
 
     partitions: tuple[TopicPartition, ...]
     ids: Mapping[str, str] = field(default_factory=dict)
-    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class Planner:
@@ -97,7 +96,7 @@ class Planner:
     def latest(self, assignment: Assignment) -> Offsets:
         """Return where the logs end, and in which history. (read_committed: the last stable offset.)"""
         answers = self.ask(dict.fromkeys(assignment.partitions, LATEST))
-        return offsets_of(answers, assignment)
+        return offsets_of(answers, assignment.ids)
 
     def resolve(self, bound: Bound, assignment: Assignment) -> Offsets:
         """Return the offsets that a bound stands for. Raises ConfigError as `Bound.check` and `Bound.unanswered`."""
@@ -106,45 +105,34 @@ class Planner:
         answers = self.ask(bound.questions(partitions))
         late = bound.unanswered(answers)
         answers |= self.ask(dict.fromkeys(late, LATEST))
-        found = offsets_of(answers, assignment)
-        explicit = bound.explicit(partitions)
-        epochs = dict(found.epochs) | {
-            tp: assignment.leader_epochs[tp] for tp in explicit if tp in assignment.leader_epochs
-        }
-        return Offsets(dict(found.positions) | explicit, found.ids, epochs)
+        found = offsets_of(answers, assignment.ids)
+        return Offsets(dict(found.positions) | bound.explicit(partitions), found.ids, found.epochs)
 
     def inside(self, wanted: Offsets, explicit: Collection[TopicPartition]) -> Offsets:
         """Return `wanted` with the offsets that a user named brought inside the logs; what is lost is reported."""
         first = self.earliest(explicit)
-        last = {tp: found.offset for tp, found in self.ask(dict.fromkeys(explicit, LATEST)).items()}
+        last = offsets_of(self.ask(dict.fromkeys(explicit, LATEST)), wanted.ids)
         positions = dict(wanted.positions)
         for tp in sorted(explicit):
-            offset = positions[tp]
+            offset, end = positions[tp], last.positions[tp]
             if offset < first[tp]:
                 self.policy.aged_out(tp, offset, first[tp])
-            elif offset > last[tp]:
-                self.policy.shrunk(tp, offset, last[tp])
-            positions[tp] = min(max(offset, first[tp]), last[tp])
-        return Offsets(positions, wanted.ids, wanted.epochs)
+            elif offset > end:
+                self.policy.shrunk(tp, offset, end)
+            positions[tp] = min(max(offset, first[tp]), end)
+        return Offsets(positions, wanted.ids, {**wanted.epochs, **last.epochs})
 
 
-def offsets_of(answers: Mapping[TopicPartition, OffsetAndTimestamp], assignment: Assignment) -> Offsets:
-    """Return answers as offsets of a stream. The epoch is the answer's, or else the leader's of the metadata."""
-    epochs = {}
-    for tp, answer in answers.items():
-        epoch = answer.leader_epoch if answer.leader_epoch >= 0 else assignment.leader_epochs.get(tp, -1)
-        if epoch >= 0:
-            epochs[tp] = epoch
-    return Offsets({tp: answer.offset for tp, answer in answers.items()}, assignment.ids, epochs)
+def offsets_of(answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mapping[str, str]) -> Offsets:
+    """Return answers as offsets of a stream, with the leader epochs that came with them (ListOffsets v4+).
+
+    Not with those of the metadata: an epoch older than its offset would make every later truncation
+    check (KIP-320) find the records in between gone.
+    """
+    epochs = {tp: answer.leader_epoch for tp, answer in answers.items() if answer.leader_epoch >= 0}
+    return Offsets({tp: answer.offset for tp, answer in answers.items()}, ids, epochs)
 
 
 def _assignment(partitions: tuple[TopicPartition, ...], metadata: ClusterMetadata) -> Assignment:
-    ids, epochs = {}, {}
-    for tp in partitions:
-        topic = metadata.topics[tp.topic]
-        if any(topic.topic_id) and tp.topic not in ids:
-            ids[tp.topic] = format_uuid(topic.topic_id)
-        epoch = topic.partitions[tp.partition].leader_epoch
-        if epoch >= 0:
-            epochs[tp] = epoch
-    return Assignment(partitions, ids, epochs)
+    topics = (metadata.topics[name] for name in {tp.topic for tp in partitions})
+    return Assignment(partitions, {topic.name: format_uuid(topic.topic_id) for topic in topics if any(topic.topic_id)})

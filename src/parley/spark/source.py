@@ -62,21 +62,19 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
         from parley.errors import ConfigError
         from parley.spark.options import Use
-        from parley.spark.schema import check_write_schema
         from parley.spark.source_options import read_sink_options
-        from parley.spark.writer import BatchWriter
+        from parley.spark.writer import BatchWriter, columns_to_write
 
         if overwrite:
             raise ConfigError('mode "overwrite" cannot be used: rows can only be added to a topic. Use mode("append").')
         options = read_sink_options(self.options, Use.BATCH_WRITE)
-        return BatchWriter(options, check_write_schema(schema, has_topic_option=options.topic is not None))
+        return BatchWriter(options, columns_to_write(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
         from parley.spark.options import Use
-        from parley.spark.schema import check_write_schema
         from parley.spark.source_options import read_sink_options
-        from parley.spark.writer import StreamWriter
+        from parley.spark.writer import StreamWriter, columns_to_write
 
         options = read_sink_options(self.options, Use.STREAM_WRITE)
-        return StreamWriter(options, check_write_schema(schema, has_topic_option=options.topic is not None))
+        return StreamWriter(options, columns_to_write(schema, options))

@@ -65,7 +65,7 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
         offset_retries=given["fetchOffset.numRetries"],
         offset_retry_interval_ms=given["fetchOffset.retryIntervalMs"],
     )
-    _say_once([*given.warnings, *without_effect(given.kafka, FetchOptions)])
+    say_once([*given.warnings, *without_effect(given.kafka, FetchOptions)])
     return found
 
 
@@ -75,11 +75,11 @@ def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
     found = SinkOptions(
         client=read_client_options(given.kafka), produce=read_produce_options(given.kafka), topic=given["topic"]
     )
-    _say_once([*given.warnings, *without_effect(given.kafka, ProduceOptions)])
+    say_once([*given.warnings, *without_effect(given.kafka, ProduceOptions)])
     return found
 
 
-def _say_once(sentences: Iterable[str]) -> None:
+def say_once(sentences: Iterable[str]) -> None:
     """Log what a user should know. Spark makes readers and writers anew for every batch: once per process is enough."""
     for sentence in sentences:
         if sentence not in _said:

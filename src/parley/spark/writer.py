@@ -17,10 +17,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from parley.errors import ConfigError
 from parley.spark.clients import client_for
-from parley.spark.source_options import SinkOptions
+from parley.spark.schema import check_write_schema, left_out
+from parley.spark.source_options import SinkOptions, say_once
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql.types import StructType
 
 
 @dataclass
@@ -28,6 +30,14 @@ class WrittenRows(WriterCommitMessage):  # type: ignore[misc]  # pyspark comes w
     """What a task tells the driver: how many rows were acknowledged."""
 
     rows: int
+
+
+def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
+    """Return the columns that go to Kafka. Raises ConfigError as `check_write_schema`; mentions the others once."""
+    others = [f'"{name}"' for name in left_out(schema)]
+    if others:
+        say_once([f"not written, for a Kafka record has no place for it: column {', '.join(others)}"])
+    return check_write_schema(schema, has_topic_option=options.topic is not None)
 
 
 def write_rows(batches: Iterator[pyarrow.RecordBatch], options: SinkOptions, columns: tuple[str, ...]) -> WrittenRows:

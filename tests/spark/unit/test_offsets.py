@@ -85,6 +85,12 @@ def test_an_epoch_learnt_later_is_taken_with_the_next_move() -> None:
     assert (end.ids, end.epochs) == ({"a": "id"}, {A0: 9, A1: 9})
 
 
+def test_an_id_once_known_is_kept_when_an_old_broker_answers() -> None:
+    start = Offsets({A0: 5}, {"a": "id"}, {A0: 3})
+    end = advance(start, Offsets({A0: 6}))
+    assert (end.ids, end.epochs) == ({"a": "id"}, {})
+
+
 def test_a_recreated_topic_has_moved_even_to_equal_offsets() -> None:
     start = Offsets({A0: 5}, {"a": "old"}, {A0: 3})
     end = advance(start, Offsets({A0: 5}, {"a": "new"}, {A0: 0}))

@@ -1,0 +1,30 @@
+"""The page for users says what the code does."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from parley.spark.kafka_options import REFUSED_FOR_READ
+from parley.spark.schema import read_schema_ddl
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_options_is_up_to_date() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "write_spark_options.py"))
+    assert tool["page_with_table"](PAGE) == PAGE, "run tools/write_spark_options.py"
+
+
+def test_columns_are_those_of_the_code() -> None:
+    assert f"`{read_schema_ddl(False)}`" in PAGE
+
+
+def test_options_that_the_page_calls_refused_are() -> None:
+    sentence = re.search(r"Refused.*?\n\n", PAGE, re.DOTALL)
+    assert sentence is not None
+    named = set(re.findall(r"`kafka\.([a-z.]+)`", sentence.group()))
+    assert named
+    assert named <= REFUSED_FOR_READ.keys()
