@@ -52,6 +52,7 @@ class Planner:
         self.policy = LossPolicy(options.fail_on_data_loss)
         self._assignment: Assignment | None = None
         self._asked_at = 0.0
+        self._some_are_missing = False
 
     def assignment(self, *, fresh: bool = False, must_exist: bool = False) -> Assignment:
         """Return the partitions to read.
@@ -73,12 +74,17 @@ class Planner:
     def _metadata(self) -> ClusterMetadata:
         client = client_for(self.options.client)
         wanted = self.options.subscription.wanted_topics()
-        try:
-            return client.metadata(wanted)
-        except BrokerError as error:
-            if error.code != UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            return client.metadata(None)  # one of them is gone: what is left is read all the same
+        if wanted is not None and not self._some_are_missing:
+            try:
+                return client.metadata(wanted)
+            except BrokerError as error:
+                if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+        # One of them is gone: what is left is read all the same. To ask for all topics, unlike for a
+        # missing one by its name, waits for none to appear.
+        found = client.metadata(None)
+        self._some_are_missing = any(topic not in found.topics for topic in wanted or ())
+        return found
 
     def ask(
         self, questions: Mapping[TopicPartition, OffsetSpec | Timestamp]
