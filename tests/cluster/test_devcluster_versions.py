@@ -185,7 +185,7 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
     else:
         wire.send(kind(), own + 1)
     frame = wire.receive_frame()
-    # The sizes and contents measured on real brokers (brokers.md, section 5).
+    # The sizes and contents measured on real brokers.
     expected = (
         b"\x00\x23\x00\x00\x00\x00"
         if found.number < (2, 4)

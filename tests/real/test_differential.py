@@ -1,6 +1,6 @@
 """The same bytes to a real broker and to the embedded one of its release: answered, silent or closed alike.
 
-- every row of the table of malformed and odd requests (brokers.md, section 5), byte for byte where the
+- every row of the table of malformed and odd requests, byte for byte where the
   answer is an error of ApiVersions;
 - every API in every advertised version, asked for things that do not exist: the same errors in the same
   places, ids, texts and times masked.
@@ -11,6 +11,8 @@ What differs and stays so is in KNOWN, with its reason; a difference that is gon
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +31,9 @@ MASKED = {
     "cluster_id", "error_message", "finalized_features_epoch", "host", "log_dir", "port", "producer_id", "rack",
     "throttle_time_ms", "total_bytes", "usable_bytes",
 }  # fmt: skip
+READY_WITHIN_S = 30
+"""How long a fresh broker may load its topics for groups and transactions."""
+
 NOT_READY = {14, 15, 16}
 CANARY = 0x7A7A7A7A
 
@@ -234,15 +239,16 @@ def not_ready(value: Any) -> bool:
 def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
     """Return the masked answer to a request, "closed" or "silent"; a broker that is not ready is asked again."""
     data = framed(b"".join(bytes(part) for part in encode_request(message, version, 5, "wire")))
-    for _ in range(50):
+    deadline = time.monotonic() + READY_WITHIN_S
+    while True:
         outcome = send(address, data, canary)
         if not outcome.frames:
             return "closed" if outcome.closed else "silent"
         _, answer = decode_response(message.API_KEY, version, memoryview(outcome.frames[0]))
         found = shape(answer)
-        if not not_ready(found):
+        if not not_ready(found) or time.monotonic() > deadline:
             return found
-    return found
+        threading.Event().wait(0.05)
 
 
 def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:

@@ -12,6 +12,8 @@ from parley.client.sequences import SequenceReaction, react
 from parley.errors import KafkaError, broker_error
 
 NOT_LEADER_OR_FOLLOWER = 6
+UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+"""The topic keeps an older record format (log.message.format.version) than idempotence needs."""
 TOO_LARGE = (10, 18)
 """MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE: a batch of several records is tried again in halves."""
 
@@ -24,6 +26,7 @@ class Action(Enum):
     AGAIN = "again"
     RESTAMP = "restamp"
     SPLIT = "split"
+    OLDER_FORMAT = "older format"
 
 
 class Verdict(NamedTuple):
@@ -43,6 +46,8 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
     if code == 0:
         return Verdict(Action.DONE)
     error = broker_error(code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version)
+    if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:
+        return _without_idempotence(batch, error)
     if batch.is_idempotent:
         reaction = react(
             code,
@@ -57,6 +62,17 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
     if classify(error) is Reaction.FAIL:
         return Verdict(Action.FAIL, error)
     return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=hinted)
+
+
+def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:
+    """A topic in the middle of an upgrade: written as by a broker before 0.11, unless the caller insists."""
+    if not batch.needs_idempotence:
+        return Verdict(Action.OLDER_FORMAT, error)
+    error.add_note(
+        "The topic keeps records in a format before 0.11 (log.message.format.version), which has no producer ids. "
+        "Raise the topic's format, or do without enable_idempotence=True."
+    )
+    return Verdict(Action.FAIL, error)
 
 
 _BY_SEQUENCE = {

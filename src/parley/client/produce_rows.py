@@ -237,13 +237,14 @@ def encode(
     return batches
 
 
-def check_format(columns: Columns, plan: TopicPlan, partition: int) -> None:
-    """Refuse what a leader's record format cannot hold, before anything is sent."""
-    if plan.magic(partition) < 2 and columns.headers is not None and columns.headers.count:
-        if partition in plan.versions:
+def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
+    """Refuse what the record format cannot hold that a leader, or the topic, takes; before anything is sent."""
+    if magic < 2 and columns.headers is not None and columns.headers.count:
+        if partition in plan.versions and plan.magic(partition) < 2:
             plan.versions[partition].choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS)
         raise UnsupportedVersionError(
-            "the leader of this partition takes no record headers (Kafka 0.11 does); leave them out",
+            f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's log.message.format.version, "
+            "is older than Kafka 0.11; leave them out",
             api="PRODUCE",
             feature="record-headers",
             first_release="0.11.0",

@@ -266,6 +266,9 @@ class Sender:
         elif verdict.action is Action.SPLIT:
             batch.must_split = True
             self._again(log, batch, 0, epoch)
+        elif verdict.action is Action.OLDER_FORMAT:
+            log.newest_magic = batch.convert_to = 1
+            self._again(log, batch, 0, epoch)
         else:
             log.restamp = log.restamp or verdict.action is Action.RESTAMP
             refresh, immediate = verdict.refresh, verdict.immediate

@@ -86,6 +86,8 @@ class OutBatch:
     base_sequence: int = -1
     serial: tuple[int, ...] = ()
     must_split: bool = False
+    needs_idempotence: bool = False
+    """Whether the caller insists on it: then nothing may be written without."""
     convert_to: int | None = None
     settled: bool = False
     """Acknowledged, given up, or replaced by others."""
@@ -118,6 +120,8 @@ class PartitionLog:
     to_retry: list[OutBatch] = field(default_factory=list)
     numbers: PartitionSequences | None = None
     window: deque[OutBatch] = field(default_factory=deque)
+    newest_magic: int = 2
+    """The newest record format that the topic takes, as far as its leader has said (error 43)."""
     confirmed: bool = False
     locked: bool = False
     restamp: bool = False

@@ -115,8 +115,8 @@ class Producer:
         try:
             for partition, chosen in assign(parsed, plan, writing.partition, sticky, writing.options):
                 tp = TopicPartition(plan.topic, partition)
-                magic = plan.magic(partition)
-                check_format(parsed.columns, plan, partition)
+                magic = min(plan.magic(partition), self.sender.log(tp).newest_magic)
+                check_format(parsed.columns, plan, partition, magic)
                 numbers = self._numbers(tp, magic, writing.options)
                 if numbers is not None:
                     undo.append((numbers, numbers.next))
@@ -180,6 +180,7 @@ class Producer:
                     acks=options.required_acks,
                     deadline_ms=writing.deadline_ms,
                     timeout_ms=timeout_ms,
+                    needs_idempotence=bool(options.enable_idempotence),
                     producer_id=-1 if numbers is None else numbers.producer_id,
                     epoch=-1 if numbers is None else numbers.epoch,
                     base_sequence=-1 if numbers is None else (first + batch.start) & 0x7FFFFFFF,

@@ -31,7 +31,7 @@ Segment = bytes | memoryview
 
 
 class EmptyFrames(enum.Enum):
-    """What a frame of size 0 means; releases and phases differ (brokers.md, section 5)."""
+    """What a frame of size 0 means; releases and phases differ, as measured on real brokers."""
 
     REJECT = "reject"  # brokers >= 1.0 close the connection; an answer is never empty
     IGNORE = "ignore"  # brokers <= 0.11 keep the connection open and answer nothing

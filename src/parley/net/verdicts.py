@@ -1,6 +1,6 @@
 """What is remembered about addresses, so that old brokers are not probed again and again.
 
-A probe makes a 0.9 broker drop requests of *other* connections (brokers.md, fact 2): it is found out
+A probe makes a 0.9 broker drop requests of *other* connections: it is found out
 once and believed for a while. A broker that answered ApiVersions needs no canary next time either.
 """
 

@@ -1,7 +1,7 @@
 """What a broker does with a request, decided from its key and version before its body is read.
 
 A release of Kafka differs from the next one also in how it refuses: some close the connection, 0.9
-stays silent, ApiVersions is answered in a shape of its own (brokers.md, sections 2 and 5). The
+stays silent, ApiVersions is answered in a shape of its own. The
 connection knows the five things that can be done; which one a release does is told by its profile,
 through `BrokerPolicy`.
 """

@@ -30,8 +30,15 @@ def plain(value: Any) -> Any:
         if name.startswith("_") or name in ("unknown_tagged_fields", "throttle_time_ms"):
             continue
         content = getattr(value, name)
-        found[name] = bool(content) and content != ZERO_UUID if name in MASKED else plain(content)
+        found[name] = _is_set(content) if name in MASKED else plain(content)
     return found
+
+
+def _is_set(content: Any) -> bool:
+    """Whether a masked field says anything: the first producer id of a cluster is 0, and -1 is none."""
+    if isinstance(content, int):
+        return content >= 0
+    return bool(content) and content != ZERO_UUID
 
 
 def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:

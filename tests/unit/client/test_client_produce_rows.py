@@ -192,7 +192,9 @@ def test_headers_are_refused_where_the_format_has_none():
     columns = columns_from_arrow(pa.record_batch({"value": ["x"], "headers": headers}), now_ms=5).columns
     for magic in (0, 1):
         with pytest.raises(UnsupportedVersionError) as caught:
-            check_format(columns, plan(1, magic), 0)
+            check_format(columns, plan(1, magic), 0, magic)
         assert caught.value.feature == "record-headers"
         assert caught.value.local
-    check_format(columns, plan(1, 2), 0)
+    check_format(columns, plan(1, 2), 0, 2)
+    with pytest.raises(UnsupportedVersionError, match=r"message\.format\.version"):
+        check_format(columns, plan(1, 2), 0, 1)  # the leader is new enough, its topic is not

@@ -130,7 +130,7 @@ def test_only_requests_and_responses_make_frames() -> None:
         encode_request(ConsumerProtocolAssignment(), 0, 1, None)
 
 
-# Answers of real brokers to a version they do not have (brokers.md, section 5).
+# Answers of real brokers to a version they do not have.
 def test_error_35_without_a_range_from_kafka_0_10_to_2_3() -> None:
     correlation_id, response = decode_response(ApiKey.API_VERSIONS, 4, bytes.fromhex("00000001 0023 00000000"))
     assert (correlation_id, response) == (1, ApiVersionsResponse(error_code=35))
