@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,25 @@ def test_a_name_that_does_not_resolve(spark: Any) -> None:
         Exception, match=r"(?s)no broker could be reached.*no-such-host\.invalid:9092.*cannot be resolved"
     ):
         frame.collect()
+
+
+class _WebServer(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.recv(1024)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+def test_a_web_server_instead_of_a_broker(spark: Any) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _WebServer) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        try:
+            address = f"127.0.0.1:{web.server_address[1]}"
+            frame = spark.read.format("parley").option("kafka.bootstrap.servers", address).option("subscribe", "t")
+            frame = frame.option("kafka.default.api.timeout.ms", "1500").load()
+            with pytest.raises(Exception, match=rf"(?s){address}.*HTTP"):
+                frame.collect()
+        finally:
+            web.shutdown()
 
 
 @pytest.mark.parametrize(
