@@ -22,6 +22,7 @@ from parley.devcluster import LocalCluster
 from parley.messages import decode_response, encode_request, request_class
 from parley.net import parse_address
 from parley.schema import ApiKey
+from parley.testing.compare import transient
 from parley.testing.minimal import minimal_request
 from parley.versions import Release, release
 
@@ -34,7 +35,6 @@ MASKED = {
 READY_WITHIN_S = 30
 """How long a fresh broker may load its topics for groups and transactions."""
 
-NOT_READY = {14, 15, 16}
 LISTED = {
     ApiKey.LIST_GROUPS: "groups",
     ApiKey.LIST_TRANSACTIONS: "transaction_states",
@@ -237,12 +237,6 @@ def shape(value: Any) -> Any:
     return {name: shape(getattr(value, name)) for name in fields}
 
 
-def not_ready(value: Any) -> bool:
-    if isinstance(value, dict):
-        return value.get("error_code") in NOT_READY or any(not_ready(entry) for entry in value.values())
-    return isinstance(value, list) and any(not_ready(entry) for entry in value)
-
-
 def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
     """Return the masked answer to a request, "closed" or "silent"; a broker that is not ready is asked again."""
     data = framed(b"".join(bytes(part) for part in encode_request(message, version, 5, "wire")))
@@ -254,7 +248,7 @@ def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
         _, answer = decode_response(message.API_KEY, version, memoryview(outcome.frames[0]))
         found = shape(answer)
         found.pop(LISTED.get(message.API_KEY), None)
-        if not not_ready(found) or time.monotonic() > deadline:
+        if not transient(found) or time.monotonic() > deadline:
             return found
         threading.Event().wait(0.05)
 
