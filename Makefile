@@ -28,7 +28,7 @@ fix: setup  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 test: setup  ## all tests but the long ones; ARGS="-k name" goes to pytest
-	$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup -m "not long" $(ARGS)
+	$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) -m "not long" $(ARGS)
 
 test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
 	PARLEY_REAL_RELEASES=all $(BIN)/python -m pytest -q tests/real $(ARGS)

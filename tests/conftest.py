@@ -2,23 +2,34 @@
 
 Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
 reason, and where CI is set a skipped test fails the run.
+
+Under `-n` the Spark tests go to one worker and the tests against real brokers to another, so that
+each Spark session and each broker is started once; the rest is handed out file by file.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from parley.host import find_java, find_tool, java17
 
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
+
 HERE = Path(__file__).parent
+DEAR = ("spark", "real")
+"""What takes long to start and is shared by tests: folders and markers of these names."""
 
 # Time limits per example say more about the machine than about the code: pytest-timeout guards instead.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,17 +62,49 @@ def needs_of(item: pytest.Item) -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, with the reason; keep sessions that are dear to start in one worker."""
+    """Skip what cannot run here, with the reason."""
     for item in items:
-        needs = needs_of(item)
-        for need in sorted(needs):
+        for need in sorted(needs_of(item)):
             reason = missing(need)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
                 break
-        group = next((name for name in ("spark", "real") if name in needs), None)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@cache
+def unit_of(file: Path) -> str:
+    """Return with whom the tests of a file share a worker: one of DEAR, or the file for itself.
+
+    The process that hands tests out has not imported them: it looks into the file for the markers.
+    """
+    folder = file.relative_to(HERE).parts[0] if file.is_relative_to(HERE) else ""
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    marked = re.findall(r"\bpytest\.mark\.(\w+)", text)
+    return next((dear for dear in DEAR if folder == dear or dear in marked), str(file))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Hand out all Spark tests as one unit, all tests of real brokers as another, the rest by file.
+
+    xdist's own `loadgroup` writes the group into the tests' ids, which pytest since 9 does not let it.
+    Another `--dist` than the default is obeyed.
+    """
+    if config.getoption("dist") not in {"load", "loadgroup"}:
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByUnit(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(config.rootpath / nodeid.partition("::")[0])
+
+        def _assign_work_unit(self, node: object) -> None:
+            for dear in DEAR:  # the longest first: they run beside each other, then the rest fills up
+                if dear in self.workqueue:
+                    self.workqueue.move_to_end(dear, last=False)
+            super()._assign_work_unit(node)
+
+    return ByUnit(config, log)
 
 
 def skip_line(reasons: Counter[str]) -> str:
