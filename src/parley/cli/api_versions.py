@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from parley.cli.completion import complete_features
 from parley.cli.connecting import (
     BootstrapOption,
     CommandConfigOption,
@@ -39,7 +40,11 @@ def api_versions(
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: Annotated[Format, typer.Option("--format", help="table, json or kafka.")] = Format.TABLE,
     require: Annotated[
-        str | None, typer.Option(help="Features that every broker must have, by commas; exit code 4 without one.")
+        str | None,
+        typer.Option(
+            help="Features that every broker must have, by commas; exit code 4 without one.",
+            autocompletion=complete_features,
+        ),
     ] = None,
     timeout_ms: TimeoutOption = 10_000,
     release: PinnedReleaseOption = None,

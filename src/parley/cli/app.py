@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from parley import __version__
 from parley.cli.commands import COMMANDS
 from parley.cli.exit_codes import ExitCode, exit_code_of, is_expected
 from parley.errors import nearest_hint
+
+OPTIONS = (
+    ("--version", "Show the version and exit."),
+    ("--install-completion", "Let this shell (bash, zsh, fish, PowerShell) complete parley's words."),
+    ("--show-completion", "Print what --install-completion would install."),
+    ("--help", "Show this help and exit."),
+)
 
 
 class LazyGroup(TyperGroup):
@@ -37,13 +44,21 @@ class LazyGroup(TyperGroup):
             ctx.fail(f'there is no command "{args[0]}".{nearest_hint(args[0], COMMANDS)}')
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete a command's name from the table: nothing is imported for it."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        named = {name: TyperCommand(name, short_help=entry.summary) for name, entry in sorted(COMMANDS.items())}
+        table = TyperGroup(name="parley", commands=named)
+        return table.shell_complete(typer.Context(table), incomplete)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the table: nothing is imported for it."""
         formatter.write_usage("parley", "[OPTIONS] COMMAND [ARGUMENTS]...")
         formatter.write_paragraph()
         formatter.write_text("Apache Kafka of any release, from Python and Spark.")
         with formatter.section("Options"):
-            formatter.write_dl([("--version", "Show the version and exit."), ("--help", "Show this help and exit.")])
+            formatter.write_dl(OPTIONS)
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
         formatter.write_paragraph()
@@ -52,7 +67,7 @@ class LazyGroup(TyperGroup):
         )
 
 
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:

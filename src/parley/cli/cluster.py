@@ -12,6 +12,12 @@ from typing import Annotated
 import typer
 
 from parley.cli.cluster_security import PLAINTEXT, client_files, make_security
+from parley.cli.completion import (
+    complete_broker_releases,
+    complete_client_auth,
+    complete_protocols,
+    complete_releases,
+)
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
@@ -33,9 +39,16 @@ def cluster() -> None:
 @app.command()
 def start(
     brokers: Annotated[int, typer.Option(min=1, help="How many brokers, with ids from 1 on.")] = 3,
-    release: Annotated[str, typer.Option(help="The Kafka release that brokers speak as.")] = "4.3",
+    release: Annotated[
+        str, typer.Option(help="The Kafka release that brokers speak as.", autocompletion=complete_releases)
+    ] = "4.3",
     broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID=RELEASE", help="Another release for one broker. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="ID=RELEASE",
+            help="Another release for one broker. Repeatable.",
+            autocompletion=complete_broker_releases,
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Keep records here; without it they are in memory.")] = None,
     port: Annotated[
@@ -43,7 +56,12 @@ def start(
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen, and what clients are told.")] = "127.0.0.1",
     security_protocol: Annotated[
-        str, typer.Option(metavar="PROTOCOL", help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
+        str,
+        typer.Option(
+            metavar="PROTOCOL",
+            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+            autocompletion=complete_protocols,
+        ),
     ] = PLAINTEXT,
     user: Annotated[
         list[str] | None,
@@ -53,7 +71,12 @@ def start(
         list[str] | None, typer.Option(help="Only this SASL mechanism. Repeatable. [default: all of the release]")
     ] = None,
     client_auth: Annotated[
-        str, typer.Option(metavar="MODE", help="TLS certificates of clients: none, requested or required.")
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="TLS certificates of clients: none, requested or required.",
+            autocompletion=complete_client_auth,
+        ),
     ] = "none",
     output_format: FormatOption = None,
 ) -> None:
@@ -81,7 +104,11 @@ def start(
 @app.command()
 def apis(
     release: Annotated[
-        str | None, typer.Option(help="Only what this release advertises, in its versions. [default: every API]")
+        str | None,
+        typer.Option(
+            help="Only what this release advertises, in its versions. [default: every API]",
+            autocompletion=complete_releases,
+        ),
     ] = None,
     output_format: FormatOption = None,
 ) -> None:

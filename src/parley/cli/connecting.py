@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from parley.cli.completion import complete_releases
 from parley.cli.output import say
 from parley.client.connecting import connect_options as client_connect_options
 from parley.client.option_fields import option_names, read_properties
@@ -25,7 +26,11 @@ BootstrapOption = Annotated[
 TimeoutOption = Annotated[int, typer.Option("--timeout-ms", help="How long one broker may take.", min=1)]
 PinnedReleaseOption = Annotated[
     str | None,
-    typer.Option("--release", help="The brokers' release, for those that cannot be asked (0.9 behind SASL)."),
+    typer.Option(
+        "--release",
+        help="The brokers' release, for those that cannot be asked (0.9 behind SASL).",
+        autocompletion=complete_releases,
+    ),
 ]
 
 CommandConfigOption = Annotated[

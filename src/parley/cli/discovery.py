@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.completion import complete_releases
 from parley.cli.output import FormatOption, print_rows, say
 from parley.devcluster import AsyncLocalCluster
 from parley.drafts import (
@@ -36,7 +37,10 @@ def discovery() -> None:
 @app.command("compare")
 def compare_command(
     broker: Annotated[
-        list[str] | None, typer.Option("--release", help="Releases of the mixed cluster; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--release", help="Releases of the mixed cluster; may be repeated.", autocompletion=complete_releases
+        ),
     ] = None,
     output_format: FormatOption = None,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.api_versions import finish
+from parley.cli.completion import complete_features
 from parley.cli.connecting import (
     BootstrapOption,
     CommandConfigOption,
@@ -20,12 +21,6 @@ from parley.client.survey import survey
 from parley.versions import FEATURES, Feature
 
 app = typer.Typer(add_completion=False)
-
-
-def complete_features(incomplete: str) -> list[str]:
-    """Return completions of the last name in a comma-separated list."""
-    done, comma, last = incomplete.rpartition(",")
-    return [done + comma + feature.value for feature in Feature if feature.value.startswith(last)]
 
 
 @app.command()

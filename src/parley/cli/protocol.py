@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.completion import complete_protocol_words
 from parley.cli.output import FormatOption, print_rows, say
 from parley.errors import ConfigError
 from parley.versions import documentation, release, releases
@@ -21,7 +22,11 @@ DIFFERENCE_COLUMNS = ("api_key", "api", "before", "after", "change")
 def protocol(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RELEASE | diff OLDER NEWER | pages DIRECTORY]", help="nothing lists the releases"),
+        typer.Argument(
+            metavar="[RELEASE | diff OLDER NEWER | pages DIRECTORY]",
+            help="nothing lists the releases",
+            autocompletion=complete_protocol_words,
+        ),
     ] = None,
     output_format: FormatOption = None,
 ) -> None:
