@@ -48,7 +48,9 @@ class LazyGroup(TyperGroup):
         """Complete a command's name from the table: nothing is imported for it."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        named = {name: TyperCommand(name, short_help=entry.summary) for name, entry in sorted(COMMANDS.items())}
+        named: dict[str, Any] = {
+            name: TyperCommand(name, short_help=entry.summary) for name, entry in sorted(COMMANDS.items())
+        }
         table = TyperGroup(name="parley", commands=named)
         return table.shell_complete(typer.Context(table), incomplete)
 

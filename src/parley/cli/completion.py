@@ -44,9 +44,9 @@ def complete_protocol_words(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_protocols(incomplete: str) -> list[str]:
-    """Return the security protocols that begin so, in either case."""
+    """Return the security protocols that begin so."""
     protocols = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-    return [name for name in protocols if name.startswith(incomplete.upper())]
+    return [name for name in protocols if name.startswith(incomplete)]
 
 
 def complete_client_auth(incomplete: str) -> list[str]:

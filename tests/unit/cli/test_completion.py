@@ -38,7 +38,7 @@ LINES = [
     ("parley cluster start --release 2.4", ["2.4.1"]),
     ("parley cluster start --broker 1=0.9", ["1=0.9.0.1"]),
     ("parley cluster start --broker 0.9", []),
-    ("parley cluster start --security-protocol sasl_s", ["SASL_SSL"]),
+    ("parley cluster start --security-protocol SASL_S", ["SASL_SSL"]),
     ("parley cluster start --client-auth req", ["requested", "required"]),
     ("parley cluster apis --release 4.3", ["4.3.0"]),
     ("parley discovery compare --release 3.9", ["3.9.1"]),
