@@ -12,6 +12,7 @@ from parley.messages import (
     FetchResponse,
     ListOffsetsResponse,
     MetadataResponse,
+    OffsetForLeaderEpochResponse,
     ProduceResponse,
 )
 from parley.net import Server, ServerConnection, serve
@@ -20,7 +21,13 @@ from parley.records import Record, WriteOptions, columns_from_records, encode_ba
 from parley.records.append import assign_offsets
 from parley.schema import ApiKey
 
-RANGES = {ApiKey.PRODUCE: (3, 12), ApiKey.FETCH: (4, 17), ApiKey.LIST_OFFSETS: (1, 9), ApiKey.METADATA: (0, 12)}
+RANGES = {
+    ApiKey.PRODUCE: (3, 12),
+    ApiKey.FETCH: (4, 17),
+    ApiKey.LIST_OFFSETS: (1, 9),
+    ApiKey.METADATA: (0, 12),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (3, 4),
+}
 TOPIC_ID = b"scripted-topic-0"
 
 
@@ -97,6 +104,7 @@ class Scripted:
             ApiKey.FETCH: lambda request: self.fetched(self.since(request)),
             ApiKey.LIST_OFFSETS: self.offsets,
             ApiKey.PRODUCE: lambda _: self.produced(),
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda r: self.epoch_end(r.topics[0].partitions[0].leader_epoch, 10),
         }
         if key not in found:
             raise ConfigError(f"no script for {key}")
@@ -157,6 +165,12 @@ class Scripted:
             partition_index=0, offset=0 if asked == -2 else 10, leader_epoch=self.epoch
         )
         return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
+
+    def epoch_end(self, epoch: int, end_offset: int, error_code: int = 0) -> Any:
+        """Return an OffsetForLeaderEpoch answer."""
+        make = OffsetForLeaderEpochResponse
+        part = make.EpochEndOffset(partition=0, error_code=error_code, leader_epoch=epoch, end_offset=end_offset)
+        return make(topics=[make.OffsetForLeaderTopicResult(topic="t", partitions=[part])])
 
     def produced(self, **fields: Any) -> Any:
         """Return a Produce answer."""

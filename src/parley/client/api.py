@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 from parley.client import abilities, admin, committed
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import ClusterMetadata
+from parley.client.leader_epochs import Asked, offsets_for_leader_epochs
 from parley.client.offsets import Spec, list_offsets
 from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
 from parley.client.reading import Range, open_session
-from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAndTimestamp, ProduceResult
+from parley.client.results import (
+    CreatedTopic,
+    EpochEndOffset,
+    FetchedBatch,
+    NewTopic,
+    OffsetAndTimestamp,
+    ProduceResult,
+)
 from parley.errors import KafkaError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -185,6 +193,18 @@ class AsyncClient:
         FetchOptions(isolation_level=isolation_level)
         cluster = await self._started()
         return await list_offsets(cluster, specs, isolation_level, cluster.deadline(timeout_ms))
+
+    async def offsets_for_leader_epochs(
+        self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, EpochEndOffset]:
+        """Return where leader epochs end in the leaders' logs (OffsetForLeaderEpoch v3+, KIP-320).
+
+        A position whose epoch ends below it was truncated: its records belong to another history. An epoch
+        is given as `epoch`, `(epoch,)` or `(epoch, current_leader_epoch)`. Where a leader cannot be asked
+        the answer has `available=False`; nothing is raised for that.
+        """
+        cluster = await self._started()
+        return await offsets_for_leader_epochs(cluster, epochs, cluster.deadline(timeout_ms))
 
     async def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit offsets (the *next* to be read) for a group that has no active members."""

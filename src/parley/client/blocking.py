@@ -24,10 +24,18 @@ from parley.client.api import AsyncClient
 from parley.client.cluster_view import ClusterMetadata
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
+from parley.client.leader_epochs import Asked
 from parley.client.offsets import Spec
 from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
 from parley.client.reading import Range, open_session
-from parley.client.results import CreatedTopic, FetchedBatch, NewTopic, OffsetAndTimestamp, ProduceResult
+from parley.client.results import (
+    CreatedTopic,
+    EpochEndOffset,
+    FetchedBatch,
+    NewTopic,
+    OffsetAndTimestamp,
+    ProduceResult,
+)
 from parley.errors import KafkaError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -206,6 +214,12 @@ class BlockingClient:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
         return self._run(self._async().list_offsets(specs, isolation_level=isolation_level, timeout_ms=timeout_ms))
+
+    def offsets_for_leader_epochs(
+        self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, EpochEndOffset]:
+        """Return where leader epochs end in the leaders' logs; `available=False` where a leader cannot tell."""
+        return self._run(self._async().offsets_for_leader_epochs(epochs, timeout_ms=timeout_ms))
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit offsets (the *next* to be read) for a group that has no active members."""

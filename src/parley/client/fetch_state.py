@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parley.client.retry import Backoff
-from parley.errors import DataLossError, KafkaError, RequestTimedOut, broker_error
+from parley.errors import DataLossError, KafkaError, RequestTimedOut, TopicRecreatedError, broker_error
 from parley.records import first_batch_bytes
 from parley.types import ZERO_UUID, TopicPartition, format_uuid
 
@@ -110,12 +110,14 @@ class PartitionFetch:
         if self.topic_id == ZERO_UUID:
             self.topic_id = topic_id
             return None
-        return DataLossError(
+        return TopicRecreatedError(
             f"{self.tp}: the topic was deleted and created again since the reading was planned; what lay from offset "
             f"{self.position} on is gone (its id was {format_uuid(self.topic_id)} and is {format_uuid(topic_id)} now)",
             topic=self.tp.topic,
             partition=self.tp.partition,
             expected_offset=self.position,
+            planned_id=self.topic_id,
+            found_id=topic_id,
         )
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:

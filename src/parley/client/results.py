@@ -45,6 +45,19 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int = -1
 
 
+class EpochEndOffset(NamedTuple):
+    """Where a leader epoch ends in the leader's log (KIP-320): an answer to `offsets_for_leader_epochs`.
+
+    `leader_epoch` is the epoch that was asked for, or the largest one below it that the log knows, and
+    `end_offset` the offset after its last record; both are -1 where the log knows neither. Where the
+    leader cannot be asked (before Kafka 2.4) `available` is False and nothing is known.
+    """
+
+    leader_epoch: int = -1
+    end_offset: int = -1
+    available: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created. -1 takes the broker's default (CreateTopics v4+, Kafka 2.4)."""

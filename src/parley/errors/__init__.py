@@ -15,6 +15,8 @@ same request be sent again (`retriable`, `refresh_metadata`).
       AuthenticationError     credentials refused; never retried in a loop
       ConfigError             an option or argument is wrong; names the nearest known one
       DataLossError           records that were promised are gone
+        LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
+        TopicRecreatedError   another topic stands under the name (KIP-516)
 """
 
 from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name
@@ -26,9 +28,11 @@ from parley.errors.tree import (
     DataLossError,
     KafkaError,
     LocalProtocolError,
+    LogTruncationError,
     NetworkError,
     RemoteProtocolError,
     RequestTimedOut,
+    TopicRecreatedError,
     UnsupportedVersionError,
     nearest_hint,
 )
@@ -43,9 +47,11 @@ __all__ = [
     "ErrorCode",
     "KafkaError",
     "LocalProtocolError",
+    "LogTruncationError",
     "NetworkError",
     "RemoteProtocolError",
     "RequestTimedOut",
+    "TopicRecreatedError",
     "UnknownBrokerError",
     "UnsupportedVersionError",
     "broker_error",

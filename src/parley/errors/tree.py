@@ -130,6 +130,56 @@ class DataLossError(KafkaError):
         self.available_offset = available_offset
 
 
+class LogTruncationError(DataLossError):
+    """The log was truncated below a position: what was read there belongs to another history (KIP-320).
+
+    `position` and `position_epoch` are the next offset that was to be read and the leader epoch of the
+    record before it. `divergent_offset` and `divergent_epoch` say where the leader's log leaves that
+    history: everything before is still the same. They are None where the leader does not know. Seek to
+    the divergent offset to go on; records from there to the position were read and exist no more.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        position: int | None = None,
+        position_epoch: int = -1,
+        divergent_offset: int | None = None,
+        divergent_epoch: int | None = None,
+    ) -> None:
+        super().__init__(
+            message, topic=topic, partition=partition, expected_offset=position, available_offset=divergent_offset
+        )
+        self.position = position
+        self.position_epoch = position_epoch
+        self.divergent_offset = divergent_offset
+        self.divergent_epoch = divergent_epoch
+
+
+class TopicRecreatedError(DataLossError):
+    """The topic was deleted and created again under its name (KIP-516): offsets of the old one mean nothing now.
+
+    `planned_id` and `found_id` are the topic ids (16 bytes; empty where the release tells none).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        expected_offset: int | None = None,
+        planned_id: bytes = b"",
+        found_id: bytes = b"",
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, expected_offset=expected_offset)
+        self.planned_id = planned_id
+        self.found_id = found_id
+
+
 def nearest_hint(name: str, known: Iterable[str]) -> str:
     """Return ` Did you mean "x"?` for the known name closest to `name`, or an empty string."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -34,17 +34,18 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
     client = client_for(options.client)
     fetch = options.fetch.replace(shape=spark_shape(schema))
     policy = LossPolicy(options.fail_on_data_loss)
-    position, end = task.start, task.end
+    position, end, epoch = task.start, task.end, task.leader_epoch
     topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
     while position < end:
         try:
-            wanted = PartitionRange(position, end, task.leader_epoch, topic_id)
+            wanted = PartitionRange(position, end, epoch, topic_id)
             for found in client.fetch_many({task.tp: wanted}, fetch):
-                position = found.next_offset
+                position, epoch = found.next_offset, found.leader_epoch
                 yield found.batch
             return
         except DataLossError as error:
             position, end = _after_loss(client, task, position, end, policy, error)
+            epoch = -1  # the record before the new position is not the one that was read
         except BrokerError as error:
             if error.code not in _PERHAPS_GONE or _exists(client, task.tp):
                 raise
