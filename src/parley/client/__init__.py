@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from parley.client.api import AsyncClient
     from parley.client.blocking import BlockingClient
     from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
+    from parley.client.events import PossibleDataLoss, TopicRecreated
     from parley.client.options import (
         AllOptions,
         ClientOptions,
@@ -43,6 +44,7 @@ _MODULES = {
     "parley.client.api": ("AsyncClient",),
     "parley.client.blocking": ("BlockingClient",),
     "parley.client.cluster_view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
+    "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
     "parley.client.options": ("AllOptions", "ClientOptions", "FetchOptions", "ProduceOptions", "split_properties"),
     "parley.client.results": (
         "EARLIEST",
@@ -89,12 +91,14 @@ __all__ = [
     "PartitionAck",
     "PartitionMetadata",
     "PartitionRange",
+    "PossibleDataLoss",
     "ProduceOptions",
     "ProduceResult",
     "Secret",
     "Timestamp",
     "TopicMetadata",
     "TopicPartition",
+    "TopicRecreated",
     "format_uuid",
     "parse_uuid",
     "record_shape",

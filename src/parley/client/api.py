@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parley.client import abilities, admin, committed
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import ClusterMetadata
+from parley.client.events import Listener
 from parley.client.leader_epochs import Asked, offsets_for_leader_epochs
 from parley.client.offsets import Spec, list_offsets
 from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
@@ -43,7 +44,8 @@ class AsyncClient:
     ...             print(batch.num_rows)
 
     Options are those of ClientOptions, given as one or by name. `require` names the features that every
-    broker must have; `start` checks them. Raises ConfigError for unknown options and features.
+    broker must have; `start` checks them. `on_event` is called in the loop with each event (`PossibleDataLoss`,
+    `TopicRecreated`) and must not block. Raises ConfigError for unknown options and features.
     """
 
     def __init__(
@@ -51,15 +53,17 @@ class AsyncClient:
         options: ClientOptions | None = None,
         *,
         require: Iterable[Feature | str] = (),
+        on_event: Listener | None = None,
         backend: Any = None,
         clock: Any = None,
+        dice: Any = None,
         **named: Any,
     ) -> None:
         if options is not None and named:
             options = options.replace(**named)
         self.options = options if options is not None else ClientOptions.of(named)
         self._require = abilities.named_features(require)
-        self._seams = {"backend": backend, "clock": clock}
+        self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
         self._closed = False

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parley.client.abilities import named_features
 from parley.client.api import AsyncClient
 from parley.client.cluster_view import ClusterMetadata
+from parley.client.events import Listener
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
 from parley.client.leader_epochs import Asked
@@ -110,16 +111,23 @@ class BlockingClient:
     ...     for batch in client.fetch(TopicPartition("flights", 0), EARLIEST, LATEST):
     ...         print(batch.num_rows)
 
-    Options and methods are those of AsyncClient, whose docstrings say what they raise.
+    Options and methods are those of AsyncClient, whose docstrings say what they raise. `on_event` is called in
+    the loop's thread; a pickled copy has none.
     """
 
     def __init__(
-        self, options: ClientOptions | None = None, *, require: Iterable[Feature | str] = (), **named: Any
+        self,
+        options: ClientOptions | None = None,
+        *,
+        require: Iterable[Feature | str] = (),
+        on_event: Listener | None = None,
+        **named: Any,
     ) -> None:
         if options is not None and named:
             options = options.replace(**named)
         self.options = options if options is not None else ClientOptions.of(named)
         self._require = named_features(require)
+        self._on_event = on_event
         self._guard = threading.Lock()
         self._client: AsyncClient | None = None
         self._pid = 0
@@ -158,7 +166,7 @@ class BlockingClient:
             self._guard, self._client, self._pid = threading.Lock(), None, os.getpid()
         with self._guard:
             if self._client is None:
-                self._client = AsyncClient(self.options, require=self._require)
+                self._client = AsyncClient(self.options, require=self._require, on_event=self._on_event)
             return self._client
 
     @staticmethod

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from parley.client.cluster_view import (
-    TOPIC_IDS_VERSION,
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
@@ -24,11 +23,13 @@ from parley.client.cluster_view import (
     read_nodes,
 )
 from parley.client.connecting import connect_options
+from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, Applied, MetadataCache
+from parley.client.metadata_source import MetadataSource
 from parley.client.options import ClientOptions
 from parley.client.refresh import RefreshRequest, RefreshSchedule
 from parley.client.retry import Backoff, Deadline, Reaction, classify
-from parley.errors import KafkaError, RequestTimedOut, broker_error
+from parley.errors import KafkaError, NetworkError, RequestTimedOut, broker_error
 from parley.messages import MetadataRequest
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.schema import ApiKey
@@ -40,8 +41,7 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was just created may be unknown to a broker for a moment; then it counts as missing."""
-TRIED_FOR_IDS = 2
-"""Brokers that one refresh may connect to in search of one that tells topic ids."""
+REBOOTSTRAP_REQUIRED = 129
 NO_AUTO_CREATION_VERSION = 4
 """First Metadata version in which a client may ask about a topic without creating it."""
 
@@ -49,18 +49,26 @@ NO_AUTO_CREATION_VERSION = 4
 class Cluster:
     """The state that the operations of one client share. Belongs to one event loop."""
 
-    def __init__(self, options: ClientOptions, *, backend: Any = None, clock: Any = None) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        *,
+        backend: Any = None,
+        clock: Any = None,
+        dice: Callable[[], float] | None = None,
+        on_event: Listener | None = None,
+    ) -> None:
         self.options = options
         self.cache = MetadataCache()
         self.clock = clock if clock is not None else LoopClock()
-        self.dice: Callable[[], float] = random.Random().random
+        self.dice: Callable[[], float] = dice if dice is not None else random.Random().random
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.dice)
-        self.pool = Pool(connect_options(options), backend=backend, clock=self.clock)
+        self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, dice=self.dice)
+        self._source = MetadataSource(self.connection, self.dice)
+        self._on_event = on_event
         self._interests: dict[object, frozenset[TopicPartition] | None] = {}
         self._refreshing: asyncio.Task[Applied] | None = None
-        self._answer_was_outdated = False
-        self._without_ids: dict[Address, BrokerConnection] = {}
         self.used: dict[Address, dict[int, int]] = {}
 
     # -- time -----------------------------------------------------------------------------------------
@@ -295,49 +303,25 @@ class Cluster:
         await self.clock.sleep_ms(self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0)
         request = self.schedule.begin(self.now_ms())
         try:
-            conn = await self._metadata_connection()
+            conn = await self._source.connection(self.view)
             update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
         except KafkaError:
             self.schedule.failed(self.now_ms())
             raise
         applied = self.cache.apply(update, full=request.full)
-        self._answer_was_outdated = bool(applied.outdated)
+        self._source.answered(outdated=bool(applied.outdated))
         self.schedule.finished(request, applied, self.now_ms())
         self._tell_pool()
-        if applied.possible_data_loss:
-            names = ", ".join(sorted(map(str, applied.possible_data_loss)))
-            log.warning("leadership went backwards in five agreeing answers: records of %s may be lost", names)
+        self._tell_application(applied)
         return applied
 
-    async def _metadata_connection(self) -> BrokerConnection:
-        """Return a connection to ask for metadata: to another broker after an outdated answer.
-
-        In a cluster of several releases one that tells topic ids is looked for: without them Fetch and
-        Produce must go by name, in versions that lack the hints of KIP-951.
-        """
-        if self._answer_was_outdated:
-            return await self._other_connection()
-        conn = await self.connection(None)
-        if conn.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
-            return conn
-        self._without_ids[conn.address] = conn
-        tried = {address for address, found in self._without_ids.items() if not found.is_closed}
-        unknown = [node for node in self.view.brokers.values() if Address(node.host, node.port) not in tried]
-        for node in sorted(unknown, key=lambda _: self.dice())[:TRIED_FOR_IDS]:
-            with contextlib.suppress(KafkaError):
-                other = await self.connection(node.id)
-                if other.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
-                    return other
-                self._without_ids[other.address] = other
-        return conn
-
-    async def _other_connection(self) -> BrokerConnection:
-        """Return a connection to a broker chosen by dice: the one asked before may be the one that is behind."""
-        node_ids = sorted(self.view.brokers, key=lambda _: self.dice())
-        for node_id in node_ids:
-            with contextlib.suppress(KafkaError):
-                return await self.connection(node_id)
-        return await self.connection(None)
+    def _tell_application(self, applied: Applied) -> None:
+        lost = tuple(sorted(applied.possible_data_loss))
+        if lost:
+            again = applied.recreated & {tp.topic for tp in lost}
+            tell(self._on_event, PossibleDataLoss(lost, tuple(sorted(again))))
+        for topic in sorted(applied.recreated - {tp.topic for tp in lost}):
+            tell(self._on_event, TopicRecreated(topic))
 
     async def _create_by_asking(self, names: list[str], deadline: Deadline) -> None:
         """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
@@ -351,6 +335,13 @@ class Cluster:
         topics = None if request is None else sorted(request.topics)
         message = metadata_request(topics, version)
         reply = await self.ask(conn, message, self.request_timeout_ms(deadline))
+        if getattr(reply.message, "error_code", 0) == REBOOTSTRAP_REQUIRED:
+            self.pool.update_nodes({})  # KIP-1102: what is known of the cluster is not to be used any more
+            raise NetworkError(
+                f"{conn.address} wants its clients to start again from bootstrap_servers",
+                address=str(conn.address),
+                stage="request",
+            )
         update = read_metadata(reply.message, reply.version)
         if topics is not None:
             wanted = set(topics)

@@ -88,6 +88,8 @@ class MetadataUpdate:
     topics: tuple[TopicUpdate, ...]
     controller_id: int = -1
     cluster_id: str | None = None
+    order: tuple[int, int] = (-1, -1)
+    """Controller epoch and controller metadata epoch of KIP-232's draft; no version of Metadata has them."""
 
 
 def frozen(mapping: dict[Any, Any]) -> Mapping[Any, Any]:

@@ -369,6 +369,19 @@ def test_m17_an_answer_without_epoch_does_not_undo_a_known_one():
     assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[2], -1)
 
 
+def test_m17_the_last_real_epoch_is_kept_and_still_refuses_what_is_older():
+    cache = cache_with({0: 10}, leaders={0: 1})
+    for _ in range(AGREEING_ANSWERS):
+        cache.apply(answer({0: -1}, leaders={0: 2}), full=True)
+    assert cache.last_seen_epoch(TP0) == 10
+    # the cluster tells no epochs any more: its next leader is believed at once
+    assert not cache.apply(answer({0: -1}, leaders={0: 3}), full=True).outdated
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[3], -1)
+    assert cache.apply(answer({0: 9}, leaders={0: 1}), full=True).outdated == {TP0}
+    assert not cache.apply(answer({0: 11}, leaders={0: 1}), full=True).outdated
+    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], 11)
+
+
 def test_m18_five_agreeing_answers_are_believed_and_reported():
     cache = cache_with({0: 10})
     for _ in range(AGREEING_ANSWERS - 1):
