@@ -10,9 +10,12 @@ from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.requests import JournalEntry
 from parley.devcluster.security import Security
+from parley.devcluster.state.agreement import Agreement
 from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.ledger import LostRecords
 
 __all__ = [
+    "Agreement",
     "AsyncLocalCluster",
     "Broker",
     "BrokerHandle",
@@ -20,5 +23,6 @@ __all__ = [
     "ClusterSettings",
     "JournalEntry",
     "LocalCluster",
+    "LostRecords",
     "Security",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
+from parley.devcluster.blocking_scenes import BlockingScenes
 from parley.devcluster.broker import Broker
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
@@ -21,7 +22,7 @@ from parley.errors import ConfigError
 T = TypeVar("T")
 
 
-class LocalCluster:
+class LocalCluster(BlockingScenes):
     """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any thread.
 
     >>> with LocalCluster(brokers=1, release="3.9") as cluster:
@@ -42,7 +43,7 @@ class LocalCluster:
         seed: int | None = None,
         security: Security | None = None,
     ) -> None:
-        self._cluster = AsyncLocalCluster(
+        self._cluster: AsyncLocalCluster = AsyncLocalCluster(
             brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed,
             security=security,
         )  # fmt: skip
@@ -150,6 +151,8 @@ class LocalCluster:
     def kill_broker(self, broker_id: int) -> None:
         """Kill a broker: its connections are reset, only then do the others elect leaders."""
         self._run(self._cluster.kill_broker(broker_id))
+
+    kill = kill_broker
 
     # -- topics --------------------------------------------------------------------------------
 

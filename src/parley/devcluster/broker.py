@@ -97,6 +97,16 @@ class Broker:
         if server is not None:
             await server.abort()
 
+    async def freeze(self) -> None:
+        """Answer nothing until `thaw`; connections are made and stay."""
+        if self._server is not None:
+            await self._server.freeze()
+
+    async def thaw(self) -> None:
+        """Answer again, first what has piled up."""
+        if self._server is not None:
+            await self._server.thaw()
+
     # -- requests ------------------------------------------------------------------------------
 
     async def _converse(self, connection: ServerConnection) -> None:

@@ -16,11 +16,12 @@ from types import TracebackType
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.faults import EVERY_TIME, Fault, Faults, api_number, error_number
+from parley.devcluster.refusals import refusals
 from parley.devcluster.requests import JournalEntry, Requests, VersionsUsed
+from parley.devcluster.scenes import SceneCalls
 from parley.devcluster.security import Listeners, Security
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.image import BrokerImage
 from parley.errors import ConfigError
 from parley.net import Clock, LoopClock
@@ -32,7 +33,7 @@ DEFAULT_RELEASE = "4.3"
 DEFAULT_REPLICAS = 3
 
 
-class AsyncLocalCluster:
+class AsyncLocalCluster(SceneCalls):
     """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
 
     `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
@@ -69,6 +70,7 @@ class AsyncLocalCluster:
         self._requests = Requests()
         self._state: ClusterState | None = None
         self._stopped_states: dict[int, BrokerState] = {}
+        self._planned = {}
         self._names = {i: (releases or {}).get(i, release) for i in range(1, brokers + 1)}
         self._ports = {i: 0 if port is None else port + i - 1 for i in range(1, brokers + 1)}
         self._brokers: dict[int, Broker] = {}
@@ -101,6 +103,7 @@ class AsyncLocalCluster:
         state, self._state = self._state, None
         if state is None:
             return
+        self._call_off()
         for broker in self._brokers.values():
             await broker.close()
             self._ports[broker.id] = broker.address.port
@@ -195,7 +198,7 @@ class AsyncLocalCluster:
             state = self._stopped_states.pop(broker.id, None) or self.state.make_broker(broker.id)
             broker.state = state
             await broker.listen()
-            images[state] = BrokerImage(broker.id, broker.address.host, broker.address.port)
+            images[state] = BrokerImage(broker.id, *broker.address, self.settings.racks.get(broker.id))
         self.state.brokers_up(images, now_ms=self.now_ms)
 
     async def start_broker(self, broker_id: int, release: str | None = None) -> None:
@@ -210,7 +213,8 @@ class AsyncLocalCluster:
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a broker in order: its leaders move first, then its connections end."""
         broker = self._running(broker_id)
-        stopped = self.state.broker_down(broker_id, now_ms=self.now_ms)
+        stopped = self._take_down(broker_id)
+        await broker.thaw()
         await broker.close()
         broker.state = None
         self._keep_state(stopped, sync=True)
@@ -220,7 +224,14 @@ class AsyncLocalCluster:
         broker = self._running(broker_id)
         await broker.abort()
         broker.state = None
-        self._keep_state(self.state.broker_down(broker_id, now_ms=self.now_ms), sync=False)
+        self._keep_state(self._take_down(broker_id), sync=False)
+
+    kill = kill_broker
+
+    def _take_down(self, broker_id: int) -> BrokerState:
+        self._call_off("miss", broker_id)
+        self._scenes.gone(broker_id)
+        return self.state.broker_down(broker_id, now_ms=self.now_ms)
 
     def _running(self, broker_id: int) -> Broker:
         broker = self.broker(broker_id)
@@ -250,13 +261,13 @@ class AsyncLocalCluster:
         """
         alive = len(self.state.image.brokers)
         factor = min(DEFAULT_REPLICAS, alive) if replication_factor is None else replication_factor
-        with _refusals():
+        with refusals():
             assignment = self.state.controller.spread(partitions, factor)
             self.state.create_topic(name, assignment, configs or {}, now_ms=self.now_ms)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records. Raises ConfigError when there is none of that name."""
-        with _refusals():
+        with refusals():
             self.state.delete_topic(name, now_ms=self.now_ms)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
@@ -264,7 +275,7 @@ class AsyncLocalCluster:
 
         Raises ConfigError when `to` does not run or its replica is not in sync.
         """
-        with _refusals():
+        with refusals():
             self.state.move_leader(topic, partition, to, now_ms=self.now_ms)
 
     def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
@@ -311,16 +322,3 @@ class AsyncLocalCluster:
 
 def _key(api: str | int | None) -> int | None:
     return None if api is None else api_number(api)
-
-
-class _refusals:
-    """Translates the brokers' own refusals for the caller in this process."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Refused):
-            raise ConfigError(error.message) from error

@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from parley.net.address import Address
@@ -200,17 +200,38 @@ class AsyncioStream(asyncio.BufferedProtocol):
 class AsyncioListener:
     """An asyncio server that closes without waiting for its streams."""
 
-    def __init__(self, server: asyncio.Server) -> None:
+    def __init__(self, server: asyncio.Server, listen: Callable[[socket.socket], Awaitable[asyncio.Server]]) -> None:
         self._server = server
+        self._listen = listen
+        self._kept: socket.socket | None = None  # listens in the kernel while nobody accepts
 
     @property
     def address(self) -> Address:
         """Where it listens."""
-        name = self._server.sockets[0].getsockname()
+        name = (self._kept or self._server.sockets[0]).getsockname()
         return Address(name[0], name[1])
+
+    async def pause(self) -> None:
+        """Accept nothing: the kernel completes connections, and they wait in its queue."""
+        if self._kept is None:
+            self._kept = self._server.sockets[0].dup()
+            await self._end_accepting()
+
+    async def resume(self) -> None:
+        """Accept again, those who waited first."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._server = await self._listen(kept)
 
     async def close(self) -> None:
         """Accept no more."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+        else:
+            await self._end_accepting()
+
+    async def _end_accepting(self) -> None:
         loop = asyncio.get_running_loop()
         for sock in self._server.sockets:
             loop.remove_reader(sock.fileno())
@@ -272,18 +293,14 @@ class AsyncioBackend:
 
     async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> AsyncioListener:
         """Listen on the first place that the host stands for: two would choose two ports for port 0."""
-        loop = asyncio.get_running_loop()
         place = (await self.lookup(address))[0]
         with network_errors(address, LISTEN):
-            server = await loop.create_server(
-                lambda: AsyncioStream(None, accept),
-                place[4][0],
-                address.port,
-                family=place[0],
-                ssl=tls,
-                backlog=1024,
-            )
-        return AsyncioListener(server)
+            server = await self._serve(accept, tls, host=place[4][0], port=address.port, family=place[0])
+        return AsyncioListener(server, lambda sock: self._serve(accept, tls, sock=sock))
+
+    async def _serve(self, accept: Accept, tls: ssl.SSLContext | None, **where: Any) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: AsyncioStream(None, accept), ssl=tls, backlog=1024, **where)
 
     def _tune(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -243,9 +243,20 @@ class MemoryListener:
         """Where it listens."""
         return self._address
 
+    async def pause(self) -> None:
+        """Accept nothing: who connects waits."""
+        self._backend.paused.setdefault(self._address, asyncio.Event())
+
+    async def resume(self) -> None:
+        """Accept again, those who waited first."""
+        waiting = self._backend.paused.pop(self._address, None)
+        if waiting is not None:
+            waiting.set()
+
     async def close(self) -> None:
         """Accept no more."""
         self._backend.listeners.pop(self._address, None)
+        await self.resume()  # who waited is refused now
 
 
 class MemoryBackend:
@@ -258,6 +269,7 @@ class MemoryBackend:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else LoopClock()
         self.listeners: dict[Address, Accept] = {}
+        self.paused: dict[Address, asyncio.Event] = {}
         self.faults: dict[Address, Faults] = {}
         self.streams: list[MemoryStream] = []
         self._next_port = 20_000
@@ -286,6 +298,8 @@ class MemoryBackend:
         faults = self._faults(address)
         if faults.connect_hangs:
             await asyncio.get_running_loop().create_future()
+        if address in self.paused:
+            await self.paused[address].wait()
         accept = self.listeners.get(address)
         if accept is None or faults.refused:
             raise network_error(ConnectionRefusedError(), address, CONNECT)

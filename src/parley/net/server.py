@@ -52,6 +52,8 @@ class ServerConnection:
         self._arrived = asyncio.Event()
         self._event: Event | NoEvent | None = None  # taken from the protocol, not yet received
         self._paused = False
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self.error: KafkaError | None = None
 
     @property
@@ -89,6 +91,7 @@ class ServerConnection:
         The one before it must have been answered or dropped: Kafka serves one at a time, in order.
         """
         while True:
+            await self._thawed.wait()
             event, self._event = self._event or self._protocol.next_event(), None
             self._note_login()
             self._flush()
@@ -130,17 +133,30 @@ class ServerConnection:
         """End the connection after what was queued is sent. `receive` returns None then."""
         self._protocol.close()
         self._stream.close()
-        self._arrived.set()
+        self._wake()
 
     def abort(self, *, reset: bool = False) -> None:
         """End the connection at once; `reset` as a killed process does."""
         self._protocol.close()
         self._stream.abort(reset=reset)
-        self._arrived.set()
+        self._wake()
 
     async def wait_closed(self) -> None:
         """Return when the stream is over."""
         await self._stream.wait_closed()
+
+    def freeze(self) -> None:
+        """Read, hand out and send nothing until `thaw`; the connection stays, as that of a stopped process."""
+        self._thawed.clear()
+        self._stream.pause_reading()
+
+    def thaw(self) -> None:
+        """Go on: what was answered meanwhile is sent, what has piled up is read."""
+        if not self._thawed.is_set():
+            self._thawed.set()
+            self._flush()
+            if not self._paused:
+                self._stream.resume_reading()
 
     # -- the stream's receiver (get_buffer is the protocol's own)
 
@@ -164,10 +180,14 @@ class ServerConnection:
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""
         self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.peer, REQUEST),)))
-        self._arrived.set()
+        self._wake()
         self._lost(self)
 
     # -- inside
+
+    def _wake(self) -> None:
+        self._thawed.set()  # an end is told to a frozen connection too
+        self._arrived.set()
 
     def _session_is_over(self) -> bool:
         return self._session_ends_ms is not None and self._settings.clock.now_ms() > self._session_ends_ms
@@ -179,7 +199,7 @@ class ServerConnection:
             self._session_ends_ms = self._settings.clock.now_ms() + sasl.session_lifetime_ms
 
     def _flush(self) -> None:
-        data = self._protocol.data_to_send()
+        data = self._protocol.data_to_send() if self._thawed.is_set() else ()
         if data:
             self._stream.write(data)
 
@@ -213,6 +233,7 @@ class Server:
         self._tasks: dict[asyncio.Task[None], ServerConnection] = {}  # the handlers that run
         self._open: set[ServerConnection] = set()  # until their streams are over
         self._is_closing = False
+        self._is_frozen = False
         self.address = Address("", 0)
 
     @property
@@ -224,6 +245,22 @@ class Server:
         """Listen. Raises NetworkError (stage "listen") when the address cannot be had."""
         self._listener = await backend.listen(address, self._accept, tls)
         self.address = self._listener.address
+
+    async def freeze(self) -> None:
+        """Stand still as a process after SIGSTOP: connections are made and kept, and nothing is answered."""
+        if self._listener is not None and not self._is_frozen:
+            self._is_frozen = True
+            for connection in self._open:
+                connection.freeze()
+            await self._listener.pause()
+
+    async def thaw(self) -> None:
+        """Go on with every connection, and with those that waited to be accepted."""
+        if self._listener is not None and self._is_frozen:
+            self._is_frozen = False
+            for connection in tuple(self._open):
+                connection.thaw()
+            await self._listener.resume()
 
     async def close(self) -> None:
         """Stop in order: accept no more, send what is queued, end every connection and handler."""
@@ -265,6 +302,8 @@ class Server:
         if self._is_closing:  # it was on its way when the listener was closed
             connection.abort(reset=True)
             return connection
+        if self._is_frozen:  # accepted in the moment of the freeze
+            connection.freeze()
         task = asyncio.get_running_loop().create_task(self._run(connection))
         self._tasks[task] = connection
         task.add_done_callback(self._tasks.pop)

@@ -89,6 +89,14 @@ class Listener(Protocol):
         """Where it listens; the port that was chosen when 0 was asked for."""
         ...
 
+    async def pause(self) -> None:
+        """Accept nothing for now: who connects waits, as at a process that was stopped (SIGSTOP)."""
+        ...
+
+    async def resume(self) -> None:
+        """Accept again, those who waited first."""
+        ...
+
     async def close(self) -> None:
         """Accept no more; streams that were accepted live on."""
         ...

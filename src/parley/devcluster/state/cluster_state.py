@@ -50,7 +50,10 @@ class ClusterSettings:
     """What Kafka keeps in server.properties; its defaults.
 
     `host` is where brokers listen and what they advertise: loopback, unless asked otherwise.
-    `start_time_ms` is the time of day at which a manual clock begins.
+    `start_time_ms` is the time of day at which a manual clock begins. `racks` names the brokers' racks by
+    id: consumers that name theirs are sent to a replica in it (KIP-392). A broker that is cut off is missed
+    by the controller after `broker_session_timeout_ms`, a follower that is held back leaves the in-sync
+    replicas after `replica_lag_time_max_ms`.
     """
 
     host: str = "127.0.0.1"
@@ -59,6 +62,9 @@ class ClusterSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
+    racks: Mapping[int, str] = field(default_factory=dict)
+    broker_session_timeout_ms: int = 9_000
+    replica_lag_time_max_ms: int = 30_000
 
 
 class ClusterState:
@@ -235,6 +241,7 @@ class ClusterState:
         self.controller.delete_topic(name)
         self._keep_or_return_to(before)
         self.groups.forget_topic(name)
+        self.replication.ledger.forget(set(self.image.names))
         self.publish(now_ms=now_ms)
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:

@@ -67,6 +67,8 @@ class Controller:
 
     def broker_down(self, broker_id: int) -> None:
         """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by others."""
+        if broker_id not in self.image.brokers:
+            return
         self._publish(brokers={key: value for key, value in self.image.brokers.items() if key != broker_id})
         self._update_partitions(lambda p: self._without(p, broker_id))
 
@@ -166,6 +168,27 @@ class Controller:
         if to not in partition.isr or to not in self.image.brokers:
             raise Refused(INVALID_REPLICA_ASSIGNMENT, f"broker {to} is not an in-sync replica of {topic}-{index} alive")
         self._put_partition(topic, index, self._lead(partition, to, partition.isr))
+
+    def elect_preferred(self, topic: str, index: int) -> bool:
+        """Let the first replica lead if it is alive and in sync; return whether the leader changed."""
+        partition = self._partition(topic, index)
+        first = partition.replicas[0]
+        if first == partition.leader or first not in partition.isr or first not in self.image.brokers:
+            return False
+        self._put_partition(topic, index, self._lead(partition, first, partition.isr))
+        return True
+
+    def elect_unclean(self, topic: str, index: int, to: int) -> None:
+        """Let a replica lead that need not be in sync, as the only one in sync, epoch + 1.
+
+        Raises Refused when `to` holds no replica or is not alive.
+        """
+        partition = self._partition(topic, index)
+        if to not in partition.replicas or to not in self.image.brokers:
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT, f"broker {to} holds no replica of {topic}-{index}, or is not alive"
+            )
+        self._put_partition(topic, index, self._lead(partition, to, (to,)))
 
     def add_replica(self, topic: str, index: int, member: int) -> None:
         """Let one more broker hold the partition; it joins the in-sync replicas once it has caught up."""

@@ -4,8 +4,8 @@ Rules of this file:
 1. A follower in step takes an append by reference; one that is not catches up from its leader's log,
    after it has cut what the leader does not have (KIP-101, KIP-279).
 2. A follower whose disk refuses leaves the in-sync replicas; the leader goes on.
-3. A broker named in `stale` hears of no new picture, one named in `lagging` copies nothing: both are
-   how tests make the scenes of KIP-232 and KIP-320.
+3. Who hears whom is asked of `links`, which tests cut and slow down: the scenes of KIP-232 and KIP-320.
+4. The ledger hears of every append and every rise of a high watermark; it decides nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.controller import Controller, Join
 from parley.devcluster.state.epochs import UNDEFINED
 from parley.devcluster.state.image import ClusterImage
+from parley.devcluster.state.ledger import Ledger
+from parley.devcluster.state.links import EVERYTHING, Links
 from parley.devcluster.state.replica import Replica, ReplicaKey, Run
 
 
@@ -25,8 +27,9 @@ class Replication:
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.brokers: dict[int, BrokerState] = {}
-        self.stale: set[int] = set()
-        self.lagging: set[int] = set()
+        self.links = Links()
+        self.stale, self.lagging = self.links.stale, self.links.lagging
+        self.ledger = Ledger()
 
     @property
     def image(self) -> ClusterImage:
@@ -42,13 +45,13 @@ class Replication:
             published = self.image
             changed: dict[ReplicaKey, None] = {}
             for broker in self.brokers.values():
-                if broker.id not in self.stale:
+                if self.links.hears_controller(broker.id):
                     changed.update(dict.fromkeys(broker.apply(published)))
             self.sync(changed, now_ms=now_ms)
 
     def sync(self, keys: Iterable[ReplicaKey], *, now_ms: int) -> None:
         """Let the followers of these partitions catch up, and join the in-sync replicas when they have."""
-        leaders = [leader for leader in map(self._leader_of, keys) if leader is not None]
+        leaders = [leader for leader in map(self.leader_of, keys) if leader is not None]
         caught_up = [
             self._catch_up(leader, follower, now_ms=now_ms)
             for leader in leaders
@@ -69,7 +72,8 @@ class Replication:
         keys = {key: None for broker in self.brokers.values() for key in broker.replicas}
         self.sync(keys, now_ms=now_ms)
 
-    def _leader_of(self, key: ReplicaKey) -> Replica | None:
+    def leader_of(self, key: ReplicaKey) -> Replica | None:
+        """Return the replica that leads a partition, None when nobody that runs does."""
         replicas = [b.replicas[key] for b in self.brokers.values() if key in b.replicas]
         leaders = [replica for replica in replicas if replica.is_leader]
         # A stale broker may still believe that it leads: the highest epoch is the one that counts.
@@ -79,8 +83,9 @@ class Replication:
         found = []
         for broker in self.brokers.values():
             replica = broker.replicas.get(leader.key)
-            in_step = replica is not None and replica.leader_epoch == leader.leader_epoch
-            if replica is not None and in_step and replica is not leader and broker.id not in self.lagging:
+            if replica is None or replica is leader or replica.leader_epoch != leader.leader_epoch:
+                continue
+            if self.links.held_back(leader.broker_id, broker.id) != EVERYTHING:
                 found.append(replica)
         return found
 
@@ -90,8 +95,11 @@ class Replication:
         """Pass what a leader appended from `first_offset` on to its followers; the high watermark rises with them."""
         if not runs:
             return
+        for batches, _ in runs:
+            self.ledger.appended(leader, batches)
         for follower in self._followers_of(leader):
-            if follower.log.end_offset != first_offset:
+            behind = self.links.held_back(leader.broker_id, follower.broker_id)
+            if behind or follower.log.end_offset != first_offset:
                 self._join([self._catch_up(leader, follower, now_ms=now_ms)])
                 continue
             try:
@@ -109,7 +117,10 @@ class Replication:
             cut_to_leader(leader, follower)
             if follower.log.end_offset < leader.log.start_offset:
                 follower.restart_at(leader.log.start_offset)
+            stop = leader.log.end_offset - self.links.held_back(leader.broker_id, follower.broker_id)
             for facts, data in leader.log.batches_from(follower.log.end_offset):
+                if facts.last_offset >= stop:
+                    break
                 epoch = facts.leader_epoch if facts.magic == 2 else leader.epochs.epoch_at(follower.log.end_offset)
                 follower.replicate(((facts,), data), leader_epoch=epoch, now_ms=now_ms)
         except OSError:
@@ -127,10 +138,11 @@ class Replication:
     def _tell_isr(self) -> None:
         """Hand the new in-sync set to the brokers: the leader epoch is the same, so nobody begins anew."""
         for broker in self.brokers.values():
-            if broker.id not in self.stale:
+            if self.links.hears_controller(broker.id):
                 broker.apply(self.image)
 
     def _share_high_watermark(self, leader: Replica) -> None:
+        self.ledger.settle(leader)
         for follower in self._followers_of(leader):
             follower.heard_high_watermark(leader.high_watermark)
 

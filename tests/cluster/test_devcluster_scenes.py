@@ -1,0 +1,390 @@
+"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made anew (B8).
+
+After each of them all replicas agree: `replicas_agree` is part of every test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
+from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.replica import Prepared
+from parley.errors import ConfigError, DataLossError
+from parley.messages import request_class
+from parley.net import ManualClock
+from parley.records import offsets_of
+from parley.schema import ApiKey
+from parley.testing.wire import Wire
+
+Metadata: Any = request_class(ApiKey.METADATA)
+LATEST = -1
+Talk = Any  # a connection and the requests of these tests: tests/cluster/conftest.py
+Connect = Callable[..., Talk]
+Batch = Callable[..., bytes]
+NAMES = (f"scene{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=3, release="3.9", seed=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
+    yield shared
+    shared.heal()
+    shared.catch_up()
+    shared.release_metadata()
+    for broker in shared.brokers:
+        if not broker.running:
+            broker.start()
+    shared.replicas_agree()
+
+
+@pytest.fixture
+def topic(cluster: LocalCluster) -> Iterator[str]:
+    """A topic of one partition on brokers 1, 2 and 3, led by 1."""
+    name = next(NAMES)
+    cluster.create_topic(name)
+    if cluster.leaders(name)[0][0] != 1:
+        cluster.move_leader(name, 0, 1)
+    yield name
+    if name in cluster._cluster.state.image.topics:
+        cluster.delete_topic(name)
+
+
+def ends(cluster: LocalCluster, topic: str, index: int = 0) -> dict[int, tuple[int, int]]:
+    """High watermark and end offset of each broker's replica."""
+    found = {}
+    for broker in cluster._cluster.state.replication.brokers.values():
+        for replica in broker.replicas.values():
+            if replica.topic == topic and replica.key.partition == index:
+                found[broker.id] = (replica.high_watermark, replica.log.end_offset)
+    return found
+
+
+def leader_told_by(cluster: LocalCluster, broker_id: int, topic: str) -> tuple[int, int]:
+    with Wire(cluster.broker(broker_id).address) as wire:
+        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        partition = wire.ask(asked, 9).topics[0].partitions[0]
+        return partition.leader_id, partition.leader_epoch
+
+
+# -- a broker cut off ------------------------------------------------------------------------------
+
+
+def test_b8_an_isolated_leader_goes_on_alone_and_is_cut_back(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    old = talk_to(cluster, 1, topic)
+    old.produce(batch(3))
+    epoch = cluster.leaders(topic)[0][1]
+    cluster.isolate(1)
+    assert cluster.leaders(topic)[0][0] != 1
+    assert cluster.leaders(topic)[0][1] == epoch + 1
+    assert set(cluster.isr(topic)[0]) == {2, 3}
+    assert leader_told_by(cluster, 1, topic) == (1, epoch), "it has not heard of the election"
+    assert old.produce(batch(2, size=20), acks=1).error_code == 0, "and takes records that nobody else has"
+    assert old.produce(batch(1), acks=-1, timeout_ms=50).error_code == 7, "acks=all waits for followers in vain"
+    new_id = cluster.leaders(topic)[0][0]
+    new = talk_to(cluster, new_id, topic)
+    assert new.produce(batch(4)).base_offset == 3
+    assert "in-sync replicas" in str(cluster.replicas_agree())
+
+    cluster.heal(1)
+    assert ends(cluster, topic) == {1: (7, 7), 2: (7, 7), 3: (7, 7)}
+    assert set(cluster.isr(topic)[0]) == {1, 2, 3}
+    assert old.produce(batch(1)).error_code == 6
+    assert cluster.replicas_agree().lost == [], "acks=1 promised nothing"
+
+
+def test_an_isolated_follower_is_missed_only_after_its_session(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    leader = talk_to(cluster, 1, topic)
+    cluster.isolate(3, noticed=False)
+    assert leader.produce(batch(1), timeout_ms=50).error_code == 7, "it is still in sync and copies nothing"
+    assert ends(cluster, topic)[1] == (0, 1)
+    cluster.isolate(3)
+    assert set(cluster.isr(topic)[0]) == {1, 2}
+    assert leader.produce(batch(1)).error_code == 0
+    cluster.heal()
+    assert ends(cluster, topic) == {1: (2, 2), 2: (2, 2), 3: (2, 2)}
+    cluster.replicas_agree()
+
+
+def test_b4_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    """SIGSTOP: connections are made and stay, nothing is answered; afterwards the old leader knows that it is none."""
+    open_before = talk_to(cluster, 1, topic)
+    open_before.produce(batch(1))
+    cluster.freeze(1, noticed=True)
+    assert cluster.leaders(topic)[0][0] != 1
+    request = open_before.produce_request(batch(1), version=8)
+    open_before.wire.send(request, 8)
+    fresh = talk_to(cluster, 1, topic)  # connects: the kernel accepts
+    fresh.wire.send(request, 8)
+    open_before.wire.socket.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        open_before.wire.receive(request, 8)
+    cluster.thaw(1)
+    for talk in (open_before, fresh):
+        talk.wire.socket.settimeout(10)
+        assert talk.wire.receive(request, 8).responses[0].partition_responses[0].error_code == 6
+    assert ends(cluster, topic) == {1: (1, 1), 2: (1, 1), 3: (1, 1)}
+
+
+def test_a_frozen_broker_can_be_stopped_and_killed(cluster: LocalCluster, topic: str) -> None:
+    for end in (cluster.stop_broker, cluster.kill):
+        cluster.freeze(2, noticed=True)
+        end(2)
+        cluster.start_broker(2)
+        assert leader_told_by(cluster, 2, topic)[0] == 1, "it answers again"
+        cluster.replicas_agree()
+
+
+def test_stale_metadata_until_told(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+    before = cluster.leaders(topic)[0]
+    cluster.hold_metadata(1)
+    cluster.move_leader(topic, 0, 2)
+    assert leader_told_by(cluster, 1, topic) == before
+    assert leader_told_by(cluster, 2, topic) == (2, before[1] + 1)
+    talk_to(cluster, 2, topic).produce(batch(1), acks=1)
+    cluster.release_metadata(1)
+    assert leader_told_by(cluster, 1, topic) == (2, before[1] + 1)
+    assert ends(cluster, topic) == {1: (1, 1), 2: (1, 1), 3: (1, 1)}
+    cluster.replicas_agree()
+
+
+# -- followers that are late -----------------------------------------------------------------------
+
+
+def test_a_follower_behind_by_records_holds_the_high_watermark(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    leader = talk_to(cluster, 1, topic)
+    cluster.lag(3, 2)
+    for _ in range(5):
+        leader.produce(batch(1), acks=1)
+    assert ends(cluster, topic) == {1: (3, 5), 2: (3, 5), 3: (3, 3)}
+    assert offsets_of(leader.fetch(0).records) == [0, 1, 2]
+    assert leader.offset(LATEST).offset == 3
+    assert cluster.replicas_agree().agrees
+    cluster.catch_up(3)
+    assert ends(cluster, topic) == {1: (5, 5), 2: (5, 5), 3: (5, 5)}
+
+
+def test_lag_behind_one_leader_only(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+    cluster.lag(3, leader=1)
+    talk_to(cluster, 1, topic).produce(batch(1), acks=1)
+    assert ends(cluster, topic)[3] == (0, 0)
+    cluster.move_leader(topic, 0, 2)
+    assert ends(cluster, topic)[3] == (1, 1), "it copies from broker 2 without delay"
+    cluster.replicas_agree()
+
+
+def test_min_insync_replicas_before_and_after_the_append(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    """19 when there are too few before, 20 when they are lost while the producer waits."""
+    name = next(NAMES)
+    cluster.create_topic(name, configs={"min.insync.replicas": "2"})
+    if cluster.leaders(name)[0][0] != 1:
+        cluster.move_leader(name, 0, 1)
+    leader = talk_to(cluster, 1, name)
+    cluster.lag(2)
+    cluster.lag(3)
+    request = leader.produce_request(batch(1), version=8, timeout_ms=30_000)
+    leader.wire.send(request, 8)
+    talk_to(cluster, 1, name).produce(batch(1), acks=1)  # by now the one before has been appended
+    while ends(cluster, name)[1][1] < 2:
+        pass
+    cluster.shrink_isr(name, 0, 2)
+    cluster.shrink_isr(name, 0, 3)
+    assert leader.wire.receive(request, 8).responses[0].partition_responses[0].error_code == 20
+    assert leader.produce(batch(1)).error_code == 19
+    assert leader.produce(batch(1), acks=1).error_code == 0
+    cluster.catch_up()
+    assert set(cluster.isr(name)[0]) == {1, 2, 3}
+    assert leader.produce(batch(1)).base_offset == 3
+    cluster.replicas_agree()
+    cluster.delete_topic(name)
+
+
+async def test_followers_leave_and_brokers_are_missed_when_the_clock_says_so(batch: Batch) -> None:
+    clock = ManualClock()
+    settings = ClusterSettings(replica_lag_time_max_ms=30_000, broker_session_timeout_ms=9_000)
+    async with AsyncLocalCluster(3, "3.9", clock=clock, settings=settings, seed=1) as cluster:
+        cluster.create_topic("events")
+        cluster.move_leader("events", 0, 1)
+        cluster.lag(3)
+        await clock.advance(30_000)
+        assert set(cluster.isr("events")[0]) == {1, 2, 3}, "nothing was appended: it is not behind"
+        cluster.lag(3)
+        data = batch(1)
+        cluster.state.append(
+            cluster.state.replication.brokers[1].find("events", 0), [Prepared(data, read_facts(data))], now_ms=0
+        )
+        await clock.advance(29_999)
+        assert set(cluster.isr("events")[0]) == {1, 2, 3}
+        await clock.advance(1)
+        assert set(cluster.isr("events")[0]) == {1, 2}
+        await cluster.isolate(2, noticed=False)
+        await clock.advance(8_999)
+        assert 2 in cluster.state.image.brokers
+        await clock.advance(2)
+        assert 2 not in cluster.state.image.brokers
+        await cluster.heal()
+        cluster.catch_up()
+        assert set(cluster.isr("events")[0]) == {1, 2, 3}
+        cluster.replicas_agree()
+
+
+# -- elections -------------------------------------------------------------------------------------
+
+
+def test_preferred_election(cluster: LocalCluster, topic: str) -> None:
+    first = cluster._cluster.state.image.topics[topic].partitions[0].replicas[0]
+    cluster.move_leader(topic, 0, first % 3 + 1)
+    epoch = cluster.leaders(topic)[0][1]
+    assert cluster.elect_preferred(topic, 0) == [(topic, 0)]
+    assert cluster.leaders(topic)[0] == (first, epoch + 1)
+    assert cluster.elect_preferred(topic) == [], "it leads already"
+    with pytest.raises(ConfigError, match="no partition"):
+        cluster.elect_preferred(topic, 7)
+
+
+def test_b8_an_unclean_election_loses_what_it_names(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    """The leader dies with records that only it has; who is behind leads, and the old one cuts its log."""
+    leader = talk_to(cluster, 1, topic)
+    leader.produce(batch(5))
+    cluster.lag(2, in_sync=False)
+    cluster.lag(3, in_sync=False)
+    assert cluster.isr(topic)[0] == (1,)
+    for _ in range(3):
+        assert leader.produce(batch(1)).error_code == 0, "acknowledged by all that are in sync"
+    epoch = cluster.leaders(topic)[0][1]
+    cluster.kill(1)
+    assert cluster.leaders(topic)[0] == (-1, epoch + 1)
+    cluster.catch_up()
+    lost = cluster.elect_unclean(topic, 0, 2)
+    assert (lost.first_offset, lost.next_offset, lost.records) == (5, 8, 3)
+    assert cluster.leaders(topic)[0] == (2, epoch + 2)
+    new = talk_to(cluster, 2, topic)
+    assert new.produce(batch(1, size=30)).base_offset == 5
+    assert cluster.replicas_agree().lost[-1] == lost
+
+    cluster.start_broker(1)
+    assert ends(cluster, topic) == {1: (6, 6), 2: (6, 6), 3: (6, 6)}, "the old leader's 5 to 7 are gone"
+    assert set(cluster.isr(topic)[0]) == {1, 2, 3}
+    cluster.replicas_agree()
+
+
+def test_c9_exactly_k_records_are_lost_on_request(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    leader = talk_to(cluster, 1, topic)
+    for _ in range(10):
+        leader.produce(batch(1))
+    lost = cluster.elect_unclean(topic, 0, lose=4)
+    assert (lost.first_offset, lost.next_offset) == (6, 10)
+    new = cluster.leaders(topic)[0][0]
+    assert new != 1
+    assert ends(cluster, topic) == {1: (6, 6), 2: (6, 6), 3: (6, 6)}
+    assert offsets_of(talk_to(cluster, new, topic).fetch(0).records) == [0, 1, 2, 3, 4, 5]
+    assert cluster.replicas_agree().lost[-1] == lost
+
+
+def test_an_unclean_election_without_a_candidate_says_what_to_do(cluster: LocalCluster, topic: str) -> None:
+    with pytest.raises(ConfigError, match="lose=N"):
+        cluster.elect_unclean(topic)
+    with pytest.raises(ConfigError, match="move_leader"):
+        cluster.elect_unclean(topic, 0, 2)
+    with pytest.raises(ConfigError, match="no replica"):
+        cluster.elect_unclean(topic, 0, 9)
+    with pytest.raises(ConfigError, match="hold it back"):
+        cluster.shrink_isr(topic, 0, 2)
+
+
+# -- topics ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 5])
+def test_a_topic_made_anew_is_another(cluster: LocalCluster, partitions: int) -> None:
+    """The same number of partitions, more, and fewer, from 3."""
+    name = next(NAMES)
+    cluster.create_topic(name, 3, configs={"min.insync.replicas": "2"})
+    before = cluster._cluster.state.image.topics[name]
+    cluster.move_leader(name, 0, before.partitions[0].replicas[1])
+    cluster.recreate_topic(name, partitions)
+    after = cluster._cluster.state.image.topics[name]
+    assert after.topic_id != before.topic_id
+    assert cluster.leaders(name).keys() == set(range(partitions))
+    assert {epoch for _, epoch in cluster.leaders(name).values()} == {0}
+    assert after.configs == before.configs
+    cluster.replicas_agree()
+    cluster.delete_topic(name)
+
+
+def test_recreation_and_new_partitions_spread_as_told(cluster: LocalCluster, topic: str) -> None:
+    first = cluster._cluster.state.image.topics[topic].topic_id
+    cluster.recreate_topic(topic, unaware=[3])
+    seen = {b.id: b.image.topics[topic].topic_id for b in cluster._cluster.state.replication.brokers.values()}
+    assert seen[3] == first
+    assert seen[1] == seen[2] != first
+    cluster.release_metadata()
+    cluster.add_partitions(topic, 4, unaware=[1])
+    told = {b.id: len(b.image.topics[topic].partitions) for b in cluster._cluster.state.replication.brokers.values()}
+    assert told == {1: 1, 2: 4, 3: 4}
+    with pytest.raises(ConfigError, match="larger total"):
+        cluster.add_partitions(topic, 4)
+    cluster.release_metadata()
+    cluster.replicas_agree()
+
+
+def test_records_deleted_below_an_offset(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+    leader = talk_to(cluster, 1, topic)
+    for _ in range(5):
+        leader.produce(batch(1))
+    assert cluster.delete_records(topic, 0, 3) == 3
+    assert leader.fetch(2).error_code == 1
+    assert offsets_of(leader.fetch(3).records) == [3, 4]
+    assert cluster.replicas_agree().agrees, "what was deleted on request is not missed"
+    with pytest.raises(ConfigError, match="no offset"):
+        cluster.delete_records(topic, 0, 99)
+
+
+# -- the check itself ------------------------------------------------------------------------------
+
+
+def test_the_check_finds_other_bytes_a_short_log_and_a_lost_record(talk_to: Connect, batch: Batch) -> None:
+    with LocalCluster(brokers=2, release="3.9") as cluster:
+        cluster.create_topic("events", replication_factor=2)
+        cluster.move_leader("events", 0, 1)
+        leader = talk_to(cluster, 1)
+        for _ in range(3):
+            leader.produce(batch(1))
+        replicas = [b.find("events", 0) for b in cluster._cluster.state.replication.brokers.values()]
+        first, second = replicas
+        second.truncate_to(2)
+        with pytest.raises(DataLossError, match=r"broker 2 ends at 2, its leader 1 at 3"):
+            cluster.replicas_agree()
+        facts, data = next(iter(first.log.batches_from(2)))
+        other = bytearray(data)
+        other[-1] ^= 1
+        second.replicate(((facts,), bytes(other)), leader_epoch=facts.leader_epoch, now_ms=0)
+        with pytest.raises(DataLossError, match=r"other bytes than its leader 1 from offset 2 on"):
+            cluster.replicas_agree()
+        for replica in replicas:
+            replica.truncate_to(1)
+        with pytest.raises(DataLossError, match=r"acknowledged batch at offset 1 is not on the leader"):
+            cluster.replicas_agree()
