@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.spark.planner import Planner
-from parley.spark.ranges import OffsetRange, split_ranges
+from parley.spark.ranges import OffsetRange
 
 
 def plan_batch(planner: Planner) -> list[OffsetRange]:
@@ -19,10 +19,8 @@ def plan_batch(planner: Planner) -> list[OffsetRange]:
         return []
     start = planner.resolve(options.start, assignment)
     end = planner.resolve(options.end, assignment)
-    start = planner.inside(start, options.start.explicit(assignment.partitions))
-    end = planner.inside(end, options.end.explicit(assignment.partitions))
     whole = [
         OffsetRange(tp, offset, end.positions[tp], assignment.ids.get(tp.topic, ""), end.epoch(tp))
         for tp, offset in start.positions.items()
     ]
-    return split_ranges(whole, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+    return planner.split(whole)

@@ -8,16 +8,28 @@ startingOffsets; the same for the ending.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, OffsetSpec, Timestamp, TopicPartition
 from parley.errors import ConfigError, nearest_hint
+from parley.spark.moments import Ago, Back, read_ago, read_back
 from parley.spark.offsets import show
 from parley.spark.options import GivenOptions, Use
-from parley.spark.user_json import read_partition_values
+from parley.spark.user_json import read_histories, read_partition_values
 
+
+class Committed(NamedTuple):
+    """Where a consumer group is; `otherwise` is the place in partitions where it has committed nothing."""
+
+    group: str
+    otherwise: OffsetSpec | None
+
+
+Place = OffsetSpec | Timestamp | Ago | Back | Committed
 Question = OffsetSpec | Timestamp
 _NAMED = {"earliest": EARLIEST, "latest": LATEST}
+_COMMITTED = {"committed": None, "committed-or-earliest": EARLIEST, "committed-or-latest": LATEST}
 _BY_CODE = {EARLIEST.code: EARLIEST, LATEST.code: LATEST}
 
 
@@ -27,11 +39,14 @@ class Bound:
 
     option: str
     """The option it came from, for errors."""
-    everywhere: Question | None = None
+    everywhere: Place | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
     otherwise_latest: bool = True
     """Whether a partition without a record as late as the timestamp counts from its end; else it is an error."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The history that `offsets` belong to, where the user copied them from a checkpoint of parley."""
 
     def check(self, assigned: Collection[TopicPartition]) -> None:
         """Raise ConfigError unless the bound names exactly the partitions that are read."""
@@ -47,8 +62,17 @@ class Bound:
         hint = " Use -2 for earliest and -1 for latest where it does not matter." if self.offsets is not None else ""
         raise ConfigError(f"{self.option} must name all partitions that are read: {'; '.join(parts)}.{hint}")
 
-    def questions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Question]:
-        """Return what must be asked for these partitions. Those with an offset of their own are left out."""
+    def questions(self, partitions: Collection[TopicPartition], now_ms: int = 0) -> dict[TopicPartition, Question]:
+        """Return what must be asked for these partitions. Those with an offset of their own are left out.
+
+        A place before the end asks for the end; a group's place asks nothing here.
+        """
+        if isinstance(self.everywhere, Ago):
+            return dict.fromkeys(partitions, Timestamp(max(0, now_ms - self.everywhere.ms)))
+        if isinstance(self.everywhere, Back):
+            return dict.fromkeys(partitions, LATEST)
+        if isinstance(self.everywhere, Committed):
+            return {}
         if self.everywhere is not None:
             return dict.fromkeys(partitions, self.everywhere)
         if self.timestamps is not None:
@@ -82,21 +106,46 @@ def starting_bound(given: GivenOptions, use: Use) -> Bound:
     if bound is not None:
         return bound
     default = "latest" if Use.STREAM_READ in use else "earliest"
-    bound = _by_offset("startingOffsets", given["startingOffsets"] or default)
+    text = given["startingOffsets"] or default
+    bound = _relative(text) or _committed(text, given) or _by_offset("startingOffsets", text)
     if Use.BATCH_READ in use and _names(bound, LATEST):
         raise ConfigError("startingOffsets cannot be latest (-1) for a batch: there would be nothing to read")
     return bound
 
 
-def ending_bound(given: GivenOptions) -> Bound:
-    """Return where a batch ends. Raises ConfigError for values that mean nothing for an end."""
+def ending_bound(given: GivenOptions, use: Use = Use.BATCH_READ) -> Bound | None:
+    """Return where reading ends, None for a stream without an end. Raises ConfigError for values that mean nothing."""
     bound = _by_time(given, "endingTimestamp", "endingOffsetsByTimestamp", otherwise_latest=True)
     if bound is not None:
         return bound
-    bound = _by_offset("endingOffsets", given["endingOffsets"])
+    text = given["endingOffsets"]
+    if text is None and Use.STREAM_READ in use:
+        return None
+    bound = _by_offset("endingOffsets", text or "latest")
     if _names(bound, EARLIEST):
         raise ConfigError("endingOffsets cannot be earliest (-2): there would be nothing to read")
     return bound
+
+
+def _relative(text: str) -> Bound | None:
+    if not text.startswith("-"):
+        return None
+    for read in (read_back, read_ago):
+        try:
+            return Bound("startingOffsets", read(text))
+        except ValueError:
+            continue
+    raise ConfigError(f'startingOffsets="{text}" cannot be used: "-10 minutes" or "-100 offsets" is expected')
+
+
+def _committed(text: str, given: GivenOptions) -> Bound | None:
+    word = text.strip().lower()
+    if word not in _COMMITTED:
+        return None
+    group = given.kafka.get("group.id", "").strip() or given["commitToGroup"]
+    if not group:
+        raise ConfigError(f"startingOffsets={word} needs the name of the group: set kafka.group.id")
+    return Bound("startingOffsets", Committed(group, _COMMITTED[word]))
 
 
 def check_order(start: Bound, end: Bound) -> None:
@@ -104,6 +153,8 @@ def check_order(start: Bound, end: Bound) -> None:
     first_time, last_time = start.everywhere, end.everywhere
     if isinstance(first_time, Timestamp) and isinstance(last_time, Timestamp) and first_time.ms > last_time.ms:
         raise ConfigError(f"{start.option}={first_time.ms} lies after {end.option}={last_time.ms}: exchange them")
+    if isinstance(first_time, Ago) and isinstance(last_time, Ago) and first_time.ms < last_time.ms:
+        raise ConfigError(f"{start.option} lies after {end.option}: exchange them")
     for mine, other in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
         for tp, first in sorted((mine or {}).items()):
             last = (other or {}).get(tp, -1)
@@ -113,7 +164,10 @@ def check_order(start: Bound, end: Bound) -> None:
 
 def _by_time(given: GivenOptions, everywhere: str, each: str, *, otherwise_latest: bool) -> Bound | None:
     if given.is_given(everywhere):
-        return Bound(everywhere, Timestamp(given[everywhere]), otherwise_latest=otherwise_latest)
+        moment = given[everywhere]
+        if isinstance(moment, Ago):  # a quiet partition is no mistake then
+            return Bound(everywhere, moment)
+        return Bound(everywhere, Timestamp(moment), otherwise_latest=otherwise_latest)
     if given.is_given(each):
         timestamps = read_partition_values(each, given[each], low=0, what="a time in milliseconds")
         return Bound(each, timestamps=timestamps, otherwise_latest=otherwise_latest)
@@ -125,12 +179,15 @@ def _by_offset(option: str, text: str) -> Bound:
     if word in _NAMED:
         return Bound(option, _NAMED[word])
     if not word.startswith(("{", "[", '"')):
+        known = {**_NAMED, **_COMMITTED} if option == "startingOffsets" else _NAMED
         raise ConfigError(
             f'{option}="{text}" is neither earliest, latest nor JSON like {{"topicA":{{"0":23,"1":-2}}}}.'
-            f"{nearest_hint(word, _NAMED)}"
+            f"{nearest_hint(word, known)}"
         )
     what = "an offset (-2 is earliest, -1 is latest)"
-    return Bound(option, offsets=read_partition_values(option, text, low=-2, what=what))
+    offsets = read_partition_values(option, text, low=-2, what=what)
+    ids, epochs = read_histories(option, text)
+    return Bound(option, offsets=offsets, ids=ids, epochs=epochs)
 
 
 def _names(bound: Bound, spec: OffsetSpec) -> bool:

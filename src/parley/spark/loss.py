@@ -7,6 +7,7 @@ offsets; `false` warns once per finding and process and goes on at the right pla
     recreated   the topic has another id               → from the beginning of the new topic
     aged out    the start is below the log's           → from the log's start
     shrunk      the log ends before the position       → at the log's end
+    truncated   the log left the position's history    → from where it left it (epochs tell)
     late        a new partition already lost its front → from the log's start
 """
 
@@ -76,4 +77,14 @@ class LossPolicy:
             tp,
             expected=planned,
             available=latest,
+        )
+
+    def truncated(self, tp: TopicPartition, planned: int, divergent: int, epoch: int) -> None:
+        """Report a log that left the history of a position: what was read beyond `divergent` exists no more."""
+        self.report(
+            f"the log of {tp} was truncated: offset {planned} was planned in leader epoch {epoch}, whose records end "
+            f"at the divergent offset {divergent} now; what lay beyond is lost or was written anew",
+            tp,
+            expected=planned,
+            available=divergent,
         )

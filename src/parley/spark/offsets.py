@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,13 +76,14 @@ class Offsets:
         return self.epochs.get(tp, -1)
 
 
-def advance(start: Offsets, end: Offsets) -> Offsets:
+def advance(start: Offsets, end: Offsets, cuts: Collection[TopicPartition] = ()) -> Offsets:
     """Return `end`, with the epoch of `start` wherever the position did not move; `start` if nothing did.
 
-    A topic that has another id now counts as moved even if its positions look the same. An id once
-    known is kept when nobody tells it: in a cluster of several releases older brokers cannot.
+    A topic that has another id now counts as moved even if its positions look the same, and so do the
+    partitions in `cuts`, whose log was truncated. An id once known is kept when nobody tells it: in a
+    cluster of several releases older brokers cannot.
     """
-    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset]
+    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset and tp not in cuts]
     renewed = {topic for topic, text in end.ids.items() if start.ids.get(topic, text) != text}
     if len(kept) == len(end.positions) == len(start.positions) and not renewed:
         return start

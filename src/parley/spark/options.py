@@ -1,133 +1,30 @@
-"""The data source's own options: one typed table, and what is made of a user's text.
+"""What is made of a user's texts: typed values under the names of the option table.
 
-The table is the documentation too: `markdown_table()` prints it. Names are those of Spark's own
-`kafka` source, case does not matter. `kafka.*` options are not here but in `kafka_options.py`.
+Case does not matter in names. `kafka.*` options are only set apart here; `kafka_options.py` reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, Flag, auto
-from typing import Any, NamedTuple
+from typing import Any
 
 from parley.errors import ConfigError, nearest_hint
+from parley.spark.moments import Ago, read_bytes, read_duration, read_moment
+from parley.spark.option_table import OPTIONS, Kind, SparkOption, Use, allowed, markdown_table
+
+__all__ = [
+    "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table", "nearest_option",
+    "read_options", "read_value",
+]  # fmt: skip
 
 _INT64 = 2**63 - 1
-
-
-class Use(Flag):
-    """What a data source is opened for."""
-
-    BATCH_READ = auto()
-    STREAM_READ = auto()
-    BATCH_WRITE = auto()
-    STREAM_WRITE = auto()
-    READ = BATCH_READ | STREAM_READ
-    WRITE = BATCH_WRITE | STREAM_WRITE
-
-
-class Kind(Enum):
-    """How an option's text is read."""
-
-    TEXT = "text"
-    INTEGER = "integer"
-    BOOLEAN = "true or false"
-    MILLISECONDS = "milliseconds since 1970-01-01 UTC"
-    JSON = "JSON"
-
-
-class SparkOption(NamedTuple):
-    """One line of the table. `refused` names the uses in which the option is an error instead of without effect."""
-
-    name: str
-    use: Use
-    kind: Kind
-    default: Any
-    doc: str
-    low: int | None = None
-    high: int | None = None
-    choices: tuple[str, ...] = ()
-    refused: Use = Use(0)
-    no_effect: str = ""
-    """Why the option is accepted although nothing comes of it."""
-
-
-def _read(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> SparkOption:
-    return SparkOption(name, Use.READ, kind, default, doc, **more)
-
-
-def _ending(name: str, kind: Kind, default: Any, doc: str) -> SparkOption:
-    return SparkOption(name, Use.BATCH_READ, kind, default, doc, refused=Use.STREAM_READ)
-
-
-_POSITIONS = 'or JSON {"topic":{"0":23,"1":-2}} with -2 for earliest and -1 for latest'
-
-OPTIONS = (
-    _read("subscribe", Kind.TEXT, None, "topics to read, separated by commas"),
-    _read("subscribePattern", Kind.TEXT, None, "Java regular expression that the whole name of a topic must match"),
-    _read("assign", Kind.JSON, None, 'partitions to read: {"topicA":[0,1],"topicB":[2]}'),
-    _read(
-        "startingOffsets",
-        Kind.TEXT,
-        None,
-        f"where a new query starts: earliest, latest (streams only), {_POSITIONS}; "
-        "default earliest for a batch, latest for a stream",
-    ),
-    _read("startingTimestamp", Kind.MILLISECONDS, None, "start at the first record this late", low=0, high=_INT64),
-    _read("startingOffsetsByTimestamp", Kind.JSON, None, 'the same per partition: {"topic":{"0":1700000000000}}'),
-    _read(
-        "startingOffsetsByTimestampStrategy",
-        Kind.TEXT,
-        "error",
-        "where to start in a partition without a record that late",
-        choices=("error", "latest"),
-    ),
-    _ending("endingOffsets", Kind.TEXT, "latest", f"where a batch ends (exclusive): latest {_POSITIONS}"),
-    _ending("endingTimestamp", Kind.MILLISECONDS, None, "end in front of the first record this late"),
-    _ending("endingOffsetsByTimestamp", Kind.JSON, None, "the same per partition"),
-    _read(
-        "failOnDataLoss",
-        Kind.BOOLEAN,
-        True,
-        "whether a query fails when records that it was to read are gone (else: a warning, and it goes on)",
-    ),
-    _read("includeHeaders", Kind.BOOLEAN, False, "whether rows have the column headers"),
-    _read("minPartitions", Kind.INTEGER, None, "tasks wanted at least: large ranges are split", low=1, high=2**31 - 1),
-    _read("maxRecordsPerPartition", Kind.INTEGER, None, "most offsets of one task", low=1, high=_INT64),
-    SparkOption(
-        "maxOffsetsPerTrigger",
-        Use.STREAM_READ,
-        Kind.INTEGER,
-        None,
-        "most offsets of one micro-batch, shared among the partitions by what they have to offer",
-        low=1,
-        high=_INT64,
-    ),
-    _read(
-        "fetchOffset.numRetries",
-        Kind.INTEGER,
-        3,
-        "how often a log that seems to have become shorter is asked for again",
-        low=0,
-        high=10_000,
-    ),
-    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause before that, in ms", low=0, high=2**31 - 1),
-    _read(
-        "kafkaConsumer.pollTimeoutMs",
-        Kind.INTEGER,
-        None,
-        "longest wait for records that should be there, in ms; without it kafka.default.api.timeout.ms holds",
-        low=1,
-        high=2**31 - 1,
-    ),
-    _read("groupIdPrefix", Kind.TEXT, None, "prefix of group ids", no_effect="parley reads without a consumer group"),
-    SparkOption(
-        "topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; the column topic, if there is one, is ignored"
-    ),
-)
-"""Every option of the data source but `kafka.*`, in the order of the documentation."""
-
+_NUMBERS: Mapping[Kind, Callable[[str], int | Ago]] = {
+    Kind.INTEGER: int,
+    Kind.MOMENT: read_moment,
+    Kind.DURATION: read_duration,
+    Kind.BYTES: read_bytes,
+}
 _BY_NAME = {option.name.lower(): option for option in OPTIONS}
 
 # Spark hands its own keys to a data source as well: of tables (TableCatalog's reserved properties),
@@ -161,8 +58,8 @@ class GivenOptions:
 def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
     """Return a user's options as typed values, defaults filled in.
 
-    Raises ConfigError for an option that does not exist (naming the nearest one), for a value that
-    cannot be read or is out of range, and for an option that this use must not have.
+    Raises ConfigError for an option that does not exist (naming the nearest one) and for a value that
+    cannot be read or is out of range.
     """
     values = {option.name: option.default for option in OPTIONS}
     kafka: dict[str, str] = {}
@@ -177,11 +74,6 @@ def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
             if name in _SPARKS_OWN or name.startswith(_SPARKS_PREFIXES):
                 continue
             raise ConfigError(f'there is no option "{key}".{nearest_option(name)}')
-        if use & option.refused:
-            raise ConfigError(
-                f"{option.name} cannot be used in a streaming query, which has no end: "
-                f"remove it, or read a batch with spark.read"
-            )
         if not use & option.use:
             continue
         if option.no_effect:
@@ -205,8 +97,8 @@ def read_value(option: SparkOption, text: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise _bad(option, text)
         return text.lower() == "true"
-    if option.kind in (Kind.INTEGER, Kind.MILLISECONDS):
-        return _integer(option, text)
+    if option.kind in _NUMBERS:
+        return _number(option, text)
     if option.choices:
         if text.lower() not in option.choices:
             raise ConfigError(f"{_bad(option, text)}{nearest_hint(text.lower(), option.choices)}")
@@ -216,39 +108,17 @@ def read_value(option: SparkOption, text: str) -> Any:
     return text
 
 
-def _integer(option: SparkOption, text: str) -> int:
+def _number(option: SparkOption, text: str) -> int | Ago:
     try:
-        value = int(text)
+        value = _NUMBERS[option.kind](text)
     except ValueError:
         raise _bad(option, text) from None
     low = option.low if option.low is not None else 0
     high = option.high if option.high is not None else _INT64
-    if not low <= value <= high:
+    if not isinstance(value, Ago) and not low <= value <= high:
         raise _bad(option, text)
     return value
 
 
 def _bad(option: SparkOption, text: str) -> ConfigError:
     return ConfigError(f'{option.name}="{text}" cannot be used: {allowed(option)} is expected ({option.doc})')
-
-
-def allowed(option: SparkOption) -> str:
-    """Return in words which values an option takes."""
-    if option.choices:
-        return " or ".join(option.choices)
-    if option.kind is Kind.INTEGER:
-        top = f" to {option.high}" if option.high not in (None, _INT64) else ""
-        return f"an integer from {option.low or 0}{top}" if top else f"an integer of at least {option.low or 0}"
-    return str(option.kind.value)
-
-
-def markdown_table() -> str:
-    """Return the table of options as the documentation shows it."""
-    uses = ((Use.BATCH_READ, "batch"), (Use.STREAM_READ, "stream"), (Use.WRITE, "write"))
-    lines = ["| option | for | values | default | meaning |", "|---|---|---|---|---|"]
-    for option in OPTIONS:
-        where = ", ".join(name for use, name in uses if use & option.use)
-        default = {None: "", True: "true", False: "false"}.get(option.default, option.default)
-        meaning = option.doc + (f" (no effect: {option.no_effect})" if option.no_effect else "")
-        lines.append(f"| `{option.name}` | {where} | {allowed(option)} | {default} | {meaning} |")
-    return "\n".join(lines)

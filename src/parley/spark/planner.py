@@ -11,7 +11,7 @@ Lives in the driver's long-lived process of a stream (or in the planner of a bat
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from parley.client import (
@@ -24,11 +24,15 @@ from parley.client import (
     TopicPartition,
     format_uuid,
 )
-from parley.errors import BrokerError
-from parley.spark.bounds import Bound
+from parley.errors import BrokerError, ConfigError
+from parley.spark.bounds import Bound, Committed
 from parley.spark.clients import client_for
+from parley.spark.history import Histories
 from parley.spark.loss import LossPolicy
-from parley.spark.offsets import Offsets
+from parley.spark.moments import Back
+from parley.spark.offsets import Offsets, show
+from parley.spark.ranges import OffsetRange, split_ranges
+from parley.spark.samples import sample_ranges
 from parley.spark.source_options import SourceOptions
 from parley.spark.subscription import UNKNOWN_TOPIC_OR_PARTITION, check_existence, select_partitions
 
@@ -50,9 +54,11 @@ class Planner:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.policy = LossPolicy(options.fail_on_data_loss)
+        self.histories = Histories(self._epoch_ends)
         self._assignment: Assignment | None = None
         self._asked_at = 0.0
         self._some_are_missing = False
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def assignment(self, *, fresh: bool = False, must_exist: bool = False) -> Assignment:
         """Return the partitions to read.
@@ -104,17 +110,63 @@ class Planner:
         answers = self.ask(dict.fromkeys(assignment.partitions, LATEST))
         return offsets_of(answers, assignment.ids)
 
+    def _epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = client_for(self.options.client).offsets_for_leader_epochs(epochs)
+        return {tp: answer.end_offset for tp, answer in found.items() if answer.end_offset >= 0}
+
+    def split(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges of the tasks, as minPartitions, maxRecordsPerPartition and maxBytesPerPartition say."""
+        options, densities = self.options, None
+        if options.max_bytes_per_partition is not None:
+            densities = sample_ranges(client_for(options.client), ranges, options.fetch.isolation_level)
+        return split_ranges(
+            ranges,
+            min_partitions=options.min_partitions,
+            max_records=options.max_records_per_partition,
+            max_bytes=options.max_bytes_per_partition,
+            densities=densities,
+        )
+
     def resolve(self, bound: Bound, assignment: Assignment) -> Offsets:
-        """Return the offsets that a bound stands for. Raises ConfigError as `Bound.check` and `Bound.unanswered`."""
+        """Return the offsets that a bound stands for, those that somebody named brought inside the logs.
+
+        Raises ConfigError as `Bound.check` and `Bound.unanswered`; what is lost is reported to the policy.
+        """
         partitions = assignment.partitions
         bound.check(partitions)
-        answers = self.ask(bound.questions(partitions))
-        late = bound.unanswered(answers)
-        answers |= self.ask(dict.fromkeys(late, LATEST))
+        if isinstance(bound.everywhere, Committed):
+            return self._inside(*self._committed(bound.everywhere, assignment))
+        answers = self.ask(bound.questions(partitions, self.now_ms()))
+        answers |= self.ask(dict.fromkeys(bound.unanswered(answers), LATEST))
         found = offsets_of(answers, assignment.ids)
-        return Offsets(dict(found.positions) | bound.explicit(partitions), found.ids, found.epochs)
+        positions = dict(found.positions)
+        if isinstance(bound.everywhere, Back):
+            first, back = self.earliest(partitions), bound.everywhere.offsets
+            positions = {tp: max(first[tp], end - back) for tp, end in positions.items()}
+        explicit = bound.explicit(partitions)
+        for topic, old in bound.ids.items():
+            new = assignment.ids.get(topic, old)
+            if new != old:
+                self.policy.recreated(topic, old, new)
+                explicit |= self.earliest([tp for tp in explicit if tp.topic == topic])
+        return self._inside(Offsets(positions | explicit, found.ids, {**found.epochs, **bound.epochs}), explicit)
 
-    def inside(self, wanted: Offsets, explicit: Collection[TopicPartition]) -> Offsets:
+    def _committed(self, place: Committed, assignment: Assignment) -> tuple[Offsets, Collection[TopicPartition]]:
+        """Return where a group is, and in which partitions it has committed. Raises ConfigError where it has not."""
+        found = client_for(self.options.client).committed_offsets(place.group, assignment.partitions)
+        there = {tp: where for tp, where in found.items() if where is not None}
+        missing = found.keys() - there.keys()
+        if missing and place.otherwise is None:
+            raise ConfigError(
+                f'group "{place.group}" has committed nothing for {show(missing)}. Set startingOffsets to '
+                f"committed-or-earliest or committed-or-latest to say where to start there."
+            )
+        rest = offsets_of(self.ask(dict.fromkeys(missing, place.otherwise or LATEST)), assignment.ids)
+        positions = {tp: where.offset for tp, where in there.items()}
+        epochs = {tp: where.leader_epoch for tp, where in there.items() if where.leader_epoch >= 0}
+        return Offsets({**positions, **rest.positions}, assignment.ids, {**rest.epochs, **epochs}), positions
+
+    def _inside(self, wanted: Offsets, explicit: Collection[TopicPartition]) -> Offsets:
         """Return `wanted` with the offsets that a user named brought inside the logs; what is lost is reported."""
         first = self.earliest(explicit)
         last = offsets_of(self.ask(dict.fromkeys(explicit, LATEST)), wanted.ids)
@@ -126,7 +178,7 @@ class Planner:
             elif offset > end:
                 self.policy.shrunk(tp, offset, end)
             positions[tp] = min(max(offset, first[tp]), end)
-        return Offsets(positions, wanted.ids, {**wanted.epochs, **last.epochs})
+        return Offsets(positions, wanted.ids, {**last.epochs, **wanted.epochs})
 
 
 def offsets_of(answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mapping[str, str]) -> Offsets:

@@ -2,14 +2,17 @@
 
 1. Empty ranges are left out.
 2. With `maxRecordsPerPartition`, a larger range is cut into equal parts that keep to it.
-3. With `minPartitions`, and fewer ranges than that, larger ranges are cut in proportion to their size,
+3. With `maxBytesPerPartition`, a range that seems to hold more is cut where its bytes are shared evenly.
+4. With `minPartitions`, and fewer ranges than that, larger ranges are cut in proportion to their size,
    until there are about that many: ranges whose share is below one and a half tasks stay whole.
-4. The parts of a range are next to each other, without gap or overlap, and differ by at most one offset.
+5. The parts of a range are next to each other, without gap or overlap; cut by number they differ by at
+   most one offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parley.client import TopicPartition
@@ -35,10 +38,22 @@ class OffsetRange:
 
 
 def split_ranges(
-    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+    ranges: Iterable[OffsetRange],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    densities: Mapping[TopicPartition, Sequence[float]] | None = None,
 ) -> list[OffsetRange]:
-    """Return the ranges of the tasks, by topic, partition and offset."""
+    """Return the ranges of the tasks, by topic, partition and offset.
+
+    `densities` has the bytes per offset of equal parts of each range.
+    """
     whole = sorted((found for found in ranges if found.size > 0), key=lambda found: (found.tp, found.start))
+    if max_bytes is not None:
+        whole = [
+            part for found in whole for part in divide_bytes(found, (densities or {}).get(found.tp, ()), max_bytes)
+        ]
     if max_records is not None:
         whole = [part for found in whole for part in divide(found, -(-found.size // max_records))]
     if min_partitions is None or len(whole) >= min_partitions:
@@ -68,6 +83,32 @@ def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
         found.append(replace(whole, start=start, end=end))
         start = end
     return found
+
+
+def divide_bytes(whole: OffsetRange, densities: Sequence[float], max_bytes: int) -> list[OffsetRange]:
+    """Return a range in parts of about equal bytes, none of which seems to hold more than `max_bytes`.
+
+    `densities` are the bytes per offset of as many equal stretches of the range.
+
+    >>> found = divide_bytes(OffsetRange(TopicPartition("t", 0), 0, 100), (1.0, 3.0), 100)
+    >>> [(part.start, part.end) for part in found]
+    [(0, 66), (66, 100)]
+    """
+    stretch = whole.size / max(1, len(densities))
+    total = sum(densities) * stretch
+    parts = min(whole.size, max(1, math.ceil(total / max_bytes)))
+    found, start, before, place = [], whole.start, 0.0, 0
+    for number in range(1, parts):
+        wanted = total * number / parts
+        while place < len(densities) - 1 and before + densities[place] * stretch < wanted:
+            before += densities[place] * stretch
+            place += 1
+        inside = (wanted - before) / densities[place] if densities[place] else 0.0
+        end = min(whole.end, max(start, whole.start + int(place * stretch + inside)))
+        if end > start:
+            found.append(replace(whole, start=start, end=end))
+            start = end
+    return [*found, replace(whole, start=start)] if start < whole.end else found
 
 
 def _share(size: int, total: int, parts: int) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from parley.client import ClientOptions, FetchOptions, ProduceOptions
-from parley.spark.bounds import Bound, check_order, ending_bound, starting_bound
+from parley.errors import ConfigError
+from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
 from parley.spark.kafka_options import read_client_options, read_fetch_options, read_produce_options, without_effect
-from parley.spark.options import Use, read_options
+from parley.spark.options import GivenOptions, Use, read_options
 from parley.spark.subscription import Subscription, read_subscription
 
 log = logging.getLogger("parley.spark")
@@ -18,7 +19,7 @@ _said: set[str] = set()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOptions:
-    """Everything that a reader needs to know. `end` is None for a stream."""
+    """Everything that a reader needs to know. `end` is None for a stream without an end."""
 
     client: ClientOptions
     fetch: FetchOptions
@@ -28,7 +29,14 @@ class SourceOptions:
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_bytes_per_partition: int | None
     max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    commit_to_group: str | None
+    report_lag: bool
+    rack_from_env: str | None
     offset_retries: int
     offset_retry_interval_ms: int
 
@@ -49,9 +57,10 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
     if given.is_given("kafkaConsumer.pollTimeoutMs"):
         client = client.replace(default_api_timeout_ms=given["kafkaConsumer.pollTimeoutMs"])
     start = starting_bound(given, use)
-    end = ending_bound(given) if Use.BATCH_READ in use else None
+    end = ending_bound(given, use)
     if end is not None:
         check_order(start, end)
+    _check_limits(given)
     found = SourceOptions(
         client=client,
         fetch=read_fetch_options(given.kafka),
@@ -61,12 +70,29 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
         fail_on_data_loss=given["failOnDataLoss"],
         min_partitions=given["minPartitions"],
         max_records_per_partition=given["maxRecordsPerPartition"],
+        max_bytes_per_partition=given["maxBytesPerPartition"],
         max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
+        max_bytes_per_trigger=given["maxBytesPerTrigger"],
+        min_offsets_per_trigger=given["minOffsetsPerTrigger"],
+        max_trigger_delay_ms=given["maxTriggerDelay"],
+        commit_to_group=given["commitToGroup"],
+        report_lag=given["reportLag"],
+        rack_from_env=given["rackFromEnv"],
         offset_retries=given["fetchOffset.numRetries"],
         offset_retry_interval_ms=given["fetchOffset.retryIntervalMs"],
     )
-    say_once([*given.warnings, *without_effect(given.kafka, FetchOptions)])
+    looked_at = {"group.id"} if isinstance(start.everywhere, Committed) else set()
+    others = {name: text for name, text in given.kafka.items() if name not in looked_at}
+    say_once([*given.warnings, *without_effect(others, FetchOptions)])
     return found
+
+
+def _check_limits(given: GivenOptions) -> None:
+    least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise ConfigError(
+            f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower the one or raise the other"
+        )
 
 
 def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:

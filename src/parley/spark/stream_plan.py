@@ -2,49 +2,65 @@
 
 Pure but for the planner it asks. What is lost is reported to the planner's policy, which raises or warns;
 after a warning the stream goes on as the table in `loss.py` says.
+
+`cuts` says where the history of a position ends, for positions whose records were truncated away.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from parley.client import TopicPartition
+from parley.errors import BrokerError
 from parley.spark.limits import limit_offsets
 from parley.spark.offsets import Offsets, advance, show
+from parley.spark.pace import limit_bytes
 from parley.spark.planner import Planner
-from parley.spark.ranges import OffsetRange, split_ranges
+from parley.spark.ranges import OffsetRange
+from parley.spark.subscription import UNKNOWN_TOPIC_OR_PARTITION
+
+Cuts = Mapping[TopicPartition, int]
+_NONE: Cuts = {}
 
 
 def initial_offsets(planner: Planner) -> Offsets:
     """Return where a new query starts. Raises as `plan_batch`; a pattern may match nothing yet."""
     assignment = planner.assignment(fresh=True, must_exist=True)
-    found = planner.resolve(planner.options.start, assignment)
-    return planner.inside(found, planner.options.start.explicit(assignment.partitions))
+    return planner.resolve(planner.options.start, assignment)
 
 
 def newest_offsets(planner: Planner, start: Offsets) -> Offsets:
     """Return where the logs end now, as far as `start` has not seen it to be otherwise.
 
     An end before a position that was already read is asked for again, with new metadata: a leader that
-    was just elected may not know yet how far the log goes (KIP-207).
+    was just elected may not know yet how far the log goes (KIP-207). So is a topic that vanished between
+    the two questions.
     """
     for attempt in range(planner.options.offset_retries + 1):
-        assignment = planner.assignment(fresh=attempt > 0)
-        found = planner.latest(assignment)
+        found = _look(planner, fresh=attempt > 0)
         if not attempt and advance(start, found) is not start:
             # Something moved: make sure that it moved in the topic that we think it is.
-            assignment = planner.assignment(fresh=True)
-            found = planner.latest(assignment)
+            found = _look(planner, fresh=True)
         if not shrunk(start, found):
             break
         time.sleep(planner.options.offset_retry_interval_ms / 1000)
     return found
 
 
-def shrunk(start: Offsets, end: Offsets) -> list[TopicPartition]:
+def _look(planner: Planner, *, fresh: bool) -> Offsets:
+    try:
+        return planner.latest(planner.assignment(fresh=fresh))
+    except BrokerError as error:
+        if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+    return planner.latest(planner.assignment(fresh=True))  # plan anew, with what is there
+
+
+def shrunk(start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> list[TopicPartition]:
     """Return the partitions whose log ends before a position already known, in the same topic."""
     gone_back = (tp for tp, offset in end.positions.items() if offset < start.positions.get(tp, 0))
-    return sorted(tp for tp in gone_back if not is_new(start, end, tp))
+    return sorted(tp for tp in gone_back if tp not in cuts and not is_new(start, end, tp))
 
 
 def is_new(start: Offsets, end: Offsets, tp: TopicPartition) -> bool:
@@ -55,7 +71,7 @@ def is_new(start: Offsets, end: Offsets, tp: TopicPartition) -> bool:
     return old is not None and new is not None and old != new
 
 
-def report_losses(planner: Planner, start: Offsets, end: Offsets) -> None:
+def report_losses(planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> None:
     """Report what a stream can no longer read: what is gone, what is another topic now, what ends early."""
     recreated = {topic for topic, old in start.ids.items() if end.ids.get(topic, old) != old}
     for topic in sorted(recreated):
@@ -63,45 +79,66 @@ def report_losses(planner: Planner, start: Offsets, end: Offsets) -> None:
     gone = [tp for tp in start.positions if tp not in end.positions and tp.topic not in recreated]
     if gone:
         planner.policy.deleted(show(gone))
-    for tp in shrunk(start, end):
+    for tp in sorted(cuts):
+        planner.policy.truncated(tp, start.positions[tp], cuts[tp], start.epoch(tp))
+    for tp in shrunk(start, end, cuts):
         planner.policy.shrunk(tp, start.positions[tp], end.positions[tp])
 
 
-def starts_of(planner: Planner, start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
+def starts_of(planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> dict[TopicPartition, int]:
     """Return where reading begins in each partition of `end`: new ones are read from their beginning."""
     new = [tp for tp in end.positions if is_new(start, end, tp)]
-    return {tp: start.positions[tp] for tp in end.positions if tp in start.positions} | planner.earliest(new)
+    known = {tp: cuts.get(tp, start.positions[tp]) for tp in end.positions if tp in start.positions}
+    return known | planner.earliest(new)
 
 
-def limited(planner: Planner, start: Offsets, end: Offsets, max_rows: int) -> Offsets:
-    """Return an end that takes at most `max_rows` offsets of what is there."""
-    positions = limit_offsets(starts_of(planner, start, end), end.positions, max_rows)
-    for tp in shrunk(start, end):
-        positions[tp] = end.positions[tp]  # to go on at the log's end is no reading
+def limited(
+    start: Offsets,
+    end: Offsets,
+    starts: Mapping[TopicPartition, int],
+    max_rows: int | None,
+    max_bytes: int | None = None,
+    bytes_per_offset: Mapping[TopicPartition, float] | None = None,
+) -> Offsets:
+    """Return an end that takes at most `max_rows` offsets, and about `max_bytes`, of what is there from `starts`."""
+    positions = dict(end.positions)
+    if max_rows is not None:
+        positions = limit_offsets(starts, positions, max_rows)
+    if max_bytes is not None:
+        positions = limit_bytes(starts, positions, bytes_per_offset or {}, max_bytes)
+    for tp, offset in end.positions.items():
+        if offset < starts.get(tp, offset):
+            positions[tp] = offset  # to go on at the log's end is no reading
     return Offsets(positions, end.ids, end.epochs)
 
 
-def capped(start: Offsets, end: Offsets, target: Offsets) -> Offsets:
+def capped(start: Offsets, end: Offsets, target: Offsets, cuts: Cuts = _NONE) -> Offsets:
     """Return `end` held back to `target`, the end of what Trigger.AvailableNow reads.
 
     Partitions that came after the target was taken are left for the next run.
     """
-    positions: dict[TopicPartition, int] = {}
-    for tp, offset in end.positions.items():
-        if tp in target.positions or tp in start.positions:
-            highest = max(target.positions.get(tp, 0), start.positions.get(tp, 0))
-            positions[tp] = min(offset, highest)
+    there = [tp for tp in end.positions if tp in target.positions or tp in start.positions]
+    kept = Offsets({tp: end.positions[tp] for tp in there}, end.ids, end.epochs)
+    return held(start, kept, {tp: target.positions.get(tp, 0) for tp in there}, cuts)
+
+
+def held(start: Offsets, end: Offsets, limits: Mapping[TopicPartition, int], cuts: Cuts = _NONE) -> Offsets:
+    """Return `end` held back to `limits`, but not behind what was read already."""
+    positions = dict(end.positions)
+    for tp, limit in limits.items():
+        if tp in positions:
+            read = 0 if tp in cuts or is_new(start, end, tp) else start.positions[tp]
+            positions[tp] = min(positions[tp], max(limit, read))
     return Offsets(positions, end.ids, end.epochs)
 
 
 def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return what the tasks of a micro-batch read."""
-    report_losses(planner, start, end)
-    starts = starts_of(planner, start, end)
+    """Return what the tasks of a micro-batch read. The same offsets give the same ranges, whenever they are asked."""
+    cuts = planner.histories.cuts(start, end)
+    report_losses(planner, start, end, cuts)
     whole = []
-    for tp, first in starts.items():
+    for tp, first in starts_of(planner, start, end, cuts).items():
         if is_new(start, end, tp) and 0 < first < end.positions[tp] and start.positions:
             planner.policy.aged_out(tp, 0, first)
         whole.append(OffsetRange(tp, first, end.positions[tp], end.ids.get(tp.topic, ""), end.epoch(tp)))
-    options = planner.options
-    return split_ranges(whole, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+    return planner.split(whole)

@@ -35,11 +35,30 @@ def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
 def read_partition_values(option: str, text: str, *, low: int, what: str) -> dict[TopicPartition, int]:
     """Return the values that `{"topicA":{"0":23,"1":-1}}` gives to partitions, each `low` or more.
 
-    Raises ConfigError for anything else.
+    Raises ConfigError for anything else. Keys with an @ are no topics: `read_histories` reads them.
     """
     example = '{"topicA":{"0":23,"1":42}}'
+    topics = {topic: values for topic, values in _topics(option, text, example).items() if not topic.startswith("@")}
+    return _partition_values(option, topics, example, low=low, what=what)
+
+
+def read_histories(option: str, text: str) -> tuple[dict[str, str], dict[TopicPartition, int]]:
+    """Return topic ids and leader epochs of offsets that were copied from a checkpoint of parley, else nothing."""
+    example = '{"topicA":{"0":12}}'
+    found = _topics(option, text, example)
+    ids, epochs = found.get("@ids", {}), found.get("@epochs", {})
+    if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
+        raise _shape(option, f'"@ids" has {_show(ids)}', '{"topicA":"Y2kW…"}')
+    if not isinstance(epochs, dict):
+        raise _shape(option, f'"@epochs" has {_show(epochs)}', example)
+    return ids, _partition_values(option, epochs, example, low=0, what="a leader epoch")
+
+
+def _partition_values(
+    option: str, topics: dict[str, Any], example: str, *, low: int, what: str
+) -> dict[TopicPartition, int]:
     found = {}
-    for topic, values in _topics(option, text, example).items():
+    for topic, values in topics.items():
         if not isinstance(values, dict):
             raise _shape(option, f'"{topic}" has {_show(values)} instead of a value for each partition', example)
         for partition, value in values.items():

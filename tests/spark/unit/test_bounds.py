@@ -6,7 +6,8 @@ import pytest
 
 from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, Timestamp, TopicPartition
 from parley.errors import ConfigError
-from parley.spark.bounds import Bound, check_order, ending_bound, starting_bound
+from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
+from parley.spark.moments import Ago, Back
 from parley.spark.options import Use, read_options
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -18,7 +19,9 @@ def start(use: Use = Use.BATCH_READ, **options: str) -> Bound:
 
 
 def end(**options: str) -> Bound:
-    return ending_bound(read_options(options, Use.BATCH_READ))
+    found = ending_bound(read_options(options, Use.BATCH_READ))
+    assert found is not None
+    return found
 
 
 def test_a_batch_starts_at_the_beginning_and_a_stream_at_the_end() -> None:
@@ -113,3 +116,48 @@ def test_bounds_that_cannot_be_compared_yet_are_let_pass() -> None:
     check_order(start(startingOffsets='{"a":{"0":5}}'), end(endingOffsets='{"a":{"0":-1}}'))
     check_order(start(startingOffsets='{"a":{"0":5}}'), end(endingTimestamp="1"))
     check_order(start(startingOffsets='{"a":{"0":5}}'), end(endingOffsets='{"a":{"0":5}}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("-10 minutes", Ago(600_000)),
+        ("-1h", Ago(3_600_000)),
+        ("-100 offsets", Back(100)),
+        ("committed", Committed("readers", None)),
+        ("committed-or-earliest", Committed("readers", EARLIEST)),
+        ("Committed-or-latest", Committed("readers", LATEST)),
+    ],
+)
+def test_places_that_only_parley_knows(text: str, place: object) -> None:
+    bound = start(Use.STREAM_READ, **{"startingOffsets": text, "kafka.group.id": "readers"})
+    assert bound.everywhere == place
+
+
+def test_a_time_ago_counts_from_the_planning() -> None:
+    bound = start(startingTimestamp="-10 seconds")
+    assert bound.questions([A0], now_ms=70_000) == {A0: Timestamp(60_000)}
+    assert bound.unanswered({A0: OffsetAndTimestamp(-1)}) == {A0}
+    with pytest.raises(ConfigError, match="startingTimestamp lies after endingTimestamp"):
+        check_order(bound, end(endingTimestamp="-20 seconds"))
+
+
+def test_a_groups_place_needs_the_group() -> None:
+    with pytest.raises(
+        ConfigError, match=r"startingOffsets=committed needs the name of the group: set kafka\.group\.id"
+    ):
+        start(startingOffsets="committed")
+    assert start(Use.STREAM_READ, startingOffsets="committed", commitToGroup="g").everywhere == Committed("g", None)
+
+
+def test_a_stream_ends_only_when_told_to() -> None:
+    assert ending_bound(read_options({}, Use.STREAM_READ), Use.STREAM_READ) is None
+    assert ending_bound(read_options({"endingTimestamp": "5"}, Use.STREAM_READ), Use.STREAM_READ) is not None
+
+
+def test_offsets_copied_from_a_checkpoint_keep_their_history() -> None:
+    text = '{"@parley":1,"@ids":{"a":"Y2kW"},"@epochs":{"a":{"0":3}},"a":{"0":5,"1":-2}}'
+    bound = start(startingOffsets=text)
+    assert (bound.offsets, bound.ids, bound.epochs) == ({A0: 5, A1: -2}, {"a": "Y2kW"}, {A0: 3})
+    with pytest.raises(ConfigError, match=r'startingOffsets cannot be used: a-0 has "x" instead of a leader epoch'):
+        start(startingOffsets='{"@epochs":{"a":{"0":"x"}},"a":{"0":5}}')

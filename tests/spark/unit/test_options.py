@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.options import OPTIONS, Kind, SparkOption, Use, markdown_table, read_options
+from parley.spark.moments import Ago
+from parley.spark.option_table import OPTIONS, OURS, SPARKS_OWN_OPTIONS, Kind, SparkOption, Use, markdown_table
+from parley.spark.options import read_options
 
-SAMPLE = {Kind.TEXT: "some text", Kind.INTEGER: "7", Kind.BOOLEAN: "false", Kind.MILLISECONDS: "7", Kind.JSON: "{}"}
+SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption) -> None:
     use = next(one for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE) if one & option.use)
-    text = option.choices[-1] if option.choices else SAMPLE[option.kind]
+    text = option.choices[-1] if option.choices else SAMPLE.get(option.kind, "7")
     expected = {"7": 7, "false": False}.get(text, text)
     for name in (option.name, option.name.upper(), option.name.lower()):
         assert read_options({name: text}, use)[option.name] == expected
@@ -65,10 +67,36 @@ def test_max_offsets_per_trigger_must_be_positive() -> None:
         read_options({"maxOffsetsPerTrigger": "0"}, Use.STREAM_READ)
 
 
-@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_a_stream_has_no_end(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} cannot be used in a streaming query"):
-        read_options({name: "latest"}, Use.STREAM_READ)
+def test_every_option_of_sparks_own_source_is_one_here() -> None:
+    ours = {option.name: option for option in OPTIONS}
+    assert ours.keys() >= SPARKS_OWN_OPTIONS
+    assert {name for name, option in ours.items() if option.sparks == OURS} == ours.keys() - SPARKS_OWN_OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("maxTriggerDelay", "15m", 900_000),
+        ("maxTriggerDelay", "2 hours", 7_200_000),
+        ("maxBytesPerTrigger", "64m", 64 * 2**20),
+        ("startingTimestamp", "-10 minutes", Ago(600_000)),
+        ("startingTimestamp", "1700000000000", 1_700_000_000_000),
+    ],
+)
+def test_times_and_sizes_as_people_write_them(name: str, text: str, expected: object) -> None:
+    assert read_options({name: text}, Use.STREAM_READ)[name] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("maxTriggerDelay", "soon"), ("maxTriggerDelay", "5 fortnights"), ("maxBytesPerTrigger", "0"),
+        ("maxBytesPerTrigger", "9 stones"), ("startingTimestamp", "-10"), ("startingTimestamp", "-10 parsecs"),
+    ],
+)  # fmt: skip
+def test_what_is_no_time_and_no_size_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f'{name}="{text}" cannot be used'):
+        read_options({name: text}, Use.STREAM_READ)
 
 
 def test_an_option_of_another_use_has_no_effect() -> None:
