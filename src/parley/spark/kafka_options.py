@@ -65,9 +65,9 @@ JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 
 # Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to end.
 FETCH_DEFAULTS: dict[str, Any] = {
-    "max_partition_fetch_bytes": 4 * 2**20,
+    "max_partition_fetch_bytes": 8 * 2**20,
     "prefetch_max_bytes": 16 * 2**20,
-    "max_batch_rows": 32_768,
+    "max_batch_rows": 65_536,
     "max_batch_bytes": 8 * 2**20,
 }
 PRODUCE_DEFAULTS: dict[str, Any] = {}

@@ -210,7 +210,7 @@ THE_REST = (
         Kind.TEXT,
         None,
         "name of the environment variable of each executor that holds its rack, for reading from the nearest replica",
-        sparks="one kafka.client.rack for all",
+        sparks=OURS,
     ),
     _read("groupIdPrefix", Kind.TEXT, None, "prefix of group ids", no_effect="parley reads without a consumer group"),
 )

@@ -1,16 +1,19 @@
 """What a task does: read one range of one partition, to its end, whatever is missing in between.
 
 Offsets that compaction or transactions left out are no gap: the range ends when the position has
-passed it. Offsets that retention removed, or a log that ends early, are lost data.
+passed it. Offsets that retention removed, or a log that ends early, are lost data; so are records that
+an unclean election replaced by others: those belong to the next planning, and are not read here.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, TopicPartition, spark_shape
-from parley.errors import BrokerError, DataLossError
+from parley.errors import BrokerError, DataLossError, LogTruncationError
 from parley.spark.clients import client_for
 from parley.spark.loss import LossPolicy
 from parley.spark.ranges import OffsetRange
@@ -31,18 +34,25 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning.
     """
+    _settle_memory()
     client = client_for(options.client)
-    fetch = options.fetch.replace(shape=spark_shape(schema))
+    fetch = options.fetch.replace(shape=spark_shape(schema), **_rack(options))
     policy = LossPolicy(options.fail_on_data_loss)
-    position, end, epoch = task.start, task.end, task.leader_epoch
+    position, end, epoch, planned_epoch = task.start, task.end, task.leader_epoch, task.leader_epoch
     topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
     while position < end:
+        wanted = PartitionRange(position, end, epoch, topic_id)
         try:
-            wanted = PartitionRange(position, end, epoch, topic_id)
             for found in client.fetch_many({task.tp: wanted}, fetch):
+                if 0 <= planned_epoch < found.leader_epoch:
+                    # Records of a later leader, in a range that was full when it was planned.
+                    end = _end_of_plan(client, task, position, end, policy)
+                    planned_epoch = -1
+                    break
                 position, epoch = found.next_offset, found.leader_epoch
                 yield found.batch
-            return
+            else:
+                return
         except DataLossError as error:
             position, end = _after_loss(client, task, position, end, policy, error)
             epoch = -1  # the record before the new position is not the one that was read
@@ -51,6 +61,32 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
                 raise
             _gone(task, position, policy, error)
             return
+
+
+_tasks = 0
+
+
+def _settle_memory() -> None:
+    """Take what a reused worker has loaded out of the garbage collector's sight, once, at its second task."""
+    global _tasks
+    _tasks += 1
+    if _tasks == 2:
+        gc.collect()
+        gc.freeze()
+
+
+def _rack(options: SourceOptions) -> dict[str, str]:
+    rack = os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
+    return {"client_rack": rack} if rack else {}
+
+
+def _end_of_plan(client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy) -> int:
+    """Return how far the log still is what was planned; what lies beyond is reported as lost."""
+    answer = client.offsets_for_leader_epochs({task.tp: task.leader_epoch})[task.tp]
+    if not 0 <= answer.end_offset < end:
+        return end
+    policy.truncated(task.tp, end, answer.end_offset, task.leader_epoch)
+    return max(position, answer.end_offset)
 
 
 def _after_loss(
@@ -66,6 +102,9 @@ def _after_loss(
         if task.topic_id and topic_id not in (task.topic_id, format_uuid(ZERO_UUID)):
             policy.recreated(tp.topic, task.topic_id, topic_id)
             return end, end
+        if isinstance(error, LogTruncationError) and error.divergent_offset is not None:
+            policy.truncated(tp, position, error.divergent_offset, error.position_epoch)
+            return end, end  # the next planning begins where the histories part
         first = client.list_offsets({tp: EARLIEST})[tp].offset
         last = client.list_offsets({tp: LATEST})[tp].offset
         if position < first:
@@ -76,6 +115,8 @@ def _after_loss(
             return position, last
     except DataLossError as reported:
         raise reported from error
+    if isinstance(error, LogTruncationError):  # nobody knows the epoch any more, and the offsets are all there
+        return position, end
     raise error
 
 

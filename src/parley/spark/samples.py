@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from parley.client import BlockingClient, FetchOptions, PartitionRange, TopicPartition, record_shape
 from parley.errors import KafkaError
 from parley.spark.ranges import OffsetRange
@@ -47,7 +49,8 @@ def take_samples(
                 continue
             covered = max(1, got.next_offset - ranges[got.partition].start)
             size = got.batch.nbytes + BYTES_PER_ROW * got.batch.num_rows
-            found[got.partition] = Sample(size / covered, got.batch.column("timestamp")[0].value or -1)
+            when = got.batch.column("timestamp")[0].cast(pa.int64()).as_py()
+            found[got.partition] = Sample(size / covered, -1 if when is None else when)
             if len(found) == len(ranges):
                 break
     except KafkaError:
