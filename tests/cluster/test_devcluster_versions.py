@@ -38,6 +38,11 @@ ABSENT = {
     ApiKey.OFFSET_DELETE: {69},
     ApiKey.DESCRIBE_PRODUCERS: {3},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {3},
+    ApiKey.ADD_PARTITIONS_TO_TXN: {0, 3},
+    ApiKey.ADD_OFFSETS_TO_TXN: {49},
+    ApiKey.END_TXN: {49},
+    ApiKey.TXN_OFFSET_COMMIT: {3},
+    ApiKey.DESCRIBE_TRANSACTIONS: {105},
 }
 """What is said about things that do not exist, where `a_request` asks for such."""
 

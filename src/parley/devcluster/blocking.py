@@ -17,6 +17,7 @@ from parley.devcluster.faults import EVERY_TIME
 from parley.devcluster.requests import JournalEntry, VersionsUsed
 from parley.devcluster.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
 
 T = TypeVar("T")
@@ -177,6 +178,16 @@ class LocalCluster(BlockingScenes):
     def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return leader (-1: none) and leader epoch by partition."""
         return self._call(self._cluster.leaders, topic)
+
+    # -- transactions --------------------------------------------------------------------------
+
+    def transactions(self) -> dict[str, Transaction]:
+        """Return what the coordinators know of each transactional id: state, producer, epoch, partitions."""
+        return self._call(self._cluster.transactions)
+
+    def move_coordinator(self, transactional_id: str, to: int) -> None:
+        """Let broker `to` coordinate a transactional id while it runs."""
+        self._call(self._cluster.move_coordinator, transactional_id, to)
 
     # -- what clients do, and what is done to them ---------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults import Fault, Faults, api_name
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
 from parley.devcluster.policy import ReleasePolicy
@@ -33,6 +34,7 @@ class Shared:
     faults: Faults
     requests: Requests
     listeners: Listeners
+    expiry: Expiry
 
 
 class Broker:
@@ -136,6 +138,7 @@ class Broker:
             return NoAnswer(close=True)
         call = Call(self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id)
         answer = HANDLERS[request.api_key].handle(call, request.message)
+        self._shared.expiry.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
         return answer

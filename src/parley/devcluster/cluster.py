@@ -15,6 +15,7 @@ from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.certificates import Certificate
+from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults import EVERY_TIME, Fault, Faults, api_number, error_number
 from parley.devcluster.refusals import refusals
 from parley.devcluster.requests import JournalEntry, Requests, VersionsUsed
@@ -22,7 +23,9 @@ from parley.devcluster.scenes import SceneCalls
 from parley.devcluster.security import Listeners, Security
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.groups import TRANSACTION
 from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
 from parley.net import Clock, LoopClock
 from parley.records import crc_is_right
@@ -69,6 +72,7 @@ class AsyncLocalCluster(SceneCalls):
         self._faults = Faults()
         self._requests = Requests()
         self._state: ClusterState | None = None
+        self._expiry: Expiry | None = None
         self._stopped_states: dict[int, BrokerState] = {}
         self._planned = {}
         self._names = {i: (releases or {}).get(i, release) for i in range(1, brokers + 1)}
@@ -88,7 +92,10 @@ class AsyncLocalCluster(SceneCalls):
             directory=self._directory,
             settings=self.settings,
         )
-        shared = Shared(self._state, self._clock, self._wall_clock(), self._faults, self._requests, self._listeners)
+        now_ms = self._wall_clock()
+        self._expiry = Expiry(self._state.transactions, self._clock, now_ms)
+        self._expiry.arm()
+        shared = Shared(self._state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
         for broker_id, name in self._names.items():
             address = (self.settings.host, self._ports[broker_id])
             self._brokers[broker_id] = Broker(broker_id, name, shared, *address)
@@ -104,6 +111,8 @@ class AsyncLocalCluster(SceneCalls):
         if state is None:
             return
         self._call_off()
+        if self._expiry is not None:
+            self._expiry.cancel()
         for broker in self._brokers.values():
             await broker.close()
             self._ports[broker.id] = broker.address.port
@@ -284,6 +293,18 @@ class AsyncLocalCluster(SceneCalls):
         if image is None:
             raise ConfigError(f'there is no topic "{topic}"')
         return {index: (p.leader, p.leader_epoch) for index, p in enumerate(image.partitions)}
+
+    # -- transactions --------------------------------------------------------------------------
+
+    def transactions(self) -> dict[str, Transaction]:
+        """Return what the coordinators know of each transactional id: state, producer, epoch, partitions."""
+        return {held.transactional_id: held for held in self.state.transactions}
+
+    def move_coordinator(self, transactional_id: str, to: int) -> None:
+        """Let broker `to` coordinate a transactional id while it runs. Raises ConfigError when it does not."""
+        self._running(to)
+        self.state.coordinators.move(TRANSACTION, transactional_id, to)
+        self.state.transactions.coordinators_changed()
 
     # -- what clients do, and what is done to them ---------------------------------------------
 

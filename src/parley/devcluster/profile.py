@@ -19,6 +19,7 @@ from parley.devcluster.state.codes import (
     INVALID_REQUEST,
     LEADER_NOT_AVAILABLE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_MEMBER_ID,
     UNKNOWN_PRODUCER_ID,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -117,6 +118,14 @@ class Behaviour:
     knows_loggers: bool = False
     knows_metrics_resources: bool = False
     knows_group_resources: bool = False
+    fences_higher_epochs: bool = False
+    """EndTxn refuses an epoch above the producer's; before, only one below it."""
+    verifies_transactions: bool = False
+    """A transactional batch is taken only when its partition is part of the transaction (KIP-890)."""
+    verifies_offsets: bool = False
+    """TxnOffsetCommit likewise."""
+    txn_member_code: int = UNKNOWN_MEMBER_ID
+    """TxnOffsetCommit's answer to a member of a group that has offsets and no members."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
@@ -165,6 +174,9 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.8", {"names_unasked_topics": True}),
     ("2.8", {"fragile_appends": False, "tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
     ("3.3", {"invalid_altered_value_code": INVALID_CONFIG, "checks_assignment_first": False}),
+    ("3.6", {"verifies_transactions": True}),
+    ("3.7", {"verifies_offsets": True}),
+    ("2.5", {"fences_higher_epochs": True}),
     ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).

@@ -24,6 +24,7 @@ from parley.records.columns import (
     var_column,
     var_values,
 )
+from parley.records.control import end_marker
 from parley.records.convert import convert, needs_conversion, offsets_of
 from parley.records.decode import DecodedChunk, ReadOptions, decode_columns
 from parley.records.encode import (
@@ -61,6 +62,7 @@ __all__ = [
     "crc_is_right",
     "decode_columns",
     "encode_batches",
+    "end_marker",
     "first_batch_bytes",
     "int32s",
     "int64s",

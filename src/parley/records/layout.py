@@ -53,6 +53,12 @@ CONTROL_KEY = struct.Struct(">hh")
 ABORT, COMMIT = 0, 1
 """Control record types of a transaction's end; others (leader change, snapshots) occur in KRaft logs."""
 
+MARKER_RECORD = struct.Struct(">bbbbbhhbhib")
+"""The record of a transaction's end: length, attributes, time and offset deltas, key length, version and type,
+value length, version and coordinator epoch, number of headers. Each varint takes one byte here."""
+
+MARKER_BYTES = BATCH_HEADER_BYTES + MARKER_RECORD.size
+
 INT32, INT64, UINT32 = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">I")
 PRODUCER_FIELDS = struct.Struct(">qhi")
 """Producer id, producer epoch, base sequence."""

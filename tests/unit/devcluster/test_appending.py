@@ -11,7 +11,6 @@ from parley.devcluster.state.appending import AppendRules, check_shape, prepare
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
-    INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
@@ -102,11 +101,6 @@ def test_too_large_a_batch(produced: Produce) -> None:
     data = produced(10)
     assert code(data, replace(NEWEST, max_message_bytes=len(data) - 1)) == MESSAGE_TOO_LARGE
     prepare(data, replace(NEWEST, max_message_bytes=len(data)), now_ms=0, where=WHERE)
-
-
-def test_a_transactional_batch_without_a_transaction(produced: Produce) -> None:
-    data = produced(1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
-    assert code(data) == INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])

@@ -18,7 +18,6 @@ from parley.devcluster.state.replica import Prepared
 from parley.errors import ConfigError, DataLossError
 
 Prepare = Callable[..., Prepared]
-NOBODY = ProducerIdentity(-1, -1)
 checked: list[int] = []
 
 
@@ -52,7 +51,7 @@ def test_everything_survives_a_restart(tmp_path: Path, prepared: Prepare, clean:
     state.append(replica, [batch], now_ms=0)
     state.move_leader("t", 0, 2, now_ms=0)
     state.commit_offsets("g", {("t", 0): CommittedOffset(1, 0, "note", 5)})
-    given = state.init_producer("tx", NOBODY, fenced_code=True)
+    given = state.transactions.initialise("tx", None, timeout_ms=60_000, now_ms=0)
     cluster_id, topic = state.image.cluster_id, state.image.topics["t"]
     state.close() if clean else kill(state)
     checked.clear()
@@ -64,9 +63,9 @@ def test_everything_survives_a_restart(tmp_path: Path, prepared: Prepare, clean:
     assert (found.topic_id, found.configs) == (topic.topic_id, topic.configs)
     assert found.partitions[0].leader_epoch > topic.partitions[0].leader_epoch
     assert again.groups.committed("g", "t", 0) == CommittedOffset(1, 0, "note", 5)
-    bumped = again.init_producer("tx", NOBODY, fenced_code=True)
+    bumped = again.transactions.initialise("tx", None, timeout_ms=60_000, now_ms=0)
     assert bumped == ProducerIdentity(given.producer_id, given.epoch + 1)
-    assert again.init_producer(None, NOBODY, fenced_code=True).producer_id == given.producer_id + 1
+    assert again.new_producer().producer_id == given.producer_id + 1
     leader = again.replication.brokers[found.partitions[0].leader].find("t", 0)
     assert (leader.log.end_offset, leader.high_watermark) == (2, 2)
     assert again.append(leader, [batch], now_ms=0).duplicate, "the producer's sequences are known again"

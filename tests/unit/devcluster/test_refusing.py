@@ -53,7 +53,7 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert {row["key"] for row in rows.values()} == set(release("4.3").ranges)
     assert rows["Fetch"]["answer"] == "served"
     assert rows["CreateAcls"]["errors"] == "54 SECURITY_DISABLED"
-    assert rows["ListTransactions"]["answer"] == "empty"
+    assert rows["ListPartitionReassignments"]["answer"] == "empty"
     assert rows["Produce"]["note"].startswith("v0-2 are advertised and close")
     assert len(api_answers()) == len(ADVERTISED)
 

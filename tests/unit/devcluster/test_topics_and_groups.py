@@ -9,20 +9,16 @@ from parley.devcluster.state.codes import (
     ILLEGAL_GENERATION,
     INVALID_CONFIG,
     INVALID_PARTITIONS,
-    INVALID_PRODUCER_EPOCH,
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC_EXCEPTION,
     OFFSET_METADATA_TOO_LARGE,
-    PRODUCER_FENCED,
     UNKNOWN_MEMBER_ID,
     Refused,
 )
-from parley.devcluster.state.groups import CommittedOffset, Groups, coordinator_of, java_hash
-from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity, ProducerIds
+from parley.devcluster.state.groups import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
+from parley.devcluster.state.producer_ids import ProducerIds
 from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
 from parley.errors import ConfigError
-
-NOBODY = ProducerIdentity(-1, -1)
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "..."])
@@ -75,10 +71,21 @@ def test_java_hash(text: str, value: int) -> None:
 
 def test_coordinators_follow_the_brokers_alive() -> None:
     groups = [f"group-{n}" for n in range(100)]
-    assert {coordinator_of(group, [3, 1, 2]) for group in groups} == {1, 2, 3}
-    assert all(coordinator_of(group, [1, 2, 3]) == coordinator_of(group, [3, 2, 1]) for group in groups)
-    assert coordinator_of("g", []) == -1
-    assert coordinator_of("polygenelubricants", [1, 2, 3]) in (1, 2, 3), "the most negative hash"
+    found = Coordinators()
+    assert {found.of(GROUP, group, [3, 1, 2]) for group in groups} == {1, 2, 3}
+    assert all(found.of(GROUP, group, [1, 2, 3]) == found.of(GROUP, group, [3, 2, 1]) for group in groups)
+    assert found.of(GROUP, "g", []) == -1
+    assert found.of(GROUP, "polygenelubricants", [1, 2, 3]) in (1, 2, 3), "the most negative hash"
+
+
+def test_a_coordinator_that_was_moved_stays_while_it_is_alive() -> None:
+    found = Coordinators()
+    by_hash = found.of(TRANSACTION, "tx", [1, 2, 3])
+    other = by_hash % 3 + 1
+    found.move(TRANSACTION, "tx", other)
+    assert found.of(TRANSACTION, "tx", [1, 2, 3]) == other
+    assert found.of(GROUP, "tx", [1, 2, 3]) == by_hash, "groups of the same name are something else"
+    assert found.of(TRANSACTION, "tx", [by_hash]) == by_hash
 
 
 def test_groups_keep_offsets_by_partition() -> None:
@@ -117,28 +124,10 @@ def test_too_much_metadata_is_refused() -> None:
 
 def test_producer_ids_are_never_given_twice() -> None:
     ids = ProducerIds()
-    given = [ids.initialise(None, NOBODY) for _ in range(3)]
-    assert given == [(0, 0), (1, 0), (2, 0)]
+    assert [ids.new() for _ in range(3)] == [0, 1, 2]
     later = ProducerIds()
-    later.restore(ids.next_id, ids.transactional)
-    assert later.initialise(None, NOBODY) == (3, 0)
-
-
-def test_a_transactional_id_keeps_its_producer_and_raises_the_epoch() -> None:
-    ids = ProducerIds()
-    first = ids.initialise("tx", NOBODY)
-    assert ids.initialise("tx", NOBODY) == (first.producer_id, 1)
-    assert ids.initialise("tx", ProducerIdentity(first.producer_id, 1)) == (first.producer_id, 2)
-    for fenced, code in ((True, PRODUCER_FENCED), (False, INVALID_PRODUCER_EPOCH)):
-        with pytest.raises(Refused) as caught:
-            ids.initialise("tx", ProducerIdentity(first.producer_id, 0), fenced_code=fenced)
-        assert caught.value.code == code
-
-
-def test_used_up_epochs_give_a_new_producer() -> None:
-    ids = ProducerIds()
-    ids.transactional["tx"] = ProducerIdentity(99, LARGEST_EPOCH)
-    assert ids.initialise("tx", NOBODY) == (0, 0)
+    later.restore(ids.next_id)
+    assert later.new() == 3
 
 
 def test_faults_act_as_often_as_they_were_asked_to() -> None:

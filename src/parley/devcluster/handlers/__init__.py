@@ -17,6 +17,10 @@ from parley.devcluster.handlers import (
     h21_delete_records,
     h22_init_producer_id,
     h23_offset_for_leader_epoch,
+    h24_add_partitions_to_txn,
+    h25_add_offsets_to_txn,
+    h26_end_txn,
+    h28_txn_offset_commit,
     h32_describe_configs,
     h33_alter_configs,
     h35_describe_log_dirs,
@@ -27,6 +31,8 @@ from parley.devcluster.handlers import (
     h47_offset_delete,
     h60_describe_cluster,
     h61_describe_producers,
+    h65_describe_transactions,
+    h66_list_transactions,
     h75_describe_topic_partitions,
 )
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer, Wait
@@ -50,6 +56,10 @@ MODULES = (
     h21_delete_records,
     h22_init_producer_id,
     h23_offset_for_leader_epoch,
+    h24_add_partitions_to_txn,
+    h25_add_offsets_to_txn,
+    h26_end_txn,
+    h28_txn_offset_commit,
     h32_describe_configs,
     h33_alter_configs,
     h35_describe_log_dirs,
@@ -60,6 +70,8 @@ MODULES = (
     h47_offset_delete,
     h60_describe_cluster,
     h61_describe_producers,
+    h65_describe_transactions,
+    h66_list_transactions,
     h75_describe_topic_partitions,
 )
 

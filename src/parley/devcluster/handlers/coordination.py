@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, Refused
-from parley.devcluster.state.groups import coordinator_of
+from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_COORDINATOR, Refused
+from parley.devcluster.state.groups import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 
 
-def find_coordinator(call: Call, key: str) -> BrokerImage:
+def find_coordinator(call: Call, key: str, kind: int = GROUP) -> BrokerImage:
     """Return the coordinator of a key. Raises Refused (COORDINATOR_NOT_AVAILABLE) when no broker is alive."""
     brokers = call.image.brokers
-    found = brokers.get(coordinator_of(key, list(brokers)))
+    found = brokers.get(call.cluster.coordinators.of(kind, key, brokers.keys()))
     if found is None:
         raise Refused(COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     return found
 
 
-def require_coordinator(call: Call, key: str) -> None:
+def require_coordinator(call: Call, key: str, kind: int = GROUP) -> None:
     """Raise Refused (NOT_COORDINATOR) unless this broker coordinates the key."""
-    if find_coordinator(call, key).id != call.broker.id:
+    if find_coordinator(call, key, kind).id != call.broker.id:
         raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {key!r}")
+
+
+def require_transaction_coordinator(call: Call, transactional_id: str) -> None:
+    """Raise Refused: INVALID_REQUEST for no name, NOT_COORDINATOR unless this broker coordinates the id."""
+    if not transactional_id:
+        raise Refused(INVALID_REQUEST, "a transactional id is not empty")
+    require_coordinator(call, transactional_id, TRANSACTION)

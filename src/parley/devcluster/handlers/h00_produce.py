@@ -8,6 +8,7 @@ Behaviours:
 - A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 (one without a
   batch before 2.8) and is refused later; a tail that is cut off is dropped.
 - A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
+- A transactional batch needs its partition in the transaction since 3.6 (INVALID_TXN_STATE); v12+ adds it.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
   NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
 
@@ -15,10 +16,11 @@ Version notes:
 - v0-1 bring magic 0, v2 magic 1 (KIP-32), v3+ exactly one batch of magic 2 per partition (KIP-98);
   the log keeps its release's own format and converts.
 - v1+ throttle time, v2+ log append time, v5+ log start offset, v7+ zstd (KIP-110), v8+ error message
-  (KIP-467), v10+ leader hints (KIP-951), v13+ topic ids (KIP-516).
+  (KIP-467), v10+ leader hints (KIP-951), v12+ transactions of the second generation (KIP-890), v13+ topic ids
+  (KIP-516).
 - 4.x advertises v0-2 and closes on them (KAFKA-18659); the profile does that.
 
-Not implemented: transactions (INVALID_TXN_STATE), record errors per record, timestamp bounds
+Not implemented: record errors per record, timestamp bounds
 (message.timestamp.*.max.ms), keys demanded by compacted topics, recompression by compression.type.
 """
 
@@ -29,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
+from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.profile import InvalidRecords
 from parley.devcluster.state.appending import AppendRules, check_shape, prepare
 from parley.devcluster.state.batches import read_facts
@@ -149,12 +152,13 @@ def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
         outcome = _Outcome(name, partition.index, code)
         result.outcomes.append(outcome)
         if code == NONE:
-            _append(call, request.acks, outcome, partition.records)
+            _append(call, request, outcome, partition.records)
     return result
 
 
-def _append(call: Call, acks: int, outcome: _Outcome, records: memoryview | None) -> None:
+def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview | None) -> None:
     replica: Replica | None = None
+    acks = request.acks
     try:
         if acks not in (-1, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS, f"acks {acks} do not exist")
@@ -169,6 +173,7 @@ def _append(call: Call, acks: int, outcome: _Outcome, records: memoryview | None
                 NOT_ENOUGH_REPLICAS,
                 f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
             )
+        admit_batch(call, request.transactional_id, replica, None if records is None else read_facts(records))
         sets = prepare(records, _rules(call, settings), now_ms=call.now_ms, where=(outcome.topic, outcome.index))
         if not sets:
             outcome.log_start_offset = replica.log.start_offset

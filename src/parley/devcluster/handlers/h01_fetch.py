@@ -3,7 +3,8 @@
 Behaviours:
 - Waits until `min_bytes` are there, an error is found or `max_wait_ms` is over; it is woken by appends.
 - Records are sent by reference from the log, never copied.
-- Consumers read up to the high watermark; from a follower too since v11 (KIP-392).
+- Consumers read up to the high watermark, of committed records up to the last stable offset, with the list
+  of aborted transactions; from a follower too since v11 (KIP-392).
 - An old reader is given records in its own format: magic 0 for v0-1, at most magic 1 for v2-3.
 - Leader epochs are checked since v9 (KIP-320): FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 
@@ -13,8 +14,8 @@ Version notes:
   (KIP-595), v13+ topic ids (KIP-516), v15+ replica state (KIP-903), v16+ leader hints (KIP-951).
 - v0-2 return no batch that is larger than the limit, but its first bytes.
 
-Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), aborted
-transactions (there are none), preferred read replicas, fetches by followers (31), directory ids.
+Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), preferred read
+replicas, fetches by followers (31), directory ids.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.log import ReadResult
+from parley.devcluster.state.partition_transactions import AbortedTransaction
 from parley.devcluster.state.replica import Replica
 from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.messages import FetchResponse
@@ -78,6 +80,7 @@ class _Read:
     code: int = NONE
     parts: Sequence[memoryview | bytes] = ()
     size: int = 0
+    aborted: Sequence[AbortedTransaction] = ()
 
 
 def handle(call: Call, request: Message) -> Answer:
@@ -162,7 +165,10 @@ class _Fetch:
         parts, size = self._in_readers_format(one, replica, found, sliced)
         if not self._whole and size > limit:
             parts, size = [b"".join(parts)[:limit]], limit
-        return _Read(NONE, parts, size)
+        aborted: Sequence[AbortedTransaction] = ()
+        if found.parts and self._request.isolation_level == READ_COMMITTED:
+            aborted = replica.producers.transactions.aborted_within(asked.fetch_offset, found.next_offset)
+        return _Read(NONE, parts, size, aborted)
 
     def _readable_end(self, replica: Replica) -> int:
         if self._request.isolation_level == READ_COMMITTED:
@@ -242,7 +248,10 @@ class _Fetch:
             if committed or behaviour.tells_last_stable_offset:
                 partition.last_stable_offset = replica.last_stable_offset
             if committed:
-                partition.aborted_transactions = []
+                partition.aborted_transactions = [
+                    response.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in read.aborted
+                ]
             if one.diverging is not None:
                 partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = one.diverging
         return partition

@@ -8,10 +8,10 @@ Version notes:
 - v0 read from ZooKeeper; here it reads the same offsets as the others. A partition without one has
   UNKNOWN_TOPIC_OR_PARTITION then, and KRaft releases (3.3 to 3.9) refuse v0 with UNSUPPORTED_VERSION. v2+
   null topics and a group error (KIP-88), v3+ throttle time, v5+ leader epoch (KIP-320), v7+ require_stable
-  (KIP-447; nothing is ever unstable), v8+ several groups (KIP-709), v9+ member epoch (KIP-848), v10+ topic
-  ids.
+  (KIP-447): UNSTABLE_OFFSET_COMMIT while an open transaction would change the offset, v8+ several groups
+  (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
 
-Not implemented: pending transactional offsets, member epochs (groups have no members).
+Not implemented: member epochs (groups have no members).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from parley.devcluster.state.codes import (
     NONE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
     UNSUPPORTED_VERSION,
     Refused,
 )
@@ -43,7 +44,7 @@ def handle(call: Call, request: Message) -> Answer:
     """Return the committed offsets of the groups asked for."""
     response = OffsetFetchResponse()
     if call.version >= FIRST_GROUPS_VERSION:
-        response.groups = [_group(call, response, asked) for asked in request.groups]
+        response.groups = [_group(call, response, asked, stable=request.require_stable) for asked in request.groups]
         return response
     try:
         require_coordinator(call, request.group_id)
@@ -53,12 +54,14 @@ def handle(call: Call, request: Message) -> Answer:
         return refuse(request, call.version, UNSUPPORTED_VERSION)
     for name, _, indexes in _wanted(call, request.group_id, request.topics):
         kind = response.OffsetFetchResponsePartition
-        partitions = [_partition(call, kind, request.group_id, name, index) for index in indexes]
+        partitions = [
+            _partition(call, kind, request.group_id, name, index, stable=request.require_stable) for index in indexes
+        ]
         response.topics.append(response.OffsetFetchResponseTopic(name=name, partitions=partitions))
     return response
 
 
-def _group(call: Call, response: Message, asked: Message) -> Message:
+def _group(call: Call, response: Message, asked: Message, *, stable: bool) -> Message:
     group = response.OffsetFetchResponseGroup(group_id=asked.group_id)
     try:
         require_coordinator(call, asked.group_id)
@@ -68,7 +71,8 @@ def _group(call: Call, response: Message, asked: Message) -> Message:
     for name, topic_id, indexes in _wanted(call, asked.group_id, asked.topics):
         topic = response.OffsetFetchResponseTopics(name=name, topic_id=topic_id)
         for index in indexes:
-            partition = _partition(call, response.OffsetFetchResponsePartitions, asked.group_id, name, index)
+            kind = response.OffsetFetchResponsePartitions
+            partition = _partition(call, kind, asked.group_id, name, index, stable=stable)
             if call.version >= FIRST_ID_VERSION and not name:
                 partition.error_code = UNKNOWN_TOPIC_ID
             topic.partitions.append(partition)
@@ -96,7 +100,12 @@ def _wanted(call: Call, group: str, topics: Iterable[Message] | None) -> list[Wa
     return wanted
 
 
-def _partition(call: Call, kind: Message, group: str, topic: str, index: int) -> Message:
+def _partition(call: Call, kind: Message, group: str, topic: str, index: int, *, stable: bool) -> Message:
+    if stable and call.cluster.transactions.offsets.is_pending(group, topic, index):
+        return kind(
+            partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="",
+            error_code=UNSTABLE_OFFSET_COMMIT,
+        )  # fmt: skip
     found = call.cluster.groups.committed(group, topic, index)
     if found is None:
         code = UNKNOWN_TOPIC_OR_PARTITION if call.version == ZOOKEEPER_VERSION else NONE

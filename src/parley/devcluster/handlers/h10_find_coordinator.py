@@ -18,10 +18,10 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer
 from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.state.codes import INVALID_REQUEST, NONE, Refused
+from parley.devcluster.state.groups import GROUP, TRANSACTION
 from parley.messages import FindCoordinatorResponse
 from parley.schema import ApiKey, VersionRange
 
-GROUP, TRANSACTION = 0, 1
 FIRST_KEYS_VERSION = 4
 
 
@@ -45,7 +45,7 @@ def _fill(call: Call, request: Message, key: str, answer: Message) -> None:
         if request.key_type not in (GROUP, TRANSACTION):
             code = call.profile.behaviour.unknown_key_type_code
             raise Refused(INVALID_REQUEST if code is None else code, f"key type {request.key_type} is not served")
-        broker = find_coordinator(call, key)
+        broker = find_coordinator(call, key, request.key_type)
     except Refused as error:
         answer.error_code, answer.error_message = error.code, error.message
         answer.node_id, answer.host, answer.port = -1, "", -1

@@ -3,60 +3,62 @@
 Behaviours:
 - Without a transactional id: a new producer id with epoch 0, from any broker. Ids are journaled and
   never given twice.
-- With one: the coordinator's (others NOT_COORDINATOR) identity, its epoch raised by one each time.
+- With one: the coordinator's (others NOT_COORDINATOR) identity, its epoch raised by one each time; after
+  epoch 32766 a new producer id.
+- An open transaction is aborted, its producer fenced: CONCURRENT_TRANSACTIONS, and the next try is answered.
+- A transaction may last transaction.max.timeout.ms at most: INVALID_TRANSACTION_TIMEOUT.
 
 Version notes:
 - v3+ the producer names the identity it holds and gets the next epoch (KIP-360), v4+ PRODUCER_FENCED
   instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ transactions v2 (KIP-890).
 
-Not implemented: open transactions (none can be begun yet), so nothing is aborted here.
+Not implemented: -
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Message
-from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.state.codes import (
-    COORDINATOR_NOT_AVAILABLE,
-    INVALID_REQUEST,
-    INVALID_TRANSACTION_TIMEOUT,
-    Refused,
-)
+from parley.devcluster.handlers.coordination import require_transaction_coordinator
+from parley.devcluster.handlers.transacting import code_for
+from parley.devcluster.state.codes import INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, Refused
 from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.messages import InitProducerIdResponse
 from parley.schema import ApiKey, VersionRange
 
-LONGEST_TIMEOUT_MS = 15 * 60 * 1000  # transaction.max.timeout.ms
 FIRST_CLAIM_VERSION = 3
 FIRST_FENCED_VERSION = 4
-NOBODY = ProducerIdentity(-1, -1)
 
 
 def handle(call: Call, request: Message) -> Answer:
     """Give the producer an identity."""
     try:
         identity = _initialise(call, request)
-    except Refused as error:
-        return refuse(request, call.version, error.code)
-    except OSError:
-        return refuse(request, call.version, COORDINATOR_NOT_AVAILABLE)
+    except (Refused, OSError) as error:
+        return refuse(request, call.version, code_for(error, call.version, FIRST_FENCED_VERSION))
     return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
 def _initialise(call: Call, request: Message) -> ProducerIdentity:
-    claimed = NOBODY
+    claimed = None
     if call.version >= FIRST_CLAIM_VERSION:
-        claimed = ProducerIdentity(request.producer_id, request.producer_epoch)
-        if (claimed.producer_id < 0) != (claimed.epoch < 0):
-            raise Refused(INVALID_REQUEST, "a producer names its id and its epoch, or neither")
-    transactional_id = request.transactional_id
-    if transactional_id is not None:
-        if not transactional_id:
-            raise Refused(INVALID_REQUEST, "a transactional id is not empty")
-        require_coordinator(call, transactional_id)
-        if not 0 < request.transaction_timeout_ms <= LONGEST_TIMEOUT_MS:
-            raise Refused(INVALID_TRANSACTION_TIMEOUT, f"the longest allowed is {LONGEST_TIMEOUT_MS} ms")
-    return call.cluster.init_producer(transactional_id, claimed, fenced_code=call.version >= FIRST_FENCED_VERSION)
+        claimed = _claimed(request)
+    name = request.transactional_id
+    if name is None:
+        return call.cluster.new_producer()
+    longest = call.cluster.settings.transaction_max_timeout_ms
+    if name and not 0 < request.transaction_timeout_ms <= longest:
+        raise Refused(INVALID_TRANSACTION_TIMEOUT, f"the longest allowed is {longest} ms")
+    require_transaction_coordinator(call, name)
+    return call.cluster.transactions.initialise(
+        name, claimed, timeout_ms=request.transaction_timeout_ms, now_ms=call.now_ms
+    )
+
+
+def _claimed(request: Message) -> ProducerIdentity | None:
+    claimed = ProducerIdentity(request.producer_id, request.producer_epoch)
+    if (claimed.producer_id < 0) != (claimed.epoch < 0):
+        raise Refused(INVALID_REQUEST, "a producer names its id and its epoch, or neither")
+    return claimed if claimed.producer_id >= 0 else None
 
 
 def refuse(request: Message, version: int, code: int) -> Message:

@@ -2,12 +2,12 @@
 
 Behaviours:
 - Answered by each partition's leader: every producer id that it remembers, with epoch, last sequence and
-  time.
+  time, and where its open transaction begins.
 
 Version notes:
 - v0 (KIP-664) is the only one.
 
-Not implemented: open transactions (none can be begun yet).
+Not implemented: -
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ def handle(call: Call, request: Message) -> Answer:
 
 def _producers(call: Call, response: Message, topic: str, index: int) -> list[Message]:
     found = []
-    for state in leader_replica(call, topic, index).producers.states():
+    producers = leader_replica(call, topic, index).producers
+    for state in producers.states():
+        first = producers.transactions.first_offset(state.producer_id)
         producer = response.ProducerState(
             producer_id=state.producer_id,
             producer_epoch=state.epoch,
             last_sequence=state.last_sequence,
+            last_timestamp=state.timestamp_ms,
             coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=-1 if first is None else first,
         )
-        if state.batches:
-            producer.last_timestamp = state.batches[-1].timestamp_ms
         found.append(producer)
     return found
 

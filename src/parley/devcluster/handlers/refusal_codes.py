@@ -18,7 +18,6 @@ from parley.devcluster.state.codes import (
     INCONSISTENT_CLUSTER_ID,
     INCONSISTENT_GROUP_PROTOCOL,
     INVALID_GROUP_ID,
-    INVALID_PRODUCER_ID_MAPPING,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     INVALID_SHARE_SESSION_EPOCH,
@@ -43,7 +42,6 @@ ACKNOWLEDGE_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_SHARE_SESSION
 SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION)
 TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
-TRANSACTION_CODES = (INVALID_PRODUCER_ID_MAPPING, UNKNOWN_TOPIC_OR_PARTITION)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
 DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
 ANONYMOUS = ("User", "ANONYMOUS")
@@ -187,12 +185,7 @@ def share_offsets(call: Call, request: Message) -> Message:
     return response
 
 
-# -- transactions, partitions ----------------------------------------------------------------------
-
-
-def partition_of_transaction(call: Call, chain: Chain) -> int:
-    """Refuse the producer, whom no coordinator knows; partitions that do not exist come first."""
-    return INVALID_PRODUCER_ID_MAPPING if _exists(call, chain) else UNKNOWN_TOPIC_OR_PARTITION
+# -- partitions ------------------------------------------------------------------------------------
 
 
 def election(call: Call, chain: Chain) -> int:

@@ -63,7 +63,6 @@ def entries(key: ApiKey, code: int, why: str) -> Refusal:
 
 INTER_BROKER = "brokers say this to each other; a client is no broker"
 NO_MEMBERS = "groups have no members here, only committed offsets"
-NO_TRANSACTIONS = "no transaction can be begun here"
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_TOKENS = "delegation tokens need a login that this listener does not have"
 NO_NEW_GROUPS = "the group protocols of this kind are switched off"
@@ -80,11 +79,7 @@ TABLE: tuple[Refusal, ...] = (
     Refusal(K.HEARTBEAT, choose.MEMBER_CODES, NO_MEMBERS, choose.member),
     Refusal(K.LEAVE_GROUP, choose.MEMBER_CODES, NO_MEMBERS, build=choose.leave),
     Refusal(K.SYNC_GROUP, choose.SYNC_CODES, NO_MEMBERS, choose.sync),
-    Refusal(K.ADD_PARTITIONS_TO_TXN, choose.TRANSACTION_CODES, NO_TRANSACTIONS, choose.partition_of_transaction, True),
-    head(K.ADD_OFFSETS_TO_TXN, c.INVALID_PRODUCER_ID_MAPPING, NO_TRANSACTIONS),
-    head(K.END_TXN, c.INVALID_PRODUCER_ID_MAPPING, NO_TRANSACTIONS),
     entries(K.WRITE_TXN_MARKERS, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
-    Refusal(K.TXN_OFFSET_COMMIT, choose.TRANSACTION_CODES, NO_TRANSACTIONS, choose.partition_of_transaction, True),
     head(K.DESCRIBE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.CREATE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.DELETE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
@@ -118,8 +113,6 @@ TABLE: tuple[Refusal, ...] = (
     head(K.ALTER_PARTITION, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
     head(K.UNREGISTER_BROKER, c.CLUSTER_AUTHORIZATION_FAILED, "brokers come and go with LocalCluster.stop_broker"),
-    entries(K.DESCRIBE_TRANSACTIONS, c.TRANSACTIONAL_ID_NOT_FOUND, NO_TRANSACTIONS),
-    head(K.LIST_TRANSACTIONS, c.NONE, NO_TRANSACTIONS),
     head(K.ALLOCATE_PRODUCER_IDS, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     Refusal(K.CONSUMER_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.consumer_heartbeat),
     Refusal(K.CONSUMER_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.consumer_group, True),

@@ -15,7 +15,6 @@ from parley.devcluster.state.batches import BatchFacts, Bytes, walk
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
-    INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
@@ -79,8 +78,6 @@ def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple
         # batch is whole but not what a producer may send.
         code = CORRUPT_MESSAGE if error.__cause__ is not None else rules.invalid_record_code
         raise Refused(code, str(error)) from error
-    if headers[0].is_transactional:
-        raise Refused(INVALID_TXN_STATE, f"no transaction of producer {headers[0].producer_id} is open on {where[0]}")
     stamp = now_ms if rules.log_append_time else None
     if headers[0].magic != rules.stored_magic:
         return _converted(data, rules, stamp, where)

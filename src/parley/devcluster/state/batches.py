@@ -18,6 +18,7 @@ Bytes = bytes | bytearray | memoryview
 
 LEADER_EPOCH_AT = layout.LEADER_EPOCH_AT
 MAGIC_AT = layout.MAGIC_AT
+NO_MARKER = (-1, -1, -1, -1, -1)
 SMALLEST_ENTRY = layout.LOG_OVERHEAD + layout.MIN_SIZE[0]
 
 
@@ -25,7 +26,8 @@ class BatchFacts(NamedTuple):
     """The header of one stored batch (magic 2) or message-set entry (magic 0 and 1).
 
     `base_offset` of a compressed magic-0/1 wrapper is not in its header: it equals `last_offset`
-    here, and the log fills the gap from the batch before.
+    here, and the log fills the gap from the batch before. `control_type` and `coordinator_epoch` are
+    those of a transaction's end marker, else -1.
     """
 
     size: int
@@ -42,6 +44,8 @@ class BatchFacts(NamedTuple):
     record_count: int = 1
     is_transactional: bool = False
     is_control: bool = False
+    control_type: int = -1
+    coordinator_epoch: int = -1
 
     @property
     def last_sequence(self) -> int:
@@ -71,6 +75,10 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
     size = length + layout.LOG_OVERHEAD
     if size < layout.BATCH_HEADER_BYTES or size > remaining or delta < 0 or base < 0:
         return None
+    ends = attributes & layout.CONTROL and size == layout.MARKER_BYTES
+    *_, control_type, _, _, coordinator, _ = (
+        layout.MARKER_RECORD.unpack_from(data, at + layout.BATCH_HEADER_BYTES) if ends else NO_MARKER
+    )
     return BatchFacts(
         size,
         2,
@@ -86,6 +94,8 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
         count,
         bool(attributes & layout.TRANSACTIONAL),
         bool(attributes & layout.CONTROL),
+        control_type,
+        coordinator,
     )
 
 

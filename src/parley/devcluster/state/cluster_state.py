@@ -15,12 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from parley.devcluster.state.batches import Bytes
+from parley.devcluster.state.batches import Bytes, read_facts
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
-from parley.devcluster.state.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE, Refused
+from parley.devcluster.state.codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    OFFSET_OUT_OF_RANGE,
+    Refused,
+)
 from parley.devcluster.state.controller import Controller
-from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.coordinator import Marker, Transactions
+from parley.devcluster.state.groups import CommittedOffset, Coordinators, Groups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log import Log
@@ -29,7 +34,7 @@ from parley.devcluster.state.persistence import (
     broker_configs_entry,
     image_entries,
     offset_entry,
-    producer_entries,
+    producers_entry,
     restore,
     snapshot,
     start_entry,
@@ -39,6 +44,7 @@ from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.replication import Replication
 from parley.devcluster.state.topics import INHERITED, TopicSettings
+from parley.records import end_marker
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"
@@ -65,6 +71,8 @@ class ClusterSettings:
     racks: Mapping[int, str] = field(default_factory=dict)
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
+    transaction_max_timeout_ms: int = 15 * 60 * 1000
+    transactional_id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
 
 
 class ClusterState:
@@ -81,7 +89,11 @@ class ClusterState:
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.groups = Groups()
+        self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
+        self.transactions = Transactions(
+            self, self.producer_ids, expiration_ms=self.settings.transactional_id_expiration_ms
+        )
         self._administered = Administered()
         self._directory = directory
         self._check_crc = check_crc
@@ -114,7 +126,8 @@ class ClusterState:
             self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
         self.controller.restore(list(found.topics.values()))
         self.groups = found.groups
-        self.producer_ids.restore(found.next_producer_id, found.transactional)
+        self.producer_ids.restore(found.next_producer_id)
+        self.transactions.restore(found.transactions)
         self._administered = found.administered
         self._clean = (directory / CLEAN_STOP).exists()
         (directory / CLEAN_STOP).unlink(missing_ok=True)
@@ -122,7 +135,7 @@ class ClusterState:
         self._remove_strays(directory)
 
     def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
-        return snapshot(image, self.groups, self.producer_ids, self._administered)
+        return snapshot(image, self.groups, self.producer_ids, self.transactions, self._administered)
 
     def _remove_strays(self, directory: Path) -> None:
         """Remove the logs of topics that were deleted while their broker was stopped."""
@@ -131,7 +144,8 @@ class ClusterState:
             if place.is_dir() and place.name.partition(".")[0] not in known:
                 FileStores(place).delete()
 
-    def _keep(self, *entries: Entry) -> None:
+    def keep(self, *entries: Entry) -> None:
+        """Journal entries, all or none. Raises OSError when the disk refuses."""
         if self._journal is not None:
             if self._journal.is_long:
                 with suppress(OSError):  # the long one is as good
@@ -146,7 +160,7 @@ class ClusterState:
         if self._journal is None or not entries:
             return
         try:
-            self._keep(*entries)
+            self.keep(*entries)
         except OSError:
             self._unwritten += entries
 
@@ -187,6 +201,8 @@ class ClusterState:
 
     def brokers_up(self, brokers: Mapping[BrokerState, BrokerImage], *, now_ms: int) -> None:
         """Register brokers that begin to run; leaders are elected and followers brought in step."""
+        if self.replication.brokers:
+            self.transactions.coordinators_changed()
         for state in brokers:
             for replica in state.replicas.values():
                 self._restart_log(replica)
@@ -203,6 +219,7 @@ class ClusterState:
     def broker_down(self, broker_id: int, *, now_ms: int) -> BrokerState:
         """Note that a broker runs no more; what it led is led by others."""
         state = self.replication.brokers.pop(broker_id)
+        self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id)
         self.publish(now_ms=now_ms)
         return state
@@ -211,6 +228,7 @@ class ClusterState:
         """Hand the controller's newest picture to the brokers, and journal it."""
         self.replication.publish(now_ms=now_ms)
         self._keep_image()
+        self.transactions.resume(now_ms=now_ms)
 
     # -- topics --------------------------------------------------------------------------------
 
@@ -242,6 +260,7 @@ class ClusterState:
         self._keep_or_return_to(before)
         self.groups.forget_topic(name)
         self.replication.ledger.forget(set(self.image.names))
+        self.transactions.offsets.forget_topic(name)
         self.publish(now_ms=now_ms)
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
@@ -265,7 +284,7 @@ class ClusterState:
 
     def _keep_or_return_to(self, before: ClusterImage) -> None:
         try:
-            self._keep(*image_entries(self._journaled, self.controller.image))
+            self.keep(*image_entries(self._journaled, self.controller.image))
         except OSError:
             self.controller.image = before
             raise
@@ -303,22 +322,40 @@ class ClusterState:
             self._keep_image()
         return appended
 
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset]) -> None:
-        """Keep committed offsets. Raises OSError when the disk is full; none is changed then."""
-        self._keep(*(offset_entry(group, topic, index, offset) for (topic, index), offset in offsets.items()))
+    def write_marker(self, topic: str, index: int, marker: Marker, *, now_ms: int) -> bool:
+        """Append a transaction's end to a partition; return False when it must be tried again: no leader, full disk."""
+        partition = self.image.partition(topic, index)
+        if partition is None:
+            return True  # deleted, and the transaction's records with it
+        leader = self.replication.brokers.get(partition.leader)
+        try:
+            replica = None if leader is None else leader.find(topic, index)
+            if replica is None or not replica.is_leader:
+                return False
+            producer = marker.producer
+            if replica.producers.epoch_of(producer.producer_id) <= producer.epoch:
+                data = end_marker(*producer, marker.coordinator_epoch, commit=marker.commit, now_ms=now_ms)
+                self.append(replica, [Prepared(data, read_facts(data))], now_ms=now_ms)
+        except (Refused, OSError):
+            return False
+        return True
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], *entries: Entry) -> None:
+        """Keep committed offsets, and `entries` with them. Raises OSError (full disk); none is changed then."""
+        self.keep(*(offset_entry(group, topic, index, offset) for (topic, index), offset in offsets.items()), *entries)
         for (topic, index), offset in offsets.items():
             self.groups.commit(group, topic, index, offset)
 
     def delete_offsets(self, group: str, partitions: Sequence[tuple[str, int]]) -> None:
         """Drop committed offsets. Raises OSError when the disk is full; none is dropped then."""
         kind = {"kind": "no-offset", "group": group}
-        self._keep(*({**kind, "topic": topic, "partition": index} for topic, index in partitions))
+        self.keep(*({**kind, "topic": topic, "partition": index} for topic, index in partitions))
         for topic, index in partitions:
             self.groups.forget_offset(group, topic, index)
 
     def delete_group(self, group: str) -> None:
         """Drop a group with its offsets. Raises OSError when the disk is full; it stays then."""
-        self._keep({"kind": "no-group", "group": group})
+        self.keep({"kind": "no-group", "group": group})
         self.groups.forget(group)
 
     def delete_records(self, leader: Replica, offset: int) -> int:
@@ -330,7 +367,7 @@ class ClusterState:
             raise Refused(OFFSET_OUT_OF_RANGE, f"{leader.topic} has no offset {offset} to delete up to")
         key = leader.key
         if offset > leader.log.start_offset:
-            self._keep(start_entry(key.topic_id, key.partition, offset))
+            self.keep(start_entry(key.topic_id, key.partition, offset))
             self._administered.starts[key.topic_id, key.partition] = offset
         replicas = [b.replicas[key] for b in self.replication.brokers.values() if key in b.replicas]
         for replica in replicas:
@@ -345,13 +382,11 @@ class ClusterState:
         """Replace the dynamic settings of a broker. Raises Refused (40), or OSError when the disk is full."""
         if not broker:
             TopicSettings.of({name: configs[source] for name, source in INHERITED.items() if source in configs})
-        self._keep(broker_configs_entry(broker, configs))
+        self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
 
-    def init_producer(
-        self, transactional_id: str | None, claimed: ProducerIdentity, *, fenced_code: bool
-    ) -> ProducerIdentity:
-        """Give a producer its id and epoch. Raises Refused, or OSError when the disk is full."""
-        identity = self.producer_ids.initialise(transactional_id, claimed, fenced_code=fenced_code)
-        self._keep(*producer_entries(self.producer_ids, transactional_id))
+    def new_producer(self) -> ProducerIdentity:
+        """Give a producer without a transactional id an identity. Raises OSError when the disk is full."""
+        identity = ProducerIdentity(self.producer_ids.new(), 0)
+        self.keep(producers_entry(self.producer_ids))
         return identity

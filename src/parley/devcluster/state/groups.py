@@ -8,7 +8,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from parley.devcluster.state.codes import (
@@ -21,6 +21,8 @@ from parley.devcluster.state.codes import (
 
 LARGEST_METADATA = 4096  # offset.metadata.max.bytes
 NO_GENERATION = -1
+GROUP, TRANSACTION = 0, 1
+"""What a coordinator coordinates (FindCoordinator's key types)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,22 @@ def _utf16(text: str) -> Iterable[int]:
     return (raw[at] << 8 | raw[at + 1] for at in range(0, len(raw), 2))
 
 
-def coordinator_of(key: str, brokers: Sequence[int]) -> int:
-    """Return the broker that coordinates a group or transactional id, or -1 when no broker is alive."""
-    if not brokers:
-        return -1
-    return sorted(brokers)[(java_hash(key) & 0x7FFFFFFF) % len(brokers)]
+class Coordinators:
+    """Which broker coordinates a group or a transactional id: by hash over the brokers alive, unless moved."""
+
+    def __init__(self) -> None:
+        self._moved: dict[tuple[int, str], int] = {}
+
+    def of(self, kind: int, key: str, brokers: Collection[int]) -> int:
+        """Return the coordinator among the brokers alive, or -1 when there is none."""
+        moved = self._moved.get((kind, key), -1)
+        if moved in brokers or not brokers:
+            return moved if brokers else -1
+        return sorted(brokers)[(java_hash(key) & 0x7FFFFFFF) % len(brokers)]
+
+    def move(self, kind: int, key: str, to: int) -> None:
+        """Let a broker coordinate a key for as long as it is alive."""
+        self._moved[kind, key] = to
 
 
 class Groups:
@@ -62,6 +75,8 @@ class Groups:
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+        self._stamps: dict[str, dict[tuple[str, int], int]] = {}
+        self._last_stamp = 0
 
     def names(self) -> list[str]:
         """Return the groups that have offsets."""
@@ -87,6 +102,16 @@ class Groups:
     def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Keep an offset."""
         self._offsets.setdefault(group, {})[topic, partition] = offset
+        self._stamps.setdefault(group, {})[topic, partition] = self.stamp()
+
+    def stamp(self) -> int:
+        """Return a number that rises with each commit: the order in which Kafka's offsets log would have them."""
+        self._last_stamp += 1
+        return self._last_stamp
+
+    def stamp_of(self, group: str, topic: str, partition: int) -> int:
+        """Return when an offset was committed, by `stamp`; 0 when there is none."""
+        return self._stamps.get(group, {}).get((topic, partition), 0)
 
     def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return the offset kept, or None."""
@@ -99,6 +124,7 @@ class Groups:
     def forget(self, group: str) -> None:
         """Drop a group with its offsets."""
         self._offsets.pop(group, None)
+        self._stamps.pop(group, None)
 
     def forget_offset(self, group: str, topic: str, partition: int) -> None:
         """Drop one offset; a group goes with its last one."""

@@ -11,7 +11,8 @@
 | start | records below an offset were deleted |
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | producers | the next producer id |
-| transactional | the identity behind a transactional id |
+
+Those of transactions are in `persistence_transactions`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from parley.devcluster.state.coordinator import Transactions
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
-from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
+from parley.devcluster.state.persistence_transactions import RestoredTransactions, transactions_snapshot
+from parley.devcluster.state.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.types import format_uuid, parse_uuid
 
@@ -49,7 +52,7 @@ class Restored:
     topics: dict[str, TopicImage] = field(default_factory=dict)
     groups: Groups = field(default_factory=Groups)
     next_producer_id: int = 0
-    transactional: dict[str, ProducerIdentity] = field(default_factory=dict)
+    transactions: RestoredTransactions = field(default_factory=RestoredTransactions)
     administered: Administered = field(default_factory=Administered)
 
 
@@ -101,12 +104,9 @@ def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset
     }
 
 
-def producer_entries(ids: ProducerIds, transactional_id: str | None) -> Iterator[Entry]:
-    """Yield what must be known after a producer was given an identity."""
-    yield {"kind": "producers", "next": ids.next_id}
-    if transactional_id is not None:
-        held = ids.transactional[transactional_id]
-        yield {"kind": "transactional", "name": transactional_id, "producer": held.producer_id, "epoch": held.epoch}
+def producers_entry(ids: ProducerIds) -> Entry:
+    """Return the entry of the next producer id."""
+    return {"kind": "producers", "next": ids.next_id}
 
 
 def start_entry(topic_id: bytes, partition: int, offset: int) -> Entry:
@@ -120,7 +120,11 @@ def broker_configs_entry(broker: str, configs: Mapping[str, str]) -> Entry:
 
 
 def snapshot(
-    image: ClusterImage, groups: Groups, ids: ProducerIds, administered: Administered | None = None
+    image: ClusterImage,
+    groups: Groups,
+    ids: ProducerIds,
+    transactions: Transactions,
+    administered: Administered | None = None,
 ) -> Iterator[Entry]:
     """Yield the shortest journal that says everything."""
     changed = administered or Administered()
@@ -130,9 +134,8 @@ def snapshot(
     for group in groups.names():
         for (topic_name, partition), offset in groups.all_of(group).items():
             yield offset_entry(group, topic_name, partition, offset)
-    yield {"kind": "producers", "next": ids.next_id}
-    for name, held in ids.transactional.items():
-        yield {"kind": "transactional", "name": name, "producer": held.producer_id, "epoch": held.epoch}
+    yield producers_entry(ids)
+    yield from transactions_snapshot(transactions)
     for (topic_id, index), start in changed.starts.items():
         if topic_id in image.names:
             yield start_entry(topic_id, index, start)
@@ -162,6 +165,7 @@ def _apply(state: Restored, entry: Entry) -> None:
     elif kind == "no-topic":
         state.topics.pop(entry["name"], None)
         state.groups.forget_topic(entry["name"])
+        state.transactions.offsets.forget_topic(entry["name"])
     elif kind == "offset":
         committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
         state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed)
@@ -175,5 +179,5 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.administered.broker_configs[entry["broker"]] = entry["configs"]
     elif kind == "producers":
         state.next_producer_id = entry["next"]
-    elif kind == "transactional":
-        state.transactional[entry["name"]] = ProducerIdentity(entry["producer"], entry["epoch"])
+    else:
+        state.transactions.apply(entry, state.groups)

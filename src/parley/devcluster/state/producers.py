@@ -17,9 +17,11 @@ from typing import NamedTuple
 from parley.devcluster.state.batches import BatchFacts
 from parley.devcluster.state.codes import (
     INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     Refused,
 )
+from parley.devcluster.state.partition_transactions import PartitionTransactions
 
 BATCHES_REMEMBERED = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most requests a producer may have in flight
 LARGEST_SEQUENCE = 2**31 - 1
@@ -57,6 +59,7 @@ class ProducerState:
     epoch: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
     coordinator_epoch: int = -1
+    timestamp_ms: int = -1
 
     @property
     def last_sequence(self) -> int:
@@ -65,10 +68,11 @@ class ProducerState:
 
 
 class Producers:
-    """All producer ids seen on one partition."""
+    """All producer ids seen on one partition, and their transactions."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, ProducerState] = {}
+        self.transactions = PartitionTransactions()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -76,6 +80,11 @@ class Producers:
     def states(self) -> list[ProducerState]:
         """Return the state of every producer, by id (DescribeProducers)."""
         return [self._by_id[key] for key in sorted(self._by_id)]
+
+    def epoch_of(self, producer_id: int) -> int:
+        """Return the newest epoch of a producer, -1 when none is known."""
+        state = self._by_id.get(producer_id)
+        return -1 if state is None else state.epoch
 
     def check(self, batch: BatchFacts, rules: ProducerRules) -> AppendedBatch | None:
         """Return the batch held already if `batch` repeats it, None if it may be appended.
@@ -99,7 +108,11 @@ class Producers:
                     f"producer {batch.producer_id} begins epoch {batch.producer_epoch} at {batch.base_sequence}, not 0",
                 )
             return None
-        return self._check_sequence(state, batch, rules)
+        held = self._check_sequence(state, batch, rules)
+        is_open = self.transactions.first_offset(batch.producer_id) is not None
+        if held is None and is_open and not batch.is_transactional:
+            raise Refused(INVALID_TXN_STATE, f"producer {batch.producer_id} has a transaction open on this partition")
+        return held
 
     @staticmethod
     def _check_sequence(state: ProducerState, batch: BatchFacts, rules: ProducerRules) -> AppendedBatch | None:
@@ -107,7 +120,7 @@ class Producers:
             if held.base_sequence == batch.base_sequence and held.last_sequence == batch.last_sequence:
                 return held
         last = state.last_sequence
-        if state.batches and batch.base_sequence != (last + 1) & LARGEST_SEQUENCE:
+        if batch.base_sequence != (last + 1) & LARGEST_SEQUENCE:
             raise Refused(
                 OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {state.producer_id} sent sequence {batch.base_sequence} after {last}",
@@ -122,7 +135,10 @@ class Producers:
         if state is None or batch.producer_epoch > state.epoch:
             state = ProducerState(batch.producer_id, batch.producer_epoch)
             self._by_id[batch.producer_id] = state
+        state.timestamp_ms = batch.max_timestamp_ms
+        self.transactions.note(batch)
         if batch.is_control:
+            state.coordinator_epoch = batch.coordinator_epoch
             return
         state.batches.append(
             AppendedBatch(
@@ -133,5 +149,6 @@ class Producers:
     def rebuild(self, batches: Iterable[BatchFacts]) -> None:
         """Forget everything and learn it again from the batches left (recovery, truncation)."""
         self._by_id.clear()
+        self.transactions = PartitionTransactions()
         for batch in batches:
             self.note(batch)

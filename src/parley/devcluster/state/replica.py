@@ -94,8 +94,11 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset that read_committed stops at. Without open transactions: the high watermark."""
-        return self.high_watermark
+        """The offset that read_committed stops at: that of the first undecided record, at most the high watermark."""
+        undecided = self.producers.transactions.first_unstable(self.high_watermark)
+        if undecided is None:
+            return self.high_watermark
+        return min(self.high_watermark, max(undecided, self.log.start_offset))
 
     # -- leadership ----------------------------------------------------------------------------
 

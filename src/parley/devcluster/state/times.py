@@ -23,6 +23,9 @@ class FoundRecord(NamedTuple):
 def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundRecord]:
     facts = read_facts(data)
     epoch = replica.epochs.epoch_at(base_offset) if facts is None or facts.magic < 2 else facts.leader_epoch
+    if facts is not None and facts.is_control:  # a marker counts like a record, as brokers have it
+        yield FoundRecord(facts.base_offset, facts.max_timestamp_ms, epoch)
+        return
     options = ReadOptions(want=OFFSETS_AND_TIMES, check_crc=False)
     for chunk in decode_columns(data, first_offset=replica.log.start_offset, options=options):
         offsets, times = chunk.columns.offsets, chunk.columns.timestamps

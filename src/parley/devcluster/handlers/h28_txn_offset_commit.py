@@ -1,0 +1,109 @@
+"""TxnOffsetCommit (28), v0-5.
+
+Behaviours:
+- Answered by the group's coordinator (others NOT_COORDINATOR). The offsets are in the journal before it is
+  answered, and nobody reads them until the transaction is committed; OffsetFetch calls them unstable.
+- Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are taken.
+- Releases from 3.7 on ask whether the group's offsets are part of the transaction; before, nobody does.
+
+Version notes:
+- v2+ leader epoch, v3+ the group's generation and member (KIP-447): groups have no members here, so that
+  naming one is refused. v5+ makes the offsets part of the transaction by itself (KIP-890).
+
+Not implemented: membership (groups have no members).
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.transacting import admit_offsets, code_for
+from parley.devcluster.state.codes import (
+    INVALID_GROUP_ID,
+    NONE,
+    OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Refused,
+)
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.messages import TxnOffsetCommitResponse
+from parley.schema import ApiKey, VersionRange
+
+FIRST_FENCED_VERSION = 0
+NO_GENERATION = -1
+
+Codes = dict[tuple[str, int], int]
+
+
+def handle(call: Call, request: Message) -> Answer:
+    """Keep offsets until the transaction ends."""
+    codes: Codes = {}
+    accepted: dict[tuple[str, int], CommittedOffset] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            at = (topic.name, asked.partition_index)
+            known = call.image.partition(*at) is not None
+            if call.profile.behaviour.commits_unknown_partitions:
+                known = topic.name in call.image.topics
+            codes[at] = _metadata_code(asked) if known else UNKNOWN_TOPIC_OR_PARTITION
+            if codes[at] == NONE:
+                accepted[at] = CommittedOffset(
+                    asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
+                )
+    known_partitions = [at for at, code in codes.items() if code != UNKNOWN_TOPIC_OR_PARTITION]
+    if known_partitions:
+        try:
+            _keep(call, request, accepted)
+        except (Refused, OSError) as error:
+            code = code_for(error, call.version, FIRST_FENCED_VERSION)
+            codes |= dict.fromkeys(known_partitions, code)
+    return _response(request, codes)
+
+
+def _metadata_code(asked: Message) -> int:
+    try:
+        Groups.check_metadata(asked.committed_metadata)
+    except Refused:
+        return OFFSET_METADATA_TOO_LARGE
+    return NONE
+
+
+def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    if not request.group_id:
+        raise Refused(INVALID_GROUP_ID, "a group needs a name")
+    require_coordinator(call, request.group_id)
+    admit_offsets(call, request.transactional_id, producer, request.group_id)
+    check_member(call, request)
+    if accepted:
+        call.cluster.transactions.add_offsets(producer, request.group_id, accepted)
+
+
+def check_member(call: Call, request: Message) -> None:
+    """Raise Refused when the producer speaks for a member: there are none."""
+    call.cluster.groups.check_commit(
+        request.group_id, request.generation_id, request.member_id, known_code=call.profile.behaviour.txn_member_code
+    )
+
+
+def _response(request: Message, codes: Codes) -> Message:
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        partitions = [
+            response.TxnOffsetCommitResponsePartition(
+                partition_index=asked.partition_index, error_code=codes[topic.name, asked.partition_index]
+            )
+            for asked in topic.partitions
+        ]
+        response.topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    return response
+
+
+def refuse(request: Message, version: int, code: int) -> Message:
+    """Answer `code` for each partition."""
+    codes = {(topic.name, one.partition_index): code for topic in request.topics for one in topic.partitions}
+    return _response(request, codes)
+
+
+API = Handler(ApiKey.TXN_OFFSET_COMMIT, VersionRange(0, 5), handle, refuse)

@@ -1,0 +1,77 @@
+"""What the handlers of transactions share: codes by version, and how records and offsets join a transaction."""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Call
+from parley.devcluster.state.batches import BatchFacts
+from parley.devcluster.state.codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    NOT_ENOUGH_REPLICAS,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+    Refused,
+)
+from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
+from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.replica import Replica
+
+FIRST_ABORTABLE_PRODUCE = 11
+FIRST_ADDING_PRODUCE = 12
+FIRST_ADDING_OFFSETS = 5
+
+
+def code_for(error: Refused | OSError, version: int, first_fenced_version: int) -> int:
+    """Return the code of a coordinator's refusal: PRODUCER_FENCED only for versions that know it (KIP-588)."""
+    if isinstance(error, OSError):
+        return COORDINATOR_NOT_AVAILABLE
+    fenced = error.code == PRODUCER_FENCED and version < first_fenced_version
+    return INVALID_PRODUCER_EPOCH if fenced else error.code
+
+
+def admit_batch(call: Call, name: str | None, replica: Replica, facts: BatchFacts | None) -> None:
+    """Let a transactional batch pass to the log when its partition is part of the transaction.
+
+    Releases before 3.6 do not ask. Produce v12+ adds the partition (KIP-890). Raises Refused with Produce's
+    codes, or OSError.
+    """
+    if facts is None or not facts.is_transactional or not call.profile.behaviour.verifies_transactions:
+        return
+    producers, producer = replica.producers, ProducerIdentity(facts.producer_id, facts.producer_epoch)
+    is_open = producers.transactions.first_offset(producer.producer_id) is not None
+    if is_open and producers.epoch_of(producer.producer_id) == producer.epoch:
+        return
+    partitions = {(replica.topic, replica.key.partition)}
+    transactions = call.cluster.transactions
+    try:
+        if call.version >= FIRST_ADDING_PRODUCE:
+            transactions.add(name or "", producer, partitions, now_ms=call.now_ms, second_generation=True)
+        elif transactions.missing(name or "", producer, partitions):
+            code = TRANSACTION_ABORTABLE if call.version >= FIRST_ABORTABLE_PRODUCE else INVALID_TXN_STATE
+            raise Refused(code, f"{replica.topic} is not part of a transaction of {name!r}")
+    except Refused as error:
+        raise Refused(_produce_code(error.code, call.version), error.message) from error
+
+
+def admit_offsets(call: Call, name: str, producer: ProducerIdentity, group: str) -> None:
+    """Let the offsets of a group pass when they are part of the transaction; TxnOffsetCommit v5+ adds them (KIP-890).
+
+    Releases before 3.7 do not ask. Raises Refused or OSError.
+    """
+    transactions = call.cluster.transactions
+    if call.version >= FIRST_ADDING_OFFSETS:
+        transactions.add_group(name, producer, group, now_ms=call.now_ms, second_generation=True)
+        return
+    offsets = {(OFFSETS_TOPIC, offsets_partition(group))}
+    if call.profile.behaviour.verifies_offsets and transactions.missing(name, producer, offsets):
+        raise Refused(INVALID_TXN_STATE, f"the offsets of {group!r} are not part of a transaction of {name!r}")
+
+
+def _produce_code(code: int, version: int) -> int:
+    if code == PRODUCER_FENCED:
+        return INVALID_PRODUCER_EPOCH  # producers abort on it and go on (KIP-588)
+    if code == CONCURRENT_TRANSACTIONS and version < FIRST_ADDING_PRODUCE:
+        return NOT_ENOUGH_REPLICAS  # old producers try again on this one
+    return code
