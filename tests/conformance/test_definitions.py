@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from parley.messages.plan import make_plan
 from parley.schema import ApiKey, data_names, load
 from parley.versions import releases
 
@@ -56,6 +57,23 @@ def test_comparison_sees_a_wrong_fact(
                 if mine.name == facts.name:
                     found += compare.compare_message(mine, facts, set(), set())
     assert found
+
+
+def test_what_is_read_earlier_than_the_jars_write_it_is_the_leader_hints_of_kip_951_and_nothing_else() -> None:
+    """The one exception: the KIP's page has them in Produce 9+ and Fetch 12+, the jars from 10 and 16 on."""
+    early = {
+        (load(key).response.name, version, step.name)
+        for key in ApiKey
+        for version in load(key).response.valid_versions.versions()
+        for schema in (load(key).request, load(key).response)
+        for step in set(make_plan(schema, version, reading=True).walk()) - set(make_plan(schema, version).walk())
+        if step.field.tag is not None
+    }
+    assert early == {
+        ("ProduceResponse", 9, "current_leader"),
+        ("ProduceResponse", 9, "node_endpoints"),
+        *(("FetchResponse", version, "node_endpoints") for version in range(12, 16)),
+    }
 
 
 def test_every_version_that_a_release_advertises_is_described() -> None:

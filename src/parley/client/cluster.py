@@ -25,7 +25,7 @@ from parley.client.cluster_view import (
 from parley.client.connecting import connect_options
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, Applied, MetadataCache
-from parley.client.metadata_source import MetadataSource
+from parley.client.metadata_source import MetadataSource, metadata_request
 from parley.client.options import ClientOptions
 from parley.client.refresh import RefreshRequest, RefreshSchedule
 from parley.client.retry import Backoff, Deadline, Reaction, classify
@@ -42,8 +42,6 @@ T = TypeVar("T")
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was just created may be unknown to a broker for a moment; then it counts as missing."""
 REBOOTSTRAP_REQUIRED = 129
-NO_AUTO_CREATION_VERSION = 4
-"""First Metadata version in which a client may ask about a topic without creating it."""
 
 
 class Cluster:
@@ -157,13 +155,29 @@ class Cluster:
         return self.cache.current_leader(tp)
 
     def take_hint(self, tp: TopicPartition, leader: Any, endpoints: Iterable[Any]) -> bool:
-        """Take the new leader out of an error (KIP-951); return whether the cache has it now."""
+        """Take the new leader out of an error (KIP-951); return whether the cache has it now.
+
+        What was taken is also asked about: metadata is due afterwards.
+        """
         if leader is None or leader.leader_id < 0:
             return False
         taken = self.cache.apply_hint(tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values())
         if taken:
             self._tell_pool()
+            self.schedule.moved()
+            self.schedule.request_full()
         return taken
+
+    def next_leader(self, tp: TopicPartition, epoch: int, hint: Any, endpoints: Iterable[Any]) -> bool:
+        """Return whether a newer leader than that of `epoch`, which refused, is known: by the hint, or already."""
+        if self.take_hint(tp, hint, endpoints):
+            return True
+        known = self.leader(tp)
+        return known.node is not None and known.epoch > epoch >= 0
+
+    def leader_failed(self, tp: TopicPartition, epoch: int) -> None:
+        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has the last word."""
+        self.cache.hint_failed(tp, epoch)
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> None:
         """Take note of a leader epoch found in an answer; a newer one makes metadata due (M7)."""
@@ -370,20 +384,3 @@ def _final(tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PA
     error = broker_error(code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None)
     error.retriable = False
     return error
-
-
-def metadata_request(topics: list[str] | None, version: int) -> Any:
-    """Return a Metadata request for these topics (None: all) that creates none of them.
-
-    Before v4 a broker may create a topic that is asked for by name: then all topics are asked for
-    instead (null, or the empty list in v0).
-    """
-    if topics is not None and version >= NO_AUTO_CREATION_VERSION:
-        asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-        return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    if topics == [] and version > 0:
-        return MetadataRequest(topics=[])
-    everything: list[Any] | None = [] if version == 0 else None
-    if version >= NO_AUTO_CREATION_VERSION:
-        return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
-    return MetadataRequest(topics=everything)

@@ -129,7 +129,7 @@ class FetchSession:
             node_id, epoch = self._source(part, now)
             if node_id is None:
                 self._troubled(part, _leaderless(part.tp), now, refresh=True)
-            elif part.not_before_ms > now and part.failed_epoch == epoch:
+            elif part.must_wait(now, epoch):
                 later.append(part.not_before_ms)
             else:
                 groups.setdefault(node_id, []).append((part, epoch))
@@ -274,9 +274,7 @@ class FetchSession:
         elif classify(error) is Reaction.FAIL:
             self._fail(error)
         else:
-            hinted = code in HINTED and self._cluster.take_hint(tp, answer.leader, endpoints)
-            if hinted:
-                self._cluster.schedule.request_full()
+            hinted = code in HINTED and self._cluster.next_leader(tp, epoch, answer.leader, endpoints)
             refresh = error.refresh_metadata and not hinted
             self._troubled(part, error, now, refresh=refresh, immediate=hinted, epoch=epoch)
 
@@ -312,9 +310,11 @@ class FetchSession:
         final = part.failed(error, now, delay_ms=delay, patience_ms=patience, epoch=epoch)
         if final is not None:
             self._fail(final)
-        elif refresh and not self._refreshing:
-            self._refreshing = True
-            self._spawn(self._refresh())
+        elif refresh:
+            self._cluster.leader_failed(part.tp, epoch)
+            if not self._refreshing:
+                self._refreshing = True
+                self._spawn(self._refresh())
 
     async def _refresh(self) -> None:
         try:

@@ -16,6 +16,8 @@ from parley.records import first_batch_bytes
 from parley.types import ZERO_UUID, TopicPartition, format_uuid
 
 MESSAGE_TOO_LARGE = 10
+AT_ONCE = 5
+"""New leaders that are asked without a pause, one after the other: hints may send a reader round and round."""
 
 
 class RawFetch(NamedTuple):
@@ -46,6 +48,8 @@ class PartitionFetch:
     not_before_ms: int = 0
     failed_epoch: int | None = None
     """Leader epoch that the last failed request carried: another one is tried at once (K5)."""
+    hops: int = 0
+    """Leaders that failed one after the other since the last answer without error."""
     troubled_since_ms: int | None = None
     idle_since_ms: int | None = None
     preferred: tuple[int, int] | None = field(default=None)
@@ -56,9 +60,14 @@ class PartitionFetch:
         """Whether everything up to `end` has been fetched."""
         return self.end is not None and self.position >= self.end
 
+    def must_wait(self, now_ms: int, epoch: int) -> bool:
+        """Return whether the pause after a failure holds; a new leader ends it (K5)."""
+        return self.not_before_ms > now_ms and (epoch == self.failed_epoch or self.hops > AT_ONCE)
+
     def succeeded(self) -> None:
         """Take note of an answer without error."""
         self.attempts, self.not_before_ms, self.troubled_since_ms, self.failed_epoch = 0, 0, None, None
+        self.hops = 0
 
     def failed(
         self, error: KafkaError, now_ms: int, *, delay_ms: int, patience_ms: int, epoch: int = -1
@@ -66,7 +75,8 @@ class PartitionFetch:
         """Take note of an error that may pass; return it when it has lasted longer than `patience_ms`."""
         self.attempts += 1
         self.not_before_ms = now_ms + delay_ms
-        self.failed_epoch = epoch
+        if epoch != self.failed_epoch:
+            self.failed_epoch, self.hops = epoch, self.hops + 1
         self.preferred = None
         if self.troubled_since_ms is None:
             self.troubled_since_ms = now_ms
@@ -135,4 +145,4 @@ class PartitionFetch:
 
 def retry_delay(part: PartitionFetch, backoff: Backoff, dice: float, *, immediate: bool) -> int:
     """Return the pause before a partition is asked for again."""
-    return 0 if immediate else backoff.delay_ms(part.attempts, lambda: dice)
+    return 0 if immediate and part.hops < AT_ONCE else backoff.delay_ms(part.attempts, lambda: dice)

@@ -112,6 +112,8 @@ class MetadataCache:
         self._former_ids: dict[str, dict[bytes, None]] = {}
         self._topic_errors: dict[str, int] = {}
         self._interest: dict[str, set[int]] | None = None
+        self._hinted: dict[TopicPartition, tuple[int, int]] = {}  # epoch of the hint, last-seen epoch before it
+        self._failed_hints: dict[TopicPartition, int] = {}  # epoch of the last one that failed: not taken again
         # per partition or topic: what a backward answer said, and how often in a row
         self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
 
@@ -226,7 +228,7 @@ class MetadataCache:
         if found is None or leader_id < 0 or leader_epoch < 0 or leader_epoch <= found.leader_epoch:
             return False
         epochs = self._last_epochs.setdefault(tp.topic, {})
-        if leader_epoch < epochs.get(tp.partition, -1):
+        if leader_epoch < epochs.get(tp.partition, -1) or leader_epoch == self._failed_hints.get(tp):
             return False
         if leader_id not in (nodes or self.snapshot.brokers):
             return False
@@ -236,10 +238,29 @@ class MetadataCache:
         brokers = dict(self.snapshot.brokers)
         if leader_id in nodes:
             brokers[leader_id] = nodes[leader_id]
+        before_it = self._hinted.get(tp, (-1, epochs.get(tp.partition, -1)))[1]
+        self._hinted[tp] = (leader_epoch, before_it)
         epochs[tp.partition] = leader_epoch
         self._rewinds.pop(tp, None)
         self._replace_topics({**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers)
         return True
+
+    def hint_failed(self, tp: TopicPartition, epoch: int) -> None:
+        """Take note that the leader of a hint with this epoch does not lead, or cannot be reached: Metadata decides.
+
+        The hint's epoch does not count as seen any more, so that the next answer is judged by what was
+        known before: behind a proxy hints may be wrong, and a lie must not outlive its first failure.
+        """
+        hinted, before_it = self._hinted.get(tp, (-1, -1))
+        if hinted != epoch or epoch < 0:
+            return
+        del self._hinted[tp]
+        self._failed_hints[tp] = epoch
+        epochs = self._last_epochs[tp.topic]
+        if epochs.get(tp.partition) == hinted:
+            del epochs[tp.partition]
+            if before_it >= 0:
+                epochs[tp.partition] = before_it
 
     def _replace_topics(self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None) -> None:
         old = self.snapshot
@@ -281,7 +302,7 @@ class MetadataCache:
             index = found.partition
             held = before.get(index)
             fine = found.error_code == 0 <= found.leader and known.get(index, -1) == found.leader_epoch
-            if fine and held == found and not self._rewinds:
+            if fine and held == found and not (self._rewinds or self._hinted):
                 partitions[index] = held  # nothing new, as with most partitions of most answers
             elif (kept := self._merge_partition(name, found, held, verdict)) is not None:
                 partitions[index] = kept
@@ -304,6 +325,8 @@ class MetadataCache:
         self._rewinds.pop(name, None)
         for index in self._last_epochs.get(name, ()):
             self._rewinds.pop(TopicPartition(name, index), None)
+            self._hinted.pop(TopicPartition(name, index), None)
+            self._failed_hints.pop(TopicPartition(name, index), None)
         before = old.partitions if old is not None else {}
         for found in topic.partitions:
             _note_change(name, found, before.get(found.partition), verdict)
@@ -330,6 +353,7 @@ class MetadataCache:
         elif epoch >= 0:
             epochs[tp.partition] = epoch
         self._rewinds.pop(tp, None)
+        self._hinted.pop(tp, None)
         if found.leader < 0 or found.error_code not in (0, REPLICA_NOT_AVAILABLE):
             verdict.incomplete.add(name)
         _note_change(name, found, before, verdict)

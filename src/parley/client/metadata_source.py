@@ -1,4 +1,4 @@
-"""Which broker is asked for metadata.
+"""Which broker is asked for metadata, and how.
 
 1. After an outdated answer (KIP-232) another broker than the one that gave it: it may be behind, and
    five answers of one broker that is behind must not count as five witnesses (M18).
@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from parley.client.cluster_view import TOPIC_IDS_VERSION, ClusterMetadata
 from parley.errors import KafkaError
+from parley.messages import MetadataRequest
 from parley.net import Address, BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Node
 
+NO_AUTO_CREATION_VERSION = 4
+"""First Metadata version in which a client may ask about a topic without creating it."""
 TRIED_FOR_IDS = 2
 """Brokers that one refresh may connect to in search of one that tells topic ids."""
 
@@ -75,3 +79,20 @@ class MetadataSource:
 
 def _address(node: Node) -> Address:
     return Address(node.host, node.port)
+
+
+def metadata_request(topics: list[str] | None, version: int) -> Any:
+    """Return a Metadata request for these topics (None: all) that creates none of them.
+
+    Before v4 a broker may create a topic that is asked for by name: then all topics are asked for
+    instead (null, or the empty list in v0).
+    """
+    if topics is not None and version >= NO_AUTO_CREATION_VERSION:
+        asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    if topics == [] and version > 0:
+        return MetadataRequest(topics=[])
+    everything: list[Any] | None = [] if version == 0 else None
+    if version >= NO_AUTO_CREATION_VERSION:
+        return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=everything)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from parley.client.produce_state import OutBatch, PartitionLog
+from parley.client.produce_state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce_wire import ProduceAnswer
 from parley.client.retry import Reaction, classify
 from parley.client.sequences import SequenceReaction, react
 from parley.errors import KafkaError, broker_error
 
-NOT_LEADER_OR_FOLLOWER = 6
+HINTED = (6, 74)
+"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 """The topic keeps an older record format (log.message.format.version) than idempotence needs."""
 TOO_LARGE = (10, 18)
@@ -61,7 +62,8 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
         return Verdict(Action.SPLIT, error)
     if classify(error) is Reaction.FAIL:
         return Verdict(Action.FAIL, error)
-    return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=hinted)
+    at_once = hinted and log.hops < AT_ONCE
+    return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once)
 
 
 def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:

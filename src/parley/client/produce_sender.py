@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.produce_answers import NOT_LEADER_OR_FOLLOWER, Action, judge
+from parley.client.produce_answers import HINTED, Action, judge
 from parley.client.produce_rework import rework
 from parley.client.produce_room import Room
 from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
@@ -253,11 +253,9 @@ class Sender:
 
     def _judged(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
         """Do what the answer for one batch calls for."""
-        hinted = answer.error_code == NOT_LEADER_OR_FOLLOWER and self._cluster.take_hint(
-            batch.tp, answer.leader, reply.message.node_endpoints
+        hinted = answer.error_code in HINTED and self._cluster.next_leader(
+            batch.tp, epoch, answer.leader, reply.message.node_endpoints
         )
-        if hinted:
-            self._cluster.schedule.request_full()
         verdict = judge(log, batch, answer, reply.version, hinted=hinted)
         if verdict.action is Action.DONE:
             self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
@@ -293,6 +291,7 @@ class Sender:
         log.last_error = error
         self._again(log, batch, delay, epoch)
         if refresh:
+            self._cluster.leader_failed(log.tp, epoch)
             self._want_refresh()
 
     def _again(self, log: PartitionLog, batch: OutBatch, delay_ms: int, epoch: int) -> None:

@@ -28,6 +28,9 @@ WINDOW = 5
 """Batches per partition from the first unanswered one on, answered ones between them counted: a broker
 remembers that many of an idempotent producer. Of an older one it could not tell that it has it already."""
 
+AT_ONCE = 5
+"""New leaders that are tried without a pause, one after the other: hints may send a batch round and round."""
+
 
 class ProduceCall:
     """One call's batches: how many are open, what was acknowledged, what went wrong."""
@@ -128,6 +131,8 @@ class PartitionLog:
     not_before_ms: int = 0
     attempts: int = 0
     failed_epoch: int | None = None
+    hops: int = 0
+    """Leaders that failed one after the other since the last acknowledgement."""
     last_error: KafkaError | None = None
     _serials: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -150,7 +155,7 @@ class PartitionLog:
         """Return the batch that may be sent now, None when there is none. A new leader ends the backoff (K5)."""
         if not self.queue or self.to_retry or self.locked:
             return None
-        if self.not_before_ms > now_ms and leader_epoch == self.failed_epoch:
+        if self.not_before_ms > now_ms and (leader_epoch == self.failed_epoch or self.hops > AT_ONCE):
             return None
         head = self.queue[0]
         if not head.is_idempotent or not self.confirmed:
@@ -172,7 +177,7 @@ class PartitionLog:
         """Take a batch out: it is in the log, and so the numbering is known to the broker."""
         self.in_flight.remove(batch)
         batch.settled = True
-        self.attempts, self.not_before_ms, self.failed_epoch = 0, 0, None
+        self.attempts, self.not_before_ms, self.failed_epoch, self.hops = 0, 0, None, 0
         if self.numbers is not None and (batch.producer_id, batch.epoch) == (
             self.numbers.producer_id,
             self.numbers.epoch,
@@ -188,7 +193,8 @@ class PartitionLog:
             batch.settled = True
         self.attempts += 1
         self.not_before_ms = max(self.not_before_ms, now_ms + delay_ms)
-        self.failed_epoch = leader_epoch
+        if leader_epoch != self.failed_epoch:
+            self.failed_epoch, self.hops = leader_epoch, self.hops + 1
 
     def dropped(self, batch: OutBatch) -> None:
         """Take a batch out that will not be written, wherever it is."""

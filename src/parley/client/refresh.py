@@ -71,6 +71,10 @@ class RefreshSchedule:
         """Ask for all wanted topics as soon as the pause allows it."""
         self._needs_full = True
 
+    def moved(self) -> None:
+        """Take note that a leader moved and was found by a hint: an answer that confirms it is no fruitless one."""
+        self._fruitless = 0
+
     def hurry(self) -> None:
         """Let the next request go out at once: somebody asked a question and waits for its answer.
 

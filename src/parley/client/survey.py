@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parley.client.cluster import metadata_request
+from parley.client.metadata_source import metadata_request
 from parley.errors import BrokersUnreachable, KafkaError
 from parley.net import Address, Backend, BrokerConnection, ConnectOptions, Verdicts, open_connection
 from parley.schema import ApiKey

@@ -22,12 +22,13 @@ it a hostile peer could keep the event loop busy with explanations."""
 class Codec:
     """The compiled decoder and encoder of one message in one version."""
 
-    __slots__ = ("decode", "encode", "holds_records", "message", "plan", "version")
+    __slots__ = ("decode", "encode", "holds_records", "message", "plan", "reading_plan", "version")
 
     def __init__(self, message: type[Message], version: int) -> None:
         self.message = message
         self.version = version
         self.plan: StructPlan = make_plan(message.SCHEMA, version)
+        self.reading_plan: StructPlan = make_plan(message.SCHEMA, version, reading=True)
         self.holds_records = self.plan.holds_records()
         self.decode: Any = _LazyDecoder(self)
         self.encode: Any = _LazyEncoder(self)
@@ -41,7 +42,7 @@ class _LazyDecoder:
 
     def __call__(self, data: Any, position: int) -> Any:
         codec = self._codec
-        codec.decode = generate_decoder(codec.message, codec.version, codec.plan)
+        codec.decode = generate_decoder(codec.message, codec.version, codec.reading_plan)
         return codec.decode(data, position)
 
 
@@ -140,7 +141,7 @@ def reference_decode_at(
 ) -> tuple[Message, int]:
     """Do what `decode_at` does with the reference decoder; the oracle of the compiled ones."""
     cursor = Cursor(data, position)
-    decoded = Decoder(message, version, codec_for(message, version).plan, cursor).decode()
+    decoded = Decoder(message, version, codec_for(message, version).reading_plan, cursor).decode()
     return decoded, cursor.pos
 
 

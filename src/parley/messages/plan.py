@@ -6,7 +6,7 @@ compact, which travel as tagged fields and which have no place at all is decided
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from parley.errors import LocalProtocolError
@@ -24,6 +24,17 @@ FIXED_CODES = {
     "uuid": "16s",
 }
 """The types of fixed size, by their codes in Python's struct module."""
+
+READ_EARLY = {
+    ("ProduceResponse", "current_leader"): 9,
+    ("ProduceResponse", "node_endpoints"): 9,
+    ("FetchResponse", "node_endpoints"): 12,
+}
+"""Tagged fields that are read in versions before those that have them: (message, field) → first version.
+
+KIP-951 put the leader hints into Produce 9+ and Fetch 12+, since tagged fields need no new version; Kafka's
+definitions have them from 10 and 16 on. Brokers that follow the page are understood; what is written follows
+the definitions. Safe because nobody else uses these tags there."""
 
 FIXED_SIZES = {"b": 1, "?": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 
@@ -92,31 +103,38 @@ class StructPlan:
                 yield from step.struct.walk()
 
 
-def make_plan(schema: MessageSchema, version: int) -> StructPlan:
-    """Return the plan of a message in a version. Raises LocalProtocolError for a version it does not have."""
+def make_plan(schema: MessageSchema, version: int, *, reading: bool = False) -> StructPlan:
+    """Return the plan of a message in a version; with `reading` the fields of READ_EARLY have their places.
+
+    Raises LocalProtocolError for a version that the message does not have.
+    """
     if version not in schema.valid_versions:
         raise LocalProtocolError(
             f"{schema.name} has no version {version}: parley knows {schema.valid_versions}. Negotiate another one."
         )
-    return _struct_plan(schema.root, version, schema.is_flexible(version))
+    early = {field: first for (name, field), first in READ_EARLY.items() if reading and name == schema.name}
+    return _struct_plan(schema.root, version, schema.is_flexible(version), early)
 
 
-def _struct_plan(struct: Struct, version: int, flexible: bool) -> StructPlan:
+def _struct_plan(struct: Struct, version: int, flexible: bool, early: Mapping[str, int]) -> StructPlan:
     steps: list[Step] = []
     tagged: list[Step] = []
     absent: list[Field] = []
     for field in struct.fields:
         if version not in field.versions:
-            absent.append(field)
+            if field.tag is not None and early.get(field.name, version + 1) <= version:
+                tagged.append(_step(field, field.versions.min, flexible, early))
+            else:
+                absent.append(field)
         elif field.tag is not None and flexible:
-            tagged.append(_step(field, version, flexible))
+            tagged.append(_step(field, version, flexible, early))
         else:
-            steps.append(_step(field, version, flexible))
+            steps.append(_step(field, version, flexible, early))
     tagged.sort(key=lambda step: step.field.tag or 0)
     return StructPlan(struct.name, tuple(steps), tuple(tagged), tuple(absent), flexible)
 
 
-def _step(field: Field, version: int, flexible: bool) -> Step:
+def _step(field: Field, version: int, flexible: bool, early: Mapping[str, int]) -> Step:
     return Step(
         field=field,
         name=field.name,
@@ -124,5 +142,5 @@ def _step(field: Field, version: int, flexible: bool) -> Step:
         is_array=field.is_array,
         nullable=field.nullable is not None and version in field.nullable,
         compact=flexible and not field.never_compact,
-        struct=None if field.struct is None else _struct_plan(field.struct, version, flexible),
+        struct=None if field.struct is None else _struct_plan(field.struct, version, flexible, early),
     )
