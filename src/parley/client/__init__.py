@@ -38,6 +38,10 @@ if TYPE_CHECKING:
         Timestamp,
     )
     from parley.client.shapes import BatchShape, record_shape, spark_shape
+    from parley.client.transaction_blocking import BlockingTransactionProducer
+    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
+    from parley.client.transaction_producer import TransactionProducer
+    from parley.client.transaction_requests import GroupMember
     from parley.types import Node, OffsetAndMetadata, Secret, TopicPartition, format_uuid, parse_uuid
 
 _MODULES = {
@@ -62,6 +66,10 @@ _MODULES = {
         "ProduceResult",
         "Timestamp",
     ),
+    "parley.client.transaction_blocking": ("BlockingTransactionProducer",),
+    "parley.client.transaction_handover": ("FencedProducer", "PreparedTransaction"),
+    "parley.client.transaction_producer": ("TransactionProducer",),
+    "parley.client.transaction_requests": ("GroupMember",),
     "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
     "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
 }
@@ -76,12 +84,15 @@ __all__ = [
     "BatchAck",
     "BatchShape",
     "BlockingClient",
+    "BlockingTransactionProducer",
     "ClientOptions",
     "ClusterMetadata",
     "CreatedTopic",
     "EpochEndOffset",
+    "FencedProducer",
     "FetchOptions",
     "FetchedBatch",
+    "GroupMember",
     "LeaderAndEpoch",
     "NewTopic",
     "Node",
@@ -92,6 +103,7 @@ __all__ = [
     "PartitionMetadata",
     "PartitionRange",
     "PossibleDataLoss",
+    "PreparedTransaction",
     "ProduceOptions",
     "ProduceResult",
     "Secret",
@@ -99,6 +111,7 @@ __all__ = [
     "TopicMetadata",
     "TopicPartition",
     "TopicRecreated",
+    "TransactionProducer",
     "format_uuid",
     "parse_uuid",
     "record_shape",

@@ -28,6 +28,7 @@ from parley.client.fetch_session import FetchSession
 from parley.client.leader_epochs import Asked
 from parley.client.offsets import Spec
 from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
+from parley.client.produce_calls import write_blocking
 from parley.client.reading import Range, open_session
 from parley.client.results import (
     CreatedTopic,
@@ -37,7 +38,7 @@ from parley.client.results import (
     OffsetAndTimestamp,
     ProduceResult,
 )
-from parley.errors import KafkaError, LocalProtocolError
+from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
     from parley.client.produce_rows import Rows
     from parley.client.producer import Producer, Writing
+    from parley.client.transaction_blocking import BlockingTransactionProducer
+    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
+    from parley.client.transaction_producer import TransactionProducer
 
 T = TypeVar("T")
 
@@ -286,29 +290,48 @@ class BlockingClient:
         `rows` may be an iterator: what it yields is sent while the next is made.
         """
         options = options if options is not None else ProduceOptions()
-        client, loop = self._async(), shared_loop()
+        client = self._async()
 
         async def begin() -> tuple[Producer, Writing]:
             await client._started()
             producer = client._producing()
             return producer, producer.begin(topic, partition, options)
 
-        producer, writing = loop.call(begin())
-        try:
-            for name, piece in producer.pieces(writing, rows):
-                plan = loop.call(producer.prepare(writing, name))
-                loop.call(producer.sender.lock.acquire())
-                try:
-                    batches = producer.encode(writing, plan, piece)
-                    loop.call(_added(producer, batches))
-                finally:
-                    loop.loop.call_soon_threadsafe(producer.sender.lock.release)
-            return loop.call(producer.finish(writing))
-        except BaseException as error:
-            reason = error if isinstance(error, KafkaError) else KafkaError("the call was given up")
-            loop.loop.call_soon_threadsafe(producer.sender.abandon, writing.call, reason)
-            raise
+        return write_blocking(shared_loop(), begin, rows)
 
+    # -- transactions ---------------------------------------------------------------------------------
 
-async def _added(producer: Any, batches: Any) -> None:
-    producer.sender.add(batches)
+    def transaction_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        max_generation: int = 2,
+        options: ProduceOptions | None = None,
+    ) -> BlockingTransactionProducer:
+        """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
+        from parley.client.transaction_blocking import BlockingTransactionProducer
+
+        client = self._async()
+
+        async def make() -> TransactionProducer:
+            return client.transaction_producer(
+                transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                max_generation=max_generation,
+                options=options,
+            )
+
+        return BlockingTransactionProducer(shared_loop(), self._run(make()))
+
+    def end_transaction(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
+        """Commit (or abort) a transaction that `prepare_transaction` handed over, from any process, repeatably.
+
+        Raises TransactionAbortedError, TransactionCommittedError, ProducerFencedError or
+        TransactionForgottenError where it cannot end as asked; see `AsyncClient.end_transaction`.
+        """
+        self._run(self._async().end_transaction(prepared, committed=committed, timeout_ms=timeout_ms))
+
+    def fence(self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, FencedProducer]:
+        """Fence the producers of some ids and abort what they left open; open nothing."""
+        return self._run(self._async().fence(transactional_ids, timeout_ms=timeout_ms))

@@ -1,4 +1,4 @@
-"""Committed offsets of a group, without being a member of it: FindCoordinator, OffsetCommit, OffsetFetch."""
+"""Committed offsets of a group, without being a member of it: OffsetCommit, OffsetFetch."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from parley.client.cluster import Cluster
+from parley.client.coordinators import find_coordinator
 from parley.client.retry import Deadline
 from parley.errors import broker_error
-from parley.messages import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
-from parley.net import Address, BrokerConnection
+from parley.messages import OffsetCommitRequest, OffsetFetchRequest
+from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from parley.versions import VersionRange
 
 T = TypeVar("T")
-BATCHED_COORDINATORS = 4
-"""First FindCoordinator version that takes several keys (KIP-699)."""
 BATCHED_FETCH = 8
 """First OffsetFetch version that takes several groups (KIP-709)."""
 TOPIC_IDS_VERSION = 10
@@ -149,26 +148,3 @@ async def _at_coordinator(
         return await attempt(await cluster.connection(node_id))
 
     return await cluster.retrying(what, deadline, once)
-
-
-async def find_coordinator(cluster: Cluster, group_id: str, deadline: Deadline) -> int:
-    """Return the id of the broker that coordinates a group, one at a time before FindCoordinator v4.
-
-    Raises COORDINATOR_NOT_AVAILABLE, which may pass, while the cluster has none for it.
-    """
-    conn = await cluster.connection(None)
-    version = conn.versions.choose(ApiKey.FIND_COORDINATOR)
-    if version >= BATCHED_COORDINATORS:
-        message = FindCoordinatorRequest(coordinator_keys=[group_id])
-    else:
-        message = FindCoordinatorRequest(key=group_id)
-    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
-    found = reply.message.coordinators[0] if version >= BATCHED_COORDINATORS else reply.message
-    if found.error_code:
-        raise broker_error(found.error_code, found.error_message, api="FIND_COORDINATOR", version=version)
-    if found.node_id not in cluster.view.brokers:
-        cluster.pool.update_nodes(
-            {found.node_id: Address(found.host, found.port)}
-            | {node.id: Address(node.host, node.port) for node in cluster.view.brokers.values()}
-        )
-    return int(found.node_id)

@@ -9,7 +9,7 @@ from parley.client.produce_state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce_wire import ProduceAnswer
 from parley.client.retry import Reaction, classify
 from parley.client.sequences import SequenceReaction, react
-from parley.errors import KafkaError, broker_error
+from parley.errors import BrokerError, KafkaError, NetworkError, broker_error
 
 HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
@@ -56,6 +56,8 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
             is_current=log.is_current(batch),
             log_start_offset=answer.log_start_offset,
         )
+        if reaction is SequenceReaction.RESTAMP and batch.transaction is not None:
+            return Verdict(Action.FAIL, error)  # one epoch for the whole transaction: abort, and take the next one
         if reaction is not None:
             return Verdict(_BY_SEQUENCE[reaction], error)
     if code in TOO_LARGE and batch.records > 1:
@@ -64,6 +66,13 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
         return Verdict(Action.FAIL, error)
     at_once = hinted and log.hops < AT_ONCE
     return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once)
+
+
+def leaves_in_doubt(error: KafkaError) -> bool:
+    """Return whether, after an error, the batch may be in the log, or may still get there."""
+    if isinstance(error, BrokerError):
+        return error.code in _MAYBE_WRITTEN
+    return not isinstance(error, NetworkError) or error.stage in (None, "request")
 
 
 def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:
@@ -77,6 +86,9 @@ def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:
     return Verdict(Action.FAIL, error)
 
 
+_MAYBE_WRITTEN = (-1, 7, 13, 20, 45, 56)
+"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+OUT_OF_ORDER_SEQUENCE_NUMBER (an earlier attempt may be ahead), KAFKA_STORAGE_ERROR."""
 _BY_SEQUENCE = {
     SequenceReaction.ACKNOWLEDGED: Action.DONE,
     SequenceReaction.RETRY: Action.AGAIN,

@@ -50,6 +50,7 @@ def _halves(batch: OutBatch) -> list[OutBatch]:
         producer_id=batch.producer_id,
         producer_epoch=batch.epoch,
         base_sequence=batch.base_sequence,
+        transactional=batch.transaction is not None,
     )
     pieces: list[OutBatch] = []
     sequence = batch.base_sequence
@@ -64,6 +65,13 @@ def _halves(batch: OutBatch) -> list[OutBatch]:
 
 def _converted(batch: OutBatch, magic: int) -> list[OutBatch]:
     """Return a batch in another format: its partition is led by a broker of another release now."""
+    if magic < 2 and batch.transaction is not None:
+        raise UnsupportedVersionError(
+            f"{batch.tp} is led by a broker that has no transactions now (Kafka 0.11 has)",
+            api="PRODUCE",
+            feature="exactly-once",
+            first_release="0.11.0",
+        )
     if magic < 2:
         for chunk in decode_columns(batch.data, first_offset=0, options=ReadOptions(want=int(Want.HEADERS))):
             if chunk.columns.headers is not None and chunk.columns.headers.count:

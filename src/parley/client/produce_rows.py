@@ -203,6 +203,7 @@ def encode(
     *,
     now_ms: int,
     numbers: PartitionSequences | None,
+    transactional: bool = False,
 ) -> list[EncodedBatch]:
     """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers` are given.
 
@@ -220,6 +221,7 @@ def encode(
         producer_id=-1 if numbers is None else numbers.producer_id,
         producer_epoch=-1 if numbers is None else numbers.epoch,
         base_sequence=-1 if numbers is None else numbers.reserve(count),
+        transactional=transactional,
     )
     try:
         batches = encode_batches(columns, rows, writing)

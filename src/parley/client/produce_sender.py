@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.produce_answers import HINTED, Action, judge
+from parley.client.produce_answers import HINTED, Action, judge, leaves_in_doubt
 from parley.client.produce_rework import rework
 from parley.client.produce_room import Room
 from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
@@ -33,7 +33,7 @@ class Sender:
     def __init__(self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]) -> None:
         self._cluster = cluster
         self._renew_identity = renew_identity
-        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.logs: dict[TopicPartition, PartitionLog] = {}
         self._active: dict[TopicPartition, PartitionLog] = {}
         self._in_flight: dict[int, int] = {}
         self._pumping: set[int] = set()
@@ -48,9 +48,7 @@ class Sender:
 
     def log(self, tp: TopicPartition) -> PartitionLog:
         """Return the state of a partition, a new one where there is none."""
-        if tp not in self._logs:
-            self._logs[tp] = PartitionLog(tp)
-        return self._logs[tp]
+        return self.logs.get(tp) or self.logs.setdefault(tp, PartitionLog(tp))
 
     async def room(self, call: ProduceCall, buffer_memory: int) -> None:
         """Return when another slice of rows may be encoded. Raises the call's error as soon as there is one."""
@@ -86,6 +84,11 @@ class Sender:
                 log.dropped(batch)
                 self.memory.give(batch)
         self.memory.notify()
+
+    async def quiet(self) -> None:
+        """Return when no request is under way and nothing is being written anew."""
+        while any(log.in_flight or log.locked for log in self.logs.values()):
+            await self.memory.change()
 
     async def close(self) -> None:
         """Fail what is still open and stop. Idempotent."""
@@ -287,6 +290,7 @@ class Sender:
         if final and classify(error) is Reaction.FAIL:
             self._finish(log, batch, error=error)
             return
+        batch.in_doubt = batch.in_doubt or leaves_in_doubt(error)
         delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.dice)
         log.last_error = error
         self._again(log, batch, delay, epoch)

@@ -17,9 +17,10 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from parley.client.results import BatchAck, PartitionAck
-from parley.client.sequences import PartitionSequences
+from parley.client.sequences import PartitionSequences, next_sequence
 from parley.errors import KafkaError
 from parley.records import Buffer
 from parley.types import TopicPartition
@@ -30,6 +31,13 @@ remembers that many of an idempotent producer. Of an older one it could not tell
 
 AT_ONCE = 5
 """New leaders that are tried without a pause, one after the other: hints may send a batch round and round."""
+
+
+class InTransaction(NamedTuple):
+    """Which transaction a batch belongs to, and in which generation of the protocol it is written (KIP-890)."""
+
+    transactional_id: str
+    generation: int
 
 
 class ProduceCall:
@@ -96,6 +104,9 @@ class OutBatch:
     """Acknowledged, given up, or replaced by others."""
     counted: bool = False
     """Whether its bytes count against buffer_memory."""
+    transaction: InTransaction | None = None
+    in_doubt: bool = False
+    """Whether an attempt got no answer, or one that does not tell if it was written."""
 
     @property
     def size(self) -> int:
@@ -134,6 +145,10 @@ class PartitionLog:
     hops: int = 0
     """Leaders that failed one after the other since the last acknowledgement."""
     last_error: KafkaError | None = None
+    acked_next: int = 0
+    """The sequence after the last acknowledged batch of this numbering."""
+    in_doubt: bool = False
+    """Whether a batch was given up that may be in the log, or may still get there."""
     _serials: itertools.count[int] = field(default_factory=itertools.count)
 
     def add(self, batch: OutBatch) -> None:
@@ -178,11 +193,9 @@ class PartitionLog:
         self.in_flight.remove(batch)
         batch.settled = True
         self.attempts, self.not_before_ms, self.failed_epoch, self.hops = 0, 0, None, 0
-        if self.numbers is not None and (batch.producer_id, batch.epoch) == (
-            self.numbers.producer_id,
-            self.numbers.epoch,
-        ):
+        if self.is_current(batch):
             self.confirmed = True
+            self.acked_next = next_sequence(batch.base_sequence, batch.records)
 
     def failed(self, batch: OutBatch, now_ms: int, delay_ms: int, leader_epoch: int) -> None:
         """Keep a batch for another attempt, not before the delay has passed."""
@@ -191,6 +204,7 @@ class PartitionLog:
             self.to_retry.append(batch)
         else:
             batch.settled = True
+            self.in_doubt = self.in_doubt or batch.in_doubt
         self.attempts += 1
         self.not_before_ms = max(self.not_before_ms, now_ms + delay_ms)
         if leader_epoch != self.failed_epoch:
@@ -199,6 +213,7 @@ class PartitionLog:
     def dropped(self, batch: OutBatch) -> None:
         """Take a batch out that will not be written, wherever it is."""
         batch.settled = True
+        self.in_doubt = self.in_doubt or batch.in_doubt
         for place in (self.in_flight, self.to_retry, self.queue):
             if batch in place:
                 place.remove(batch)
@@ -222,6 +237,18 @@ class PartitionLog:
         self.queue.clear()
         self.window.clear()
         self.confirmed = False
+
+    def rewind(self) -> None:
+        """Go back to behind the last acknowledged batch: those given up after it are not in the log."""
+        self.window.clear()
+        if self.numbers is not None:
+            self.numbers.next = self.acked_next
+
+    def renumber(self) -> None:
+        """Forget the numbering: a new one begins, under another epoch."""
+        self.window.clear()
+        self.numbers, self.acked_next = None, 0
+        self.confirmed = self.in_doubt = False
 
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
         """Put the batches to be retried (or what was made of them) at the front of the queue, in order."""

@@ -14,6 +14,8 @@ from parley.versions import BrokerVersions, VersionRange
 TOPIC_IDS_VERSION = 13
 ZSTD_VERSION = 7
 ZSTD = 4
+SECOND_GENERATION_VERSION = 12
+"""First Produce version that adds partitions to a transaction by itself (KIP-890)."""
 _MAX_VERSION = 2**15 - 1
 
 
@@ -42,11 +44,17 @@ def allowed_versions(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes]
         return VersionRange(0, 1) if magic == 0 else VersionRange(2, 2)
     by_id = all(topic_ids.get(batch.tp.topic, ZERO_UUID) != ZERO_UUID for batch in batches)
     low = ZSTD_VERSION if any(batch.codec == ZSTD for batch in batches) else 3
-    return VersionRange(low, _MAX_VERSION if by_id else TOPIC_IDS_VERSION - 1)
+    high = _MAX_VERSION if by_id else TOPIC_IDS_VERSION - 1
+    transaction = batches[0].transaction
+    if transaction is not None and transaction.generation >= 2:
+        low = max(low, SECOND_GENERATION_VERSION)
+    elif transaction is not None:
+        high = SECOND_GENERATION_VERSION - 1
+    return VersionRange(low, high)
 
 
 def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int) -> Any:
-    """Return a Produce request of one batch per partition, all with the same acks."""
+    """Return a Produce request of one batch per partition, all with the same acks and transaction."""
     topics: dict[str, Any] = {}
     for batch in batches:
         name = batch.tp.topic
@@ -56,7 +64,13 @@ def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes],
         topics[name].partition_data.append(
             ProduceRequest.PartitionProduceData(index=batch.tp.partition, records=batch.data)
         )
-    return ProduceRequest(acks=batches[0].acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    first = batches[0]
+    return ProduceRequest(
+        transactional_id=None if first.transaction is None else first.transaction.transactional_id,
+        acks=first.acks,
+        timeout_ms=timeout_ms,
+        topic_data=list(topics.values()),
+    )
 
 
 def read_produce(response: Any, version: int, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ProduceAnswer]:

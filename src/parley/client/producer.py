@@ -28,7 +28,7 @@ from parley.client.produce_rows import (
     slices,
 )
 from parley.client.produce_sender import Sender
-from parley.client.produce_state import OutBatch, ProduceCall
+from parley.client.produce_state import InTransaction, OutBatch, ProduceCall
 from parley.client.produce_wire import ZSTD_VERSION, magic_for
 from parley.client.results import ProduceResult
 from parley.client.retry import Deadline
@@ -68,6 +68,7 @@ class Producer:
         self._plans: dict[str, TopicPlan] = {}
         self._sticky: dict[str, Sticky] = {}
         self._cares = contextlib.ExitStack()
+        self.transaction: InTransaction | None = None
 
     def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
         """Return a new call; nothing is sent yet."""
@@ -127,6 +128,10 @@ class Producer:
             raise
         return made
 
+    async def add(self, batches: list[OutBatch]) -> None:
+        """Give encoded batches to the sender. Call with the lock held, before anything else is encoded."""
+        self.sender.add(batches)
+
     async def finish(self, writing: Writing) -> ProduceResult:
         """Return the acknowledgements of a call when all are there.
 
@@ -165,7 +170,15 @@ class Producer:
     ) -> list[OutBatch]:
         options = writing.options
         first = -1 if numbers is None else numbers.next
-        batches = encode(columns, chosen, magic, options, now_ms=now_ms, numbers=numbers)  # type: ignore[arg-type]
+        batches = encode(
+            columns,  # type: ignore[arg-type]
+            chosen,  # type: ignore[arg-type]
+            magic,
+            options,
+            now_ms=now_ms,
+            numbers=numbers,
+            transactional=self.transaction is not None,
+        )
         timeout_ms = options.request_timeout_ms or self._cluster.options.request_timeout_ms
         made = []
         for batch in batches:
@@ -184,6 +197,7 @@ class Producer:
                     producer_id=-1 if numbers is None else numbers.producer_id,
                     epoch=-1 if numbers is None else numbers.epoch,
                     base_sequence=-1 if numbers is None else (first + batch.start) & 0x7FFFFFFF,
+                    transaction=self.transaction,
                 )
             )
         return made

@@ -17,9 +17,19 @@ same request be sent again (`retriable`, `refresh_metadata`).
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
+      TransactionError        what became of a transaction; `transactions` lists the kinds
 """
 
 from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name
+from parley.errors.transactions import (
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    TransactionCommittedError,
+    TransactionError,
+    TransactionFatalError,
+    TransactionForgottenError,
+)
 from parley.errors.tree import (
     AuthenticationError,
     BrokersUnreachable,
@@ -49,9 +59,16 @@ __all__ = [
     "LocalProtocolError",
     "LogTruncationError",
     "NetworkError",
+    "ProducerFencedError",
     "RemoteProtocolError",
     "RequestTimedOut",
     "TopicRecreatedError",
+    "TransactionAbortableError",
+    "TransactionAbortedError",
+    "TransactionCommittedError",
+    "TransactionError",
+    "TransactionFatalError",
+    "TransactionForgottenError",
     "UnknownBrokerError",
     "UnsupportedVersionError",
     "broker_error",

@@ -1,0 +1,76 @@
+"""The course of one produce call, for the asynchronous client and for the blocking one.
+
+Both encode outside of the event loop: the one in a worker thread, the other in the thread that called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from parley.client.results import ProduceResult
+from parley.errors import KafkaError
+
+if TYPE_CHECKING:
+    from parley.client.options import ProduceOptions
+    from parley.client.produce_rows import Rows
+    from parley.client.producer import Producer, Writing
+
+
+class Loop(Protocol):
+    """The thread whose event loop moves the bytes of blocking calls."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def call(self, work: Any) -> Any:
+        """Run a coroutine there and return what it returns."""
+
+
+async def write(
+    producer: Producer, topic: str | None, rows: Rows, partition: int | None, options: ProduceOptions
+) -> ProduceResult:
+    """Write rows and return their acknowledgements; an error or a cancellation gives up what was not sent."""
+    writing = producer.begin(topic, partition, options)
+    try:
+        for name, piece in producer.pieces(writing, rows):
+            plan = await producer.prepare(writing, name)
+            async with producer.sender.lock:
+                await producer.add(await _uninterrupted(producer.encode, writing, plan, piece))
+        return await producer.finish(writing)
+    except BaseException as error:
+        producer.sender.abandon(writing.call, given_up(error))
+        raise
+
+
+def write_blocking(loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows) -> ProduceResult:
+    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being sent."""
+    producer, writing = loop.call(begin())
+    try:
+        for name, piece in producer.pieces(writing, rows):
+            plan = loop.call(producer.prepare(writing, name))
+            loop.call(producer.sender.lock.acquire())
+            try:
+                loop.call(producer.add(producer.encode(writing, plan, piece)))
+            finally:
+                loop.loop.call_soon_threadsafe(producer.sender.lock.release)
+        result: ProduceResult = loop.call(producer.finish(writing))
+        return result
+    except BaseException as error:
+        loop.loop.call_soon_threadsafe(producer.sender.abandon, writing.call, given_up(error))
+        raise
+
+
+def given_up(error: BaseException) -> KafkaError:
+    """Return what the batches of a call that ended early are told."""
+    return error if isinstance(error, KafkaError) else KafkaError("the call was given up")
+
+
+async def _uninterrupted(work: Any, *arguments: Any) -> Any:
+    """Run `work` in a thread and wait for its end even when cancelled: it holds numbers that must be used in order."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

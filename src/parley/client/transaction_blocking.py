@@ -1,0 +1,172 @@
+"""The blocking face of a transactional producer: rows are encoded in the thread that calls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Coroutine, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from parley.client.options import ProduceOptions
+from parley.client.produce_calls import Loop, write_blocking
+from parley.client.results import ProduceResult
+from parley.client.transaction_handover import PreparedTransaction
+from parley.client.transaction_producer import TransactionProducer
+from parley.client.transaction_requests import GroupMember
+from parley.client.transaction_state import State
+from parley.errors import KafkaError, LocalProtocolError
+from parley.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from parley.client.produce_rows import Rows
+    from parley.client.producer import Producer, Writing
+
+T = TypeVar("T")
+
+
+class BlockingTransactionProducer:
+    """A transactional producer whose calls return when they are done; made by `BlockingClient.transaction_producer`.
+
+    >>> with client.transaction_producer("copier-1") as producer:  # doctest: +SKIP
+    ...     with producer.transaction():
+    ...         producer.produce("flights", table)
+
+    Methods are those of TransactionProducer, whose docstrings say what they raise. It belongs to the process
+    that made it: it cannot be pickled, and not be used after a fork. What another process needs in order to
+    end a transaction is what `prepare_transaction` returns.
+    """
+
+    def __init__(self, loop: Loop, producer: TransactionProducer) -> None:
+        self._loop, self._producer, self._pid = loop, producer, os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        raise LocalProtocolError(
+            "a transactional producer cannot be sent to another process; prepare_transaction returns what can"
+        )
+
+    @property
+    def transactional_id(self) -> str:
+        """The name under which the coordinator knows this producer."""
+        return self._producer.transactional_id
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id in use, -1 before `start`."""
+        return self._producer.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch in use, -1 before `start`."""
+        return self._producer.producer_epoch
+
+    @property
+    def generation(self) -> int:
+        """The protocol's generation of the last transaction: 1 or 2."""
+        return self._producer.generation
+
+    @property
+    def state(self) -> State:
+        """Where the producer stands."""
+        return self._producer.state
+
+    def start(self) -> BlockingTransactionProducer:
+        """Take the transactional id over: fence its former producer, abort what that left open."""
+        self._run(self._producer.start())
+        return self
+
+    def init_transactions(self) -> None:
+        """The same as `start`, under the name that Java's producer has for it."""
+        self.start()
+
+    def close(self) -> None:
+        """Abort an open transaction, unless it was handed over, and stop. Idempotent; raises nothing."""
+        if self._pid == os.getpid():
+            self._run(self._producer.close())
+
+    def stop(self) -> None:
+        """The same as `close`."""
+        self.close()
+
+    def __enter__(self) -> BlockingTransactionProducer:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin_transaction(self) -> None:
+        """Open a transaction."""
+        self._run(self._producer.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        """Make the rows and offsets of the open transaction visible, all of them."""
+        self._run(self._producer.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """Discard the rows and offsets of the open transaction."""
+        self._run(self._producer.abort_transaction())
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[BlockingTransactionProducer]:
+        """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if self._producer.can_abort:
+                with contextlib.suppress(KafkaError):  # the error that led here says more
+                    self.abort_transaction()
+            raise
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        """Hand the open transaction over: return what any process needs to end it with `end_transaction`.
+
+        All rows are acknowledged, nothing is ended, and this producer is closed without an abort.
+        """
+        return self._run(self._producer.prepare_transaction())
+
+    def produce(
+        self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
+    ) -> ProduceResult:
+        """Write rows in the open transaction and return when all are acknowledged."""
+        producer, loop = self._producer, self._loop
+        checked = producer.options.for_rows(options)
+        writer = self._run(_call(producer.enter))
+
+        async def begin() -> tuple[Producer, Writing]:
+            return writer, writer.begin(topic, partition, checked)
+
+        try:
+            result = write_blocking(loop, begin, rows)
+            self._run(_call(producer.wrote, result))
+            return result
+        except BaseException as raised:
+            seen = self._run(_call(producer.failure, raised))
+            if seen is raised:
+                raise
+            raise seen from raised
+        finally:
+            self._run(_call(producer.leave))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_id: str,
+        member: GroupMember | None = None,
+    ) -> None:
+        """Commit a group's offsets (the *next* to be read) with the open transaction."""
+        self._run(self._producer.send_offsets_to_transaction(offsets, group_id, member))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._pid != os.getpid():
+            work.close()
+            raise LocalProtocolError("this transactional producer belongs to the process that was forked; make another")
+        result: T = self._loop.call(work)
+        return result
+
+
+async def _call(work: Any, *arguments: Any) -> Any:
+    return work(*arguments)

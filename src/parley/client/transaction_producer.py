@@ -1,0 +1,451 @@
+"""A producer whose rows become visible together or not at all (KIP-98, KIP-447, KIP-360, KIP-890).
+
+What may happen when is decided by `transaction_state`; here it is done. Rows are encoded and sent by the
+same code as the client's ordinary ones, through a sender of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.client.cluster import Cluster
+from parley.client.coordinators import Coordinators, KeyType
+from parley.client.options import ProduceOptions
+from parley.client.produce_calls import given_up, write
+from parley.client.produce_state import InTransaction, OutBatch
+from parley.client.results import ProduceResult
+from parley.client.retry import Deadline
+from parley.client.transaction_handover import PreparedTransaction
+from parley.client.transaction_options import TransactionOptions
+from parley.client.transaction_requests import (
+    GroupMember,
+    Writer,
+    add_offsets,
+    add_partitions,
+    commit_offsets,
+    end_txn,
+    generation_of,
+    init_producer_id,
+)
+from parley.client.transaction_state import NOBODY, Identity, State, Step, TransactionState
+from parley.client.transaction_topics import WrittenTopics, check_topics
+from parley.client.transaction_verdicts import INVALID_TXN_STATE, Verdict, judge
+from parley.client.transaction_writer import TransactionWriter
+from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import OffsetAndMetadata, TopicPartition
+from parley.versions import BrokerVersions
+
+if TYPE_CHECKING:
+    from parley.client.produce_rows import Rows
+
+T = TypeVar("T")
+log = logging.getLogger("parley.client")
+_API = {Step.INIT_PRODUCER_ID: ApiKey.INIT_PRODUCER_ID, Step.END_TXN: ApiKey.END_TXN}
+CLOSING_TIMEOUT_MS = 10_000
+"""How long `close` tries to abort what is open; after that the broker's transaction time-out does it."""
+
+
+class TransactionProducer:
+    """A transactional producer; made by `AsyncClient.transaction_producer`. Belongs to one event loop.
+
+    >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
+    ...     async with client.transaction_producer("copier-1") as producer:
+    ...         async with producer.transaction():
+    ...             await producer.produce("flights", rows)
+
+    One transaction at a time. Errors of a call say what to do next: after TransactionAbortableError, and
+    after any other error of `produce` and `send_offsets_to_transaction`, abort and begin again; after
+    TransactionFatalError (ProducerFencedError is one) close this producer.
+    """
+
+    _cluster: Cluster
+    _coordinators: Coordinators
+    _writer: TransactionWriter
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[tuple[Cluster, Coordinators]]], options: TransactionOptions
+    ) -> None:
+        self._connect, self._connected, self.options = connect, False, options
+        self._txn = TransactionState(options.transactional_id)
+        self._written = WrittenTopics()
+        self._writes = 0
+        self._no_writes = asyncio.Event()
+        self._no_writes.set()
+        self._ending = asyncio.Lock()
+        self._closed = False
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    @property
+    def transactional_id(self) -> str:
+        """The name under which the coordinator knows this producer and those before and after it."""
+        return self.options.transactional_id
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id in use, -1 before `start`."""
+        return self._txn.identity.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch in use, -1 before `start`; every smaller one is fenced."""
+        return self._txn.identity.epoch
+
+    @property
+    def generation(self) -> int:
+        """The protocol's generation of the last transaction: 1, or 2 where transaction.version 2 is finalized."""
+        return self._txn.generation
+
+    @property
+    def state(self) -> State:
+        """Where the producer stands."""
+        return self._txn.state
+
+    async def start(self) -> TransactionProducer:
+        """Take the transactional id over (InitProducerId): fence its former producer, abort what that left open.
+
+        Raises UnsupportedVersionError, before anything is sent, where the brokers have no transactions (before
+        Kafka 0.11); the broker's error where the coordinator refuses. May be called again.
+        """
+        self._alive()
+        if self._txn.state is State.UNINITIALIZED:
+            async with self._ending:
+                if not self._connected:
+                    self._cluster, self._coordinators = await self._connect()
+                    self._writer = TransactionWriter(self._cluster, self._admit)
+                    self._connected = True
+                await self._steps(self._cluster.deadline())
+        elif self._txn.state is State.FATAL:
+            raise self._txn.trouble()
+        return self
+
+    async def init_transactions(self) -> None:
+        """The same as `start`, under the name that Java's producer has for it."""
+        await self.start()
+
+    async def close(self) -> None:
+        """Abort an open transaction, unless it was handed over, and stop. Idempotent; raises nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._txn.is_open:
+                await self._abort(self._cluster.deadline(CLOSING_TIMEOUT_MS))
+        except KafkaError as error:
+            log.warning("the transaction of %s was left to its time-out: %s", self.transactional_id, error)
+        finally:
+            if self._connected:
+                await self._writer.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's producer has for it."""
+        await self.close()
+
+    async def __aenter__(self) -> TransactionProducer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- transactions ---------------------------------------------------------------------------------
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction. The coordinator hears of it with the first rows."""
+        await self.start()
+        generation = 1
+        if self.options.max_generation > 1:
+            versions = await self._at_coordinator("reaching the coordinator", self._cluster.deadline(), _versions_of)
+            generation = generation_of(versions, self.options.max_generation)
+        self._txn.begin(generation)
+        self._writer.transaction = InTransaction(self.transactional_id, generation)
+        self._written.clear()
+
+    async def commit_transaction(self) -> None:
+        """Make the rows and offsets of the open transaction visible, all of them.
+
+        Waits for produce calls that are still running. Raises TransactionAbortableError where the transaction
+        can only be aborted, TransactionFatalError where this producer is done for. After RequestTimedOut or
+        NetworkError it is not known whether the transaction is committed: call this again until it answers.
+        """
+        self._alive()
+        self._txn.commit()
+        async with self._ending:
+            deadline = self._cluster.deadline()
+            await self._flushed()
+            if not self._txn.end_sent:
+                await self._still_whole(deadline)
+            before = self._txn.identity
+            await self._steps(deadline)
+            if self._txn.identity != before:
+                self._renumber()
+
+    async def abort_transaction(self) -> None:
+        """Discard the rows and offsets of the open transaction; then the next one may begin.
+
+        Produce calls that are still running fail. Raises TransactionFatalError where the producer cannot go on
+        afterwards. After RequestTimedOut or NetworkError call it again, or close the producer.
+        """
+        self._alive()
+        await self._abort(self._cluster.deadline())
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[TransactionProducer]:
+        """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self.can_abort:
+                with contextlib.suppress(KafkaError):  # the error that led here says more
+                    await self.abort_transaction()
+            raise
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether a transaction is open that may be aborted."""
+        return self._txn.is_open and not self._closed
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Hand the open transaction over: return what any process needs to end it with `end_transaction`.
+
+        All rows are acknowledged when this returns, and nothing is ended. The producer is closed without
+        an abort; until the transaction is ended, or its transaction_timeout_ms is over, read_committed readers
+        of its partitions wait at its first record. Beginning again with the same transactional id aborts it.
+        Raises as `commit_transaction` does, and then the transaction is still this producer's.
+        """
+        self._alive()
+        self._txn.check_open("prepare_transaction")
+        async with self._ending:
+            await self._flushed()
+            await self._still_whole(self._cluster.deadline())
+            self._txn.prepare()
+            identity, empty = self._txn.identity, not self._txn.started
+        await self.close()
+        return PreparedTransaction(self.transactional_id, identity.producer_id, identity.epoch, empty)
+
+    # -- what goes into a transaction -----------------------------------------------------------------
+
+    async def produce(
+        self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
+    ) -> ProduceResult:
+        """Write rows in the open transaction and return when all are acknowledged; see `AsyncClient.produce`.
+
+        Any error, and giving the call up, leaves a transaction that can only be aborted.
+        """
+        checked = self.options.for_rows(options)
+        self.enter()
+        try:
+            result = await write(self._writer, topic, rows, partition, checked)
+            self.wrote(result)
+            return result
+        except BaseException as raised:
+            seen = self.failure(raised)
+            if seen is raised:
+                raise
+            raise seen from raised
+        finally:
+            self.leave()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_id: str,
+        member: GroupMember | None = None,
+    ) -> None:
+        """Commit a group's offsets (the *next* to be read) with the open transaction.
+
+        `member` says who of the group commits (KIP-447, Kafka 2.5); without it the group must have no active
+        members. Raises the broker's error; then the transaction can only be aborted.
+        """
+        self._alive()
+        self._txn.check_open("send_offsets_to_transaction")
+        if not offsets:
+            return
+        deadline, writer = self._cluster.deadline(), self._as_writer()
+        group = (group_id, member if member is not None else GroupMember())
+
+        async def enrol(conn: BrokerConnection) -> None:
+            await add_offsets(self._cluster, conn, writer, group_id, deadline)
+
+        async def commit(conn: BrokerConnection) -> None:
+            await commit_offsets(self._cluster, conn, writer, group, offsets, deadline)
+
+        try:
+            self._txn.adding()
+            if writer.generation < 2 and group_id not in self._txn.groups:
+                await self._at_coordinator(f"adding the offsets of group {group_id}", deadline, enrol)
+            self._txn.groups.add(group_id)
+            what = f"committing offsets of group {group_id} in a transaction"
+            await self._coordinators.ask(KeyType.GROUP, group_id, what, deadline, commit)
+        except BaseException as raised:
+            seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
+            if seen is raised:
+                raise
+            raise seen from raised
+
+    # -- one write call, for the blocking face too ----------------------------------------------------
+
+    def enter(self) -> TransactionWriter:
+        """Count a produce call as running and return where it writes to. Raises where none is allowed now."""
+        self._alive()
+        self._txn.check_open("produce")
+        self._writes += 1
+        self._no_writes.clear()
+        return self._writer
+
+    def leave(self) -> None:
+        """Count a produce call as over."""
+        self._writes -= 1
+        if not self._writes:
+            self._no_writes.set()
+
+    def wrote(self, result: ProduceResult) -> None:
+        """Take note of where rows went. Raises DataLossError where the topic is another one by now."""
+        self._written.acknowledged(result.partitions.values())
+
+    def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
+        """Let an error of a write end the transaction's good state; return what the caller is to see."""
+        known = given_up(error)
+        if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._txn.failed(judge(api, known), known)
+            if isinstance(error, DataLossError):
+                self._lost(error)
+        if self._txn.state is State.FATAL and isinstance(error, KafkaError):
+            return self._txn.trouble()  # its cause is the error
+        return error
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _alive(self) -> None:
+        if self._closed:
+            raise LocalProtocolError(f"the producer of {self.transactional_id!r} is closed; make a new one")
+
+    def _as_writer(self) -> Writer:
+        return Writer(self.transactional_id, self._txn.identity, self._txn.generation)
+
+    async def _admit(self, batches: list[OutBatch]) -> None:
+        """Add the partitions of some batches to the transaction before they may be sent."""
+        self._txn.check_open("produce")
+        partitions = {batch.tp for batch in batches}
+        for tp in partitions:
+            self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
+        missing = sorted(self._txn.missing(partitions))
+        if not missing:
+            return
+        self._txn.adding()
+        if self._txn.generation < 2:
+            deadline, writer = self._cluster.deadline(), self._as_writer()
+
+            async def attempt(conn: BrokerConnection) -> None:
+                await add_partitions(self._cluster, conn, writer, missing, deadline)
+
+            await self._at_coordinator("adding partitions to a transaction", deadline, attempt)
+            self._txn.check_open("produce")
+        self._txn.partitions.update(missing)
+
+    async def _flushed(self) -> None:
+        """Wait for running produce calls. Raises where one of them has failed."""
+        await self._no_writes.wait()
+        if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
+            raise self._txn.trouble()
+
+    async def _still_whole(self, deadline: Deadline) -> None:
+        """Raise, and make an abort necessary, where a topic written to was deleted or created anew meanwhile."""
+        try:
+            await check_topics(self._cluster, self._written, deadline)
+        except DataLossError as error:
+            self._txn.failed(Verdict.ABORTABLE, error)
+            self._lost(error)
+            raise self._txn.trouble() from error
+
+    def _lost(self, error: DataLossError) -> None:
+        """The new topic knows nothing of this producer: its numbering must begin anew."""
+        if self._txn.can_renew:
+            self._txn.doubt()
+        elif error.topic is not None:
+            self._writer.forget_topic(error.topic)
+
+    async def _abort(self, deadline: Deadline) -> None:
+        self._txn.abort()
+        async with self._ending:
+            error = TransactionAbortableError(
+                f"the transaction of {self.transactional_id!r} is being aborted", transactional_id=self.transactional_id
+            )
+            self._writer.abandon_all(error)
+            await self._no_writes.wait()
+            if await self._writer.in_doubt():
+                self._txn.doubt()
+            before = self._txn.identity
+            await self._steps(deadline)
+            if self._txn.identity != before:
+                self._renumber()
+            else:
+                self._writer.rewind()
+
+    async def _steps(self, deadline: Deadline) -> None:
+        """Send the requests that are due, until the application may go on."""
+        starting = self._txn.state is State.UNINITIALIZED
+        while (step := self._txn.next_step) is not None:
+            self._txn.sending(step)
+            try:
+                await (self._initialize(deadline) if step is Step.INIT_PRODUCER_ID else self._end(deadline))
+            except KafkaError as error:
+                verdict = judge(_API[step], error)
+                if verdict is Verdict.RETRY or starting:
+                    raise
+                self._txn.failed(verdict, error)
+                if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
+                    raise self._txn.trouble() from error
+        if not starting:
+            self._txn.finish()
+
+    async def _initialize(self, deadline: Deadline) -> None:
+        starting = self._txn.state is State.UNINITIALIZED
+        writer = Writer(self.transactional_id, NOBODY if starting else self._txn.identity)
+        timeout_ms = self.options.transaction_timeout_ms
+
+        async def attempt(conn: BrokerConnection) -> tuple[Identity, bool]:
+            return await init_producer_id(self._cluster, conn, writer, timeout_ms, deadline)
+
+        identity, renews = await self._at_coordinator("taking a transactional id over", deadline, attempt)
+        self._txn.initialized(identity, can_renew=renews)
+        if starting:
+            self._renumber()
+
+    async def _end(self, deadline: Deadline) -> None:
+        writer, committed = self._as_writer(), self._txn.committed
+
+        async def attempt(conn: BrokerConnection) -> Identity | None:
+            return await end_txn(self._cluster, conn, writer, deadline, committed=committed)
+
+        what = "committing a transaction" if committed else "aborting a transaction"
+        try:
+            answer = await self._at_coordinator(what, deadline, attempt)
+        except BrokerError as error:
+            nothing_added = not (self._txn.partitions or self._txn.groups)
+            if committed or error.code != INVALID_TXN_STATE or not nothing_added:
+                raise
+            answer = None  # what should have opened the transaction was refused: there is nothing to abort
+        self._txn.end_answered(answer)
+
+    def _renumber(self) -> None:
+        self._writer.renumber(self._txn.identity)
+
+    async def _at_coordinator(
+        self, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
+    ) -> T:
+        return await self._coordinators.ask(KeyType.TRANSACTION, self.transactional_id, what, deadline, attempt)
+
+
+async def _versions_of(conn: BrokerConnection) -> BrokerVersions:
+    return conn.versions

@@ -1,0 +1,73 @@
+"""The writing side of one transactional producer: the ordinary one, with an identity that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from parley.client.cluster import Cluster
+from parley.client.options import ProduceOptions
+from parley.client.produce_state import OutBatch, ProduceCall
+from parley.client.producer import Producer, Writing
+from parley.client.results import ProduceResult
+from parley.client.transaction_state import Identity
+from parley.errors import KafkaError, LocalProtocolError
+
+Admit = Callable[[list[OutBatch]], Awaitable[None]]
+
+
+class TransactionWriter(Producer):
+    """Encodes and sends the rows of one transaction at a time."""
+
+    def __init__(self, cluster: Cluster, admit: Admit) -> None:
+        super().__init__(cluster)
+        self._admit = admit
+        self._calls: set[ProduceCall] = set()
+
+    def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
+        """Return a new call; nothing is sent yet."""
+        writing = super().begin(topic, partition, options)
+        self._calls = {call for call in self._calls if call.error is None} | {writing.call}
+        return writing
+
+    async def add(self, batches: list[OutBatch]) -> None:
+        """Give encoded batches to the sender once their partitions belong to the transaction."""
+        await self._admit(batches)
+        await super().add(batches)
+
+    async def finish(self, writing: Writing) -> ProduceResult:
+        """Return the acknowledgements of a call when all are there; see `Producer.finish`."""
+        result = await super().finish(writing)
+        self._calls.discard(writing.call)
+        return result
+
+    def abandon_all(self, error: KafkaError) -> None:
+        """Give up every call that is still running."""
+        for call in self._calls:
+            self.sender.abandon(call, error)
+
+    async def in_doubt(self) -> bool:
+        """Return, when no request is under way, whether a record may be in a log that nobody acknowledged."""
+        await self.sender.quiet()
+        return any(log.in_doubt for log in self.sender.logs.values())
+
+    def renumber(self, identity: Identity) -> None:
+        """Write under another identity from now on: every partition's sequences begin at 0."""
+        self._identity = (identity.producer_id, identity.epoch)
+        for log in self.sender.logs.values():
+            log.renumber()
+
+    def rewind(self) -> None:
+        """Use the sequences again that were never written."""
+        for log in self.sender.logs.values():
+            log.rewind()
+
+    def forget_topic(self, topic: str) -> None:
+        """Begin the sequences of a topic's partitions at 0 again, under the same identity."""
+        for tp, log in self.sender.logs.items():
+            if tp.topic == topic:
+                doubt = log.in_doubt
+                log.renumber()
+                log.in_doubt = doubt
+
+    async def _renew(self) -> tuple[int, int]:
+        raise LocalProtocolError("a transaction's records are never numbered anew; it has to be aborted")
