@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterable, Mapping
 
-from parley.client.cluster import Cluster, metadata_request
+from parley.client.cluster import Cluster
 from parley.client.cluster_view import TOPIC_IDS_VERSION, read_metadata
+from parley.client.metadata_source import metadata_request
 from parley.client.results import PartitionAck
 from parley.client.retry import Deadline
 from parley.errors import DataLossError
