@@ -2,6 +2,7 @@
 
     python tools/capture_golden.py records [RELEASE ...]     what Java producers and brokers store
     python tools/capture_golden.py exchanges [RELEASE ...]   requests with the answers of real brokers
+    python tools/capture_golden.py services [RELEASE ...]    the same for groups, transactions and administration
 
 Run it when a release or an API is added; look at the difference before committing it. Ports, ids and
 clocks differ from run to run, so bytes are expected to change even where nothing is wrong.
@@ -24,10 +25,10 @@ EXCHANGE_RELEASES = ("0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["records", "exchanges"])
+    parser.add_argument("what", choices=["records", "exchanges", "services"])
     parser.add_argument("releases", nargs="*", metavar="RELEASE")
     arguments = parser.parse_args()
-    folder = FOLDER / arguments.what
+    folder = FOLDER / ("records" if arguments.what == "records" else "exchanges")
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.what == "records":
         import golden_records
@@ -40,8 +41,9 @@ def main() -> int:
         import golden_exchanges
 
         for release in arguments.releases or EXCHANGE_RELEASES:
-            exchanges = golden_exchanges.capture(release)
-            write_exchanges(folder / release, exchanges)
+            made = {"exchanges": golden_exchanges.capture, "services": golden_exchanges.capture_services}
+            exchanges = made[arguments.what](release)
+            write_exchanges(folder / (release if arguments.what == "exchanges" else f"{release}-services"), exchanges)
             print(f"{release}: {len(exchanges)} exchanges", flush=True)
     return 0
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 import golden_records
-import golden_requests
 from parley.messages import decode_response, encode_request
 from parley.messages.classes import MessageStruct
 from parley.schema import ApiKey
@@ -23,18 +22,46 @@ from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.releases import version_tuple
 
 CLIENT_ID = "golden"
-_NOT_YET = {5, 7, 14, 15, 16, 51}
-"""Codes of a broker that is still electing leaders or loading coordinators: the request is sent again."""
+_NOT_YET = {-1, 5, 7, 14, 15, 16, 51}
+"""Codes of a broker that is still electing leaders or loading coordinators (or, with -1, a share partition):
+the request is sent again."""
 _RETRY_SECONDS = 60
+_ANY_RETRY_SECONDS = 3
+ANY = frozenset({-99})
+"""In place of expected error codes: whatever the broker answers."""
+AUTHORIZERS = {
+    (0, 9): "kafka.security.auth.SimpleAclAuthorizer",
+    (2, 4): "kafka.security.authorizer.AclAuthorizer",
+    (3, 3): "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+}
+"""The class that keeps ACLs, from each release on."""
 
 
 def capture(release: str) -> list[GoldenExchange]:
     """Start two brokers of the release, talk to them in every version, and return what was said."""
+    import golden_requests
+
     properties = {**golden_records.BROKER_PROPERTIES, "offsets.topic.num.partitions": "1", "num.partitions": "2"}
     with RealCluster(release, brokers=2, properties=properties) as cluster:
         recorder = Recorder(release, cluster)
         try:
             golden_requests.play(recorder)
+        finally:
+            recorder.close()
+    return recorder.exchanges
+
+
+def capture_services(release: str) -> list[GoldenExchange]:
+    """Start one broker with ACLs switched on; record groups, transactions and administration."""
+    import golden_services
+
+    version = version_tuple(release)
+    authorizer = next(name for since, name in reversed(AUTHORIZERS.items()) if version >= since)
+    properties = {"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"}
+    with RealCluster(release, properties=properties) as cluster:
+        recorder = Recorder(release, cluster)
+        try:
+            golden_services.play(recorder)
         finally:
             recorder.close()
     return recorder.exchanges
@@ -74,11 +101,11 @@ class Recorder:
 
         Fails unless exactly the error codes expected are in the answer.
         """
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = time.monotonic() + (_ANY_RETRY_SECONDS if errors is ANY else _RETRY_SECONDS)
         while True:
             sent, received, answer = self._exchange(request, version, node)
             codes = {code for code in error_codes(answer) if code != 0}
-            if codes == errors:
+            if codes == errors or (errors is ANY and (not codes & _NOT_YET or time.monotonic() > deadline)):
                 break
             if not codes & _NOT_YET or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.release} {title} v{version}: errors {codes} instead of {errors}: {answer}")
@@ -91,6 +118,15 @@ class Recorder:
             )
         )  # fmt: skip
         return answer
+
+    def settle(self, request: Any, version: int) -> Any:
+        """Send a request until the broker is ready for it, and return the answer; nothing is kept."""
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            answer = self.ask(request, version, node=1)
+            if not _NOT_YET & set(error_codes(answer)) or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.1)
 
     def ask(self, request: Any, version: int, *, node: int) -> Any:
         """Send a request and return the answer; nothing is kept."""
@@ -132,7 +168,7 @@ def error_codes(message: Any) -> Iterator[int]:
     elif isinstance(message, MessageStruct):
         for field in message.FIELDS:
             value = getattr(message, field.name)
-            if field.name == "error_code":
+            if field.name in ("error_code", "partition_error_code"):
                 yield value
             elif isinstance(value, (list, MessageStruct)):
                 yield from error_codes(value)

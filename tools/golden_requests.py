@@ -36,6 +36,13 @@ UNKNOWN_TOPIC, INVALID_TOPIC, TOPIC_EXISTS, NOT_LEADER, OUT_OF_RANGE = 3, 17, 36
 REPLICA_NOT_AVAILABLE, UNKNOWN_LEADER_EPOCH, INVALID_RECORD, UNKNOWN_TOPIC_ID, UNSUPPORTED_VERSION = 9, 75, 87, 100, 35
 
 
+RECORDED = (
+    ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS, ApiKey.INIT_PRODUCER_ID, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH,
+)  # fmt: skip
+"""What is recorded here; golden_services has the other APIs."""
+
+
 def play(recorder: Recorder) -> None:
     """Record every API; the order matters: what is written first is read later and deleted last."""
     api_versions(recorder)

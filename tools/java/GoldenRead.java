@@ -3,6 +3,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.ResponseHeaderData;
@@ -11,8 +12,8 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 
 /**
  * Decodes frames with Kafka's own generated classes: reads lines "request|response API-KEY VERSION HEX" and prints
- * the message of each as one line of JSON, after "CORRELATION-ID BYTES-LEFT ". A version that this release does not
- * have prints "-".
+ * the message of each as one line of JSON, after "CORRELATION-ID BYTES-LEFT ". An API or a version that this release
+ * does not have prints "-".
  */
 public class GoldenRead {
     public static void main(String[] arguments) throws Exception {
@@ -25,7 +26,12 @@ public class GoldenRead {
     }
 
     private static String read(boolean request, short key, short version, ByteBuffer frame) throws Exception {
-        ApiMessageType api = ApiMessageType.fromApiKey(key);
+        ApiMessageType api;
+        try {
+            api = ApiMessageType.fromApiKey(key);
+        } catch (UnsupportedVersionException unknown) {
+            return "-";
+        }
         ApiMessage message = request ? api.newRequest() : api.newResponse();
         if (version < message.lowestSupportedVersion() || version > message.highestSupportedVersion()) {
             return "-";

@@ -91,13 +91,17 @@ class RequestTimedOut(NetworkError):
 
 
 class BrokersUnreachable(NetworkError):
-    """None of the given addresses could be used; `failures` holds the error of each address."""
+    """None of the given addresses could be used; `failures` holds the error of each address.
+
+    It is retriable when one of them is: a listener of another kind stays what it is.
+    """
 
     def __init__(self, failures: dict[str, Exception]) -> None:
         texts = {address: str(error).removeprefix(f"{address}: ") for address, error in failures.items()}
         lines = "; ".join(f"{address}: {text}" for address, text in texts.items())
         super().__init__(f"no broker could be reached ({lines}). Check the addresses and the listeners.")
         self.failures = failures
+        self.retriable = any(getattr(error, "retriable", True) for error in failures.values())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.failures,)

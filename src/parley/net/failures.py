@@ -19,6 +19,10 @@ AUTHENTICATION = "authentication"
 REQUEST = "request"
 
 
+_NO_TLS_REASONS = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+"""OpenSSL's reasons, of several releases, for an answer that is not TLS."""
+
+
 @contextmanager
 def network_errors(address: Address, stage: str) -> Iterator[None]:
     """Turn OSError, TLS and lookup errors inside the block into NetworkError(stage, address)."""
@@ -31,9 +35,14 @@ def network_errors(address: Address, stage: str) -> Iterator[None]:
 def network_error(error: Exception, address: Address, stage: str) -> NetworkError:
     """Return parley's error for a foreign one."""
     made = NetworkError(f"{address}: {explain(error, address, stage)}", address=str(address), stage=stage)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        made.retriable = False  # the same certificate comes again
+    if isinstance(error, ssl.SSLCertVerificationError) or _is_no_tls(error):
+        made.retriable = False  # the same certificate comes again, or the same listener
     return made
+
+
+def _is_no_tls(error: Exception) -> bool:
+    """Whether the peer answered a TLS handshake with bytes that are none."""
+    return isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS
 
 
 def explain(error: Exception, address: Address, stage: str) -> str:
@@ -44,6 +53,11 @@ def explain(error: Exception, address: Address, stage: str) -> str:
         return (
             f"the broker's certificate is not trusted: {error.verify_message}; "
             "give its CA as ssl_cafile, and connect by a name that the certificate holds"
+        )
+    if _is_no_tls(error):
+        return (
+            f"what answered the TLS handshake does not speak TLS ({_text(error)}): either this listener is plaintext "
+            "(security_protocol=PLAINTEXT or SASL_PLAINTEXT), or the port is not a Kafka broker's"
         )
     if stage == TLS:
         return (
