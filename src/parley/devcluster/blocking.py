@@ -9,12 +9,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
+from parley.devcluster.blocking_faults import BlockingFaults
 from parley.devcluster.blocking_scenes import BlockingScenes
 from parley.devcluster.broker import Broker
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
-from parley.devcluster.faults import EVERY_TIME
-from parley.devcluster.requests import JournalEntry, VersionsUsed
 from parley.devcluster.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.transactions import Transaction
@@ -23,7 +22,7 @@ from parley.errors import ConfigError
 T = TypeVar("T")
 
 
-class LocalCluster(BlockingScenes):
+class LocalCluster(BlockingScenes, BlockingFaults):
     """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any thread.
 
     >>> with LocalCluster(brokers=1, release="3.9") as cluster:
@@ -188,40 +187,6 @@ class LocalCluster(BlockingScenes):
     def move_coordinator(self, transactional_id: str, to: int) -> None:
         """Let broker `to` coordinate a transactional id while it runs."""
         self._call(self._cluster.move_coordinator, transactional_id, to)
-
-    # -- what clients do, and what is done to them ---------------------------------------------
-
-    def requests(self, api: str | int | None = None, broker: int | None = None) -> list[JournalEntry]:
-        """Return the last requests (10,000 are kept), oldest first, of one API or broker if named."""
-        return self._call(self._cluster.requests, api, broker)
-
-    def clear_requests(self) -> None:
-        """Forget the requests kept so far."""
-        self._call(self._cluster.clear_requests)
-
-    def versions_used(self) -> VersionsUsed:
-        """Return the versions that clients used: broker id → client id → API → versions."""
-        return self._call(self._cluster.versions_used)
-
-    def fail(self, api: str | int | None, error: str | int, *, times: int = 1, broker: int | None = None) -> None:
-        """Answer the next `times` requests (-1: every one) of an API with an error, without acting on them."""
-        self._call(self._cluster.fail, api, error, times=times, broker=broker)
-
-    def cut(
-        self, api: str | int | None = None, *, times: int = 1, broker: int | None = None, executed: bool = False
-    ) -> None:
-        """Reset the connection of the next `times` requests; with `executed` only their answers are lost."""
-        self._call(self._cluster.cut, api, times=times, broker=broker, executed=executed)
-
-    def delay(
-        self, api: str | int | None, delay_ms: int, *, times: int = EVERY_TIME, broker: int | None = None
-    ) -> None:
-        """Act on the requests of an API only after a pause."""
-        self._call(self._cluster.delay, api, delay_ms, times=times, broker=broker)
-
-    def clear_faults(self) -> None:
-        """Let nothing more go wrong."""
-        self._call(self._cluster.clear_faults)
 
 
 class BrokerHandle:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from parley.devcluster.asked import asked_about
+from parley.devcluster.cut_off import answer_alone
 from parley.devcluster.expiry import Expiry
-from parley.devcluster.faults import Fault, Faults, api_name
+from parley.devcluster.faults import Fault, Faults, Kind, api_name
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
 from parley.devcluster.policy import ReleasePolicy
 from parley.devcluster.profile import Profile, make_profile
@@ -16,6 +18,7 @@ from parley.devcluster.requests import JournalEntry, Requests
 from parley.devcluster.security import Listeners
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
+from parley.devcluster.tampering import Act, Tampering
 from parley.net import Address, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
@@ -114,16 +117,30 @@ class Broker:
     async def _converse(self, connection: ServerConnection) -> None:
         async for request in connection:
             self._note(request)
-            faults = self._shared.faults.take(request.api_key, self.id)
+            faults = self._faults_of(request) if self._shared.faults else {}
             if faults:
-                await self._answer_with_faults(connection, request, faults)
+                names = {} if self.state is None else self.state.image.names
+                tampering = Tampering(connection, request, faults, self._acting(connection, request), names)
+                await tampering.answer(self._shared.clock, self._shared.faults.dice)
             else:
                 await self._answer(connection, request)
             if request.api_key == PRODUCE:
                 _forget_records(request.message)
 
+    def _faults_of(self, request: RequestReceived) -> dict[Kind, Fault]:
+        names = {} if self.state is None else self.state.image.names
+        return self._shared.faults.take(
+            request.api_key, self.id, request.client_id, lambda: asked_about(request.message, names)
+        )
+
+    def _acting(self, connection: ServerConnection, request: RequestReceived) -> Act:
+        async def act(message: Any) -> Any:
+            return await self._handle(connection, request, message)
+
+        return act
+
     async def _answer(self, connection: ServerConnection, request: RequestReceived) -> None:
-        answer = await self._handle(connection, request)
+        answer = await self._handle(connection, request, request.message)
         if isinstance(answer, NoAnswer):
             connection.drop(request)
             if answer.close:
@@ -131,13 +148,17 @@ class Broker:
         elif answer is not None:
             await connection.respond(request, answer)
 
-    async def _handle(self, connection: ServerConnection, request: RequestReceived) -> Any:
+    async def _handle(self, connection: ServerConnection, request: RequestReceived, message: Any) -> Any:
         """Return the answer, a NoAnswer, or None when the connection ended meanwhile."""
         state = self.state
         if state is None:
             return NoAnswer(close=True)
+        if self.id in self._shared.state.replication.links.isolated:
+            refusal = answer_alone(request.api_key, request.version, message)
+            if refusal is not None:
+                return refusal
         call = Call(self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id)
-        answer = HANDLERS[request.api_key].handle(call, request.message)
+        answer = HANDLERS[request.api_key].handle(call, message)
         self._shared.expiry.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
@@ -174,24 +195,6 @@ class Broker:
             for replica in wait.replicas:
                 replica.on_change.remove(changed.set)
 
-    async def _answer_with_faults(
-        self, connection: ServerConnection, request: RequestReceived, faults: list[Fault]
-    ) -> None:
-        delay_ms = sum(fault.delay_ms or 0 for fault in faults)
-        if delay_ms:
-            await self._shared.clock.sleep_ms(delay_ms)
-        cut = next((fault for fault in faults if fault.cut), None)
-        error = next((fault.error for fault in faults if fault.error is not None), None)
-        if cut is not None:
-            if cut.executed:
-                await self._handle(connection, request)
-            connection.abort(reset=True)
-        elif error is not None:
-            refuse = HANDLERS[request.api_key].refuse
-            await connection.respond(request, refuse(request.message, request.version, error))
-        else:
-            await self._answer(connection, request)
-
     # -- journal -------------------------------------------------------------------------------
 
     def _note(self, request: RequestReceived) -> None:
@@ -203,6 +206,7 @@ class Broker:
             request.client_id,
             request.correlation_id,
             request.message,
+            size_bytes=request.size_bytes,
         )
         self._shared.requests.note(entry)
 

@@ -16,9 +16,10 @@ from types import TracebackType
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.expiry import Expiry
-from parley.devcluster.faults import EVERY_TIME, Fault, Faults, api_number, error_number
+from parley.devcluster.fault_calls import FaultCalls
+from parley.devcluster.faults import Faults
 from parley.devcluster.refusals import refusals
-from parley.devcluster.requests import JournalEntry, Requests, VersionsUsed
+from parley.devcluster.requests import Requests
 from parley.devcluster.scenes import SceneCalls
 from parley.devcluster.security import Listeners, Security
 from parley.devcluster.state.broker_state import BrokerState
@@ -27,7 +28,7 @@ from parley.devcluster.state.groups import TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
-from parley.net import Clock, LoopClock
+from parley.net import AdvancingClock, Clock
 from parley.records import crc_is_right
 from parley.types import format_uuid
 
@@ -36,7 +37,7 @@ DEFAULT_RELEASE = "4.3"
 DEFAULT_REPLICAS = 3
 
 
-class AsyncLocalCluster(SceneCalls):
+class AsyncLocalCluster(SceneCalls, FaultCalls):
     """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
 
     `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
@@ -68,8 +69,8 @@ class AsyncLocalCluster(SceneCalls):
         self._listeners = Listeners(security or Security(), self.settings.host)
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
-        self._clock = clock or LoopClock()
-        self._faults = Faults()
+        self._clock = clock or AdvancingClock()
+        self._faults = Faults(random.Random(seed))
         self._requests = Requests()
         self._state: ClusterState | None = None
         self._expiry: Expiry | None = None
@@ -134,8 +135,8 @@ class AsyncLocalCluster(SceneCalls):
 
     def _wall_clock(self) -> Callable[[], int]:
         """Return the time of day as `clock` moves it, so that a manual clock moves timestamps too."""
-        if isinstance(self._clock, LoopClock):
-            return lambda: time.time_ns() // 1_000_000
+        if isinstance(self._clock, AdvancingClock):
+            return self._clock.time_of_day_ms
         first = time.time_ns() // 1_000_000 if self.settings.start_time_ms is None else self.settings.start_time_ms
         zero = self._clock.now_ms()
         return lambda: first + self._clock.now_ms() - zero
@@ -305,41 +306,3 @@ class AsyncLocalCluster(SceneCalls):
         self._running(to)
         self.state.coordinators.move(TRANSACTION, transactional_id, to)
         self.state.transactions.coordinators_changed()
-
-    # -- what clients do, and what is done to them ---------------------------------------------
-
-    def requests(self, api: str | int | None = None, broker: int | None = None) -> list[JournalEntry]:
-        """Return the last requests (10,000 are kept), oldest first, of one API or broker if named."""
-        return self._requests.select(api, broker)
-
-    def clear_requests(self) -> None:
-        """Forget the requests kept so far."""
-        self._requests.clear()
-
-    def versions_used(self) -> VersionsUsed:
-        """Return the versions that clients used: broker id → client id → API → versions."""
-        return self._requests.versions_used()
-
-    def fail(self, api: str | int | None, error: str | int, *, times: int = 1, broker: int | None = None) -> None:
-        """Answer the next `times` requests (-1: every one) of an API with an error, without acting on them."""
-        self._faults.add(Fault(_key(api), broker, times, error=error_number(error)))
-
-    def cut(
-        self, api: str | int | None = None, *, times: int = 1, broker: int | None = None, executed: bool = False
-    ) -> None:
-        """Reset the connection of the next `times` requests; with `executed` only their answers are lost."""
-        self._faults.add(Fault(_key(api), broker, times, cut=True, executed=executed))
-
-    def delay(
-        self, api: str | int | None, delay_ms: int, *, times: int = EVERY_TIME, broker: int | None = None
-    ) -> None:
-        """Act on the requests of an API only after a pause."""
-        self._faults.add(Fault(_key(api), broker, times, delay_ms=delay_ms))
-
-    def clear_faults(self) -> None:
-        """Let nothing more go wrong."""
-        self._faults.clear()
-
-
-def _key(api: str | int | None) -> int | None:
-    return None if api is None else api_number(api)

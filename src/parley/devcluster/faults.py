@@ -1,14 +1,20 @@
-"""Faults on request: answer an error, cut the connection, delay the answer.
+"""Faults on request: answer an error, cut the connection, delay, drop, reorder or corrupt the answer.
 
 Rules of this file:
-1. A fault names an API (or all), a broker (or all), and how often it acts; after that it is gone.
+1. A fault names what it acts on (API, broker, client, topic, partition; or all of them) and how often; after
+   that it is gone.
 2. Faults act in the order in which they were asked for; at most one of each kind acts on a request.
+3. Chance comes from the dice that are given: with the cluster's seed the same faults hit again.
 """
 
 from __future__ import annotations
 
+import enum
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from parley.devcluster.asked import Asked
 from parley.errors import ConfigError, nearest_hint
 from parley.errors.broker import error_codes
 from parley.schema import ApiKey
@@ -59,32 +65,78 @@ def error_number(error: str | int) -> int:
     return codes[error]
 
 
-@dataclass(slots=True)
-class Fault:
-    """One thing that shall go wrong. Exactly one of `error`, `cut`, `delay_ms` is set.
+class Kind(enum.Enum):
+    """What a fault does."""
 
-    `executed`: for a cut, whether the broker acts on the request before the connection breaks (the
-    acknowledgement is lost) or does not (the request is lost).
+    ERROR = "error"
+    CUT = "cut"
+    DELAY = "delay"
+    DROP = "drop"
+    REORDER = "reorder"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which requests a fault acts on; None means any.
+
+    `probability` is the chance that it acts on a request that fits; only then it counts.
     """
 
-    api: int | None
-    broker: int | None
-    times: int
-    error: int | None = None
-    cut: bool = False
-    executed: bool = False
-    delay_ms: int | None = None
+    api: int | None = None
+    broker: int | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    probability: float = 1.0
 
-    def fits(self, api: int, broker: int) -> bool:
-        """Whether it acts on a request."""
-        return self.times != 0 and self.api in (None, api) and self.broker in (None, broker)
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ConfigError(f"probability={self.probability} is none; give a number from 0 to 1")
+        if self.partition is not None and self.topic is None:
+            raise ConfigError(f"partition {self.partition} of which topic? name it too")
+
+    def wants(self, topic: str, partition: int | None) -> bool:
+        """Whether it acts on a partition, or on a topic as a whole (None)."""
+        return self.topic in (None, topic) and (self.partition is None or partition in (None, self.partition))
+
+    def fits(self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]) -> bool:
+        """Whether it acts on a request; `asked` tells the topics and partitions, when that is looked at."""
+        if self.api not in (None, api) or self.broker not in (None, broker) or self.client_id not in (None, client_id):
+            return False
+        if self.topic is None:
+            return True
+        return any(self.wants(topic, index) for topic, indexes in asked().items() for index in indexes or (None,))
+
+
+@dataclass(slots=True)
+class Fault:
+    """One thing that shall go wrong, `times` times (-1: always).
+
+    `executed`: whether the broker acts on the request all the same (the answer is lost, late or wrong) or
+    does not (the request is lost). `after_bytes`: how much of the answer, size included, gets through a cut;
+    None resets the connection instead. `at_byte`: which byte is corrupted, None for one by the dice.
+    """
+
+    kind: Kind
+    target: Target
+    times: int
+    error: int = 0
+    executed: bool = False
+    after_bytes: int | None = None
+    delay_ms: int = 0
+    at_byte: int | None = None
 
 
 class Faults:
     """The faults that are waiting to happen."""
 
-    def __init__(self) -> None:
+    def __init__(self, dice: random.Random | None = None) -> None:
+        self.dice = dice or random.Random()
         self._waiting: list[Fault] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
 
     def add(self, fault: Fault) -> None:
         """Let it happen."""
@@ -94,15 +146,15 @@ class Faults:
         """Forget all of them."""
         self._waiting.clear()
 
-    def take(self, api: int, broker: int) -> list[Fault]:
-        """Return what happens to this request, and count it."""
-        if not self._waiting:
-            return []
-        taken: dict[tuple[bool, bool, bool], Fault] = {}
+    def take(self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]) -> dict[Kind, Fault]:
+        """Return what happens to a request, and count it."""
+        taken: dict[Kind, Fault] = {}
         for fault in self._waiting:
-            kind = (fault.error is not None, fault.cut, fault.delay_ms is not None)
-            if fault.fits(api, broker) and kind not in taken:
-                taken[kind] = fault
-                fault.times -= fault.times > 0
-        self._waiting = [fault for fault in self._waiting if fault.times != 0]
-        return list(taken.values())
+            if fault.kind in taken or not fault.times or not fault.target.fits(api, broker, client_id, asked):
+                continue
+            if fault.target.probability < 1 and self.dice.random() >= fault.target.probability:
+                continue
+            taken[fault.kind] = fault
+            fault.times -= fault.times > 0
+        self._waiting = [fault for fault in self._waiting if fault.times]
+        return taken

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from parley.devcluster.asked import Asked, asked_about
 from parley.devcluster.faults import api_name, api_number
 
 KEPT_REQUESTS = 10_000
@@ -18,7 +20,7 @@ VersionsUsed = dict[int, dict[str, dict[str, tuple[int, ...]]]]
 class JournalEntry:
     """One request. `message` is None where it was refused before it was read; `refused` says why.
 
-    Record bytes are not kept: a Produce request's `records` are None here.
+    `size_bytes` is the length of its frame. Record bytes are not kept: a Produce request's `records` are None here.
     """
 
     at_ms: int
@@ -29,6 +31,11 @@ class JournalEntry:
     correlation_id: int = -1
     message: Any = None
     refused: str | None = None
+    size_bytes: int = 0
+
+    def asked(self, names: Mapping[bytes, str] | None = None) -> Asked:
+        """Return the topics and partitions that it asks about; `names` are the topics by their ids."""
+        return {} if self.message is None else asked_about(self.message, names or {})
 
 
 class Requests:
@@ -46,13 +53,15 @@ class Requests:
         if entry.refused is None:
             self._versions.setdefault((entry.broker, entry.client_id or "", entry.api), set()).add(entry.version)
 
-    def select(self, api: str | int | None = None, broker: int | None = None) -> list[JournalEntry]:
-        """Return the requests kept, oldest first, of one API or one broker if named."""
+    def select(
+        self, api: str | int | None = None, broker: int | None = None, client_id: str | None = None
+    ) -> list[JournalEntry]:
+        """Return the requests kept, oldest first, of one API, broker or client if named."""
         name = None if api is None else api_name(api_number(api))
         return [
             entry
             for entry in self._entries
-            if (name is None or entry.api == name) and (broker is None or entry.broker == broker)
+            if name in (None, entry.api) and broker in (None, entry.broker) and client_id in (None, entry.client_id)
         ]
 
     def versions_used(self) -> VersionsUsed:

@@ -6,7 +6,7 @@ side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one
 
 from parley.net.address import Address, parse_address, parse_bootstrap
 from parley.net.asyncio_backend import AsyncioBackend
-from parley.net.clock import Clock, Deadline, LoopClock, ManualClock, TimerHandle
+from parley.net.clock import AdvancingClock, Clock, Deadline, LoopClock, ManualClock, TimerHandle
 from parley.net.connection import BrokerConnection, Reply
 from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
 from parley.net.opening import open_connection
@@ -22,6 +22,7 @@ __all__ = [
     "SASL_MECHANISMS",
     "SECURITY_PROTOCOLS",
     "Address",
+    "AdvancingClock",
     "AsyncioBackend",
     "Backend",
     "BrokerConnection",

@@ -1,6 +1,7 @@
 """The clock seam: whoever waits asks a clock, so that tests wait for nothing.
 
-`LoopClock` is the running event loop's time. `ManualClock` stands still until it is told to advance.
+`LoopClock` is the running event loop's time, `AdvancingClock` too until it is moved on. `ManualClock`
+stands still until it is told to advance.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
@@ -52,6 +54,79 @@ class LoopClock:
         """Plan a call in the loop."""
         # One more millisecond, because now_ms rounds down: a deadline must have passed when it is checked.
         return asyncio.get_running_loop().call_at((when_ms + 1) / 1000, callback)
+
+
+class AdvancingClock(LoopClock):
+    """The event loop's time, which `advance` moves on: a wait of hours ends at once, everything else goes on."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+        self._timers: dict[_AdvancingTimer, None] = {}
+
+    def now_ms(self) -> int:
+        """Return the loop's time and what it was advanced by."""
+        return super().now_ms() + self._ahead_ms
+
+    def time_of_day_ms(self) -> int:
+        """Return the time of day (milliseconds since 1970), which is moved on too."""
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        """Return when the time has passed."""
+        woken = asyncio.Event()
+        timer = self.call_at_ms(self.now_ms() + max(0, duration_ms), woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+
+    def call_at_ms(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        """Plan a call in the loop; `advance` may bring it forward."""
+        timer = _AdvancingTimer(when_ms, callback, self._timers)
+        self._timers[timer] = None
+        timer.plan(self._ahead_ms)
+        return timer
+
+    async def advance(self, duration_ms: int) -> None:
+        """Move the time on, run each planned call that falls due, in order, and let the tasks it wakes run."""
+        target_ms = self.now_ms() + duration_ms
+        self._ahead_ms += duration_ms
+        await settle()
+        while due := min((t for t in self._timers if t.when_ms <= target_ms), key=lambda t: t.when_ms, default=None):
+            due.run()
+            await settle()
+        for timer in self._timers:
+            timer.plan(self._ahead_ms)
+
+
+class _AdvancingTimer:
+    """A call planned in the loop, known to its clock until it has run or was called off."""
+
+    __slots__ = ("_callback", "_known", "_planned", "when_ms")
+
+    def __init__(self, when_ms: int, callback: Callable[[], None], known: dict[_AdvancingTimer, None]) -> None:
+        self.when_ms = when_ms
+        self._callback = callback
+        self._known = known
+        self._planned: asyncio.TimerHandle | None = None
+
+    def plan(self, ahead_ms: int) -> None:
+        """Plan the call for its moment of a clock that is so far ahead of the loop's."""
+        if self._planned is not None:
+            self._planned.cancel()
+        self._planned = asyncio.get_running_loop().call_at((self.when_ms + 1 - ahead_ms) / 1000, self.run)
+
+    def run(self) -> None:
+        """Call back, once."""
+        if self in self._known:
+            self.cancel()
+            self._callback()
+
+    def cancel(self) -> None:
+        """Call it off; nothing happens if it has run."""
+        self._known.pop(self, None)
+        if self._planned is not None:
+            self._planned.cancel()
 
 
 class _ManualTimer:

@@ -52,6 +52,7 @@ class ServerConnection:
         self._arrived = asyncio.Event()
         self._event: Event | NoEvent | None = None  # taken from the protocol, not yet received
         self._paused = False
+        self._held_back: list[bytes] = []  # answers that leave after the next one
         self._thawed = asyncio.Event()
         self._thawed.set()
         self.error: KafkaError | None = None
@@ -111,16 +112,37 @@ class ServerConnection:
             self._arrived.clear()
             await self._arrived.wait()
 
-    async def respond(self, request: RequestReceived, message: Any, *, version: int | None = None) -> None:
+    async def respond(
+        self,
+        request: RequestReceived,
+        message: Any,
+        *,
+        version: int | None = None,
+        change: Callable[[bytes], bytes] | None = None,
+        hold_back: bool = False,
+    ) -> None:
         """Answer the current request; return when the send buffer has room again.
 
-        On a connection that is over the answer is dropped. Raises LocalProtocolError when the message
-        has no form in that version, or the request is not the current one.
+        For tests of clients, `change` replaces the bytes of the answer, and `hold_back` keeps them until
+        the next answer is sent. On a connection that is over the answer is dropped. Raises
+        LocalProtocolError when the message has no form in that version, or the request is not the current one.
         """
         if self._protocol.is_closed:
             return
+        if change is not None or hold_back:
+            self._flush()  # what was queued before is not this answer
         self._protocol.send_response(request, message, version=version)
+        if change is not None or hold_back:
+            data = b"".join(self._protocol.data_to_send())
+            data = data if change is None else change(data)
+            if hold_back:
+                self._held_back.append(data)
+            else:
+                self._stream.write([data])
         self._flush()
+        if not hold_back and self._held_back:
+            self._stream.write(self._held_back)
+            self._held_back = []
         if not self._stream.is_writable:
             await self._stream.drained()
 

@@ -127,6 +127,7 @@ class BrokerProtocol(Connection):
             client_id=header.client_id,
             message=message,
             api_version=api_version,
+            size_bytes=len(data),
         )
         self._events.append(self._current)
 
@@ -173,7 +174,9 @@ class BrokerProtocol(Connection):
             self._refuse(self._policy.malformed(api_key, api_version), error)
             return
         version = translator.as_version
-        self._current = RequestReceived(api_key, version, correlation_id, None, message, api_version, translator)
+        self._current = RequestReceived(
+            api_key, version, correlation_id, None, message, api_version, translator, len(data)
+        )
         self._events.append(self._current)
 
     def _refuse(self, decision: Decision, cause: RemoteProtocolError | None) -> None:

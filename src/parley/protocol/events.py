@@ -77,6 +77,8 @@ class RequestReceived:
     api_version: int = -1
     translator: Translator | None = None
     """Of a request in a dialect: turns the answer back."""
+    size_bytes: int = 0
+    """How long its frame is, without the size in front."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from parley.devcluster.faults import Fault, Faults, api_number, error_number
+from parley.devcluster.faults import Fault, Faults, Kind, Target, api_number, error_number
 from parley.devcluster.state.codes import (
     ILLEGAL_GENERATION,
     INVALID_CONFIG,
@@ -132,17 +134,47 @@ def test_producer_ids_are_never_given_twice() -> None:
 
 def test_faults_act_as_often_as_they_were_asked_to() -> None:
     faults = Faults()
-    faults.add(Fault(api=0, broker=None, times=2, error=6))
-    faults.add(Fault(api=None, broker=3, times=1, cut=True))
-    faults.add(Fault(api=0, broker=1, times=-1, delay_ms=5))
-    assert faults.take(1, 1) == []
-    assert [f.error for f in faults.take(0, 2)] == [6]
-    assert len(faults.take(0, 1)) == 2, "one of each kind"
-    assert [f.delay_ms for f in faults.take(0, 1)] == [5], "the error has acted twice"
-    assert [f.cut for f in faults.take(7, 3)] == [True]
-    assert faults.take(7, 3) == []
+    faults.add(Fault(Kind.ERROR, Target(api=0), times=2, error=6))
+    faults.add(Fault(Kind.CUT, Target(broker=3), times=1))
+    faults.add(Fault(Kind.DELAY, Target(api=0, broker=1), times=-1, delay_ms=5))
+
+    def take(api: int, broker: int) -> set[Kind]:
+        return set(faults.take(api, broker, "me", dict))
+
+    assert take(1, 1) == set()
+    assert take(0, 2) == {Kind.ERROR}
+    assert take(0, 1) == {Kind.ERROR, Kind.DELAY}, "one of each kind"
+    assert take(0, 1) == {Kind.DELAY}, "the error has acted twice"
+    assert take(7, 3) == {Kind.CUT}
+    assert take(7, 3) == set()
     faults.clear()
-    assert faults.take(0, 1) == []
+    assert take(0, 1) == set()
+
+
+def test_faults_pick_clients_topics_and_partitions() -> None:
+    faults = Faults()
+    faults.add(Fault(Kind.ERROR, Target(client_id="other"), times=-1))
+    assert not faults.take(0, 1, "me", dict)
+    assert faults.take(0, 1, "other", dict)
+    faults.clear()
+    faults.add(Fault(Kind.ERROR, Target(topic="t", partition=1), times=-1))
+    assert not faults.take(0, 1, None, lambda: {"t": (0, 2), "u": (1,)})
+    assert faults.take(0, 1, None, lambda: {"t": (0, 1)})
+    assert faults.take(3, 1, None, lambda: {"t": ()}), "a topic asked about as a whole is each of its partitions"
+
+
+def test_chance_hits_the_same_requests_with_the_same_seed() -> None:
+    def hits(seed: int) -> list[bool]:
+        faults = Faults(random.Random(seed))
+        faults.add(Fault(Kind.DROP, Target(probability=0.3), times=-1))
+        return [bool(faults.take(0, 1, None, dict)) for _ in range(200)]
+
+    assert hits(1) == hits(1) != hits(2)
+    assert 30 < sum(hits(1)) < 90
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        Target(probability=1.5)
+    with pytest.raises(ConfigError, match="of which topic"):
+        Target(partition=1)
 
 
 def test_names_of_apis_and_errors_are_forgiven_their_case_only() -> None:
