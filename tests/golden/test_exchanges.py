@@ -40,6 +40,8 @@ ALL = [
 ]
 CONTROLLERS_ORDERS = {4, 5, 6, 7}
 """LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown: no client sends them."""
+PREVIEWS = {*range(76, 80), *range(83, 88)}
+"""Share groups: 3.9 has a preview of them, and the same version numbers came to mean something else."""
 UNADVERTISED = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 """Answered since 3.7, although advertised only where a metrics plug-in is set up."""
 
@@ -112,7 +114,7 @@ def test_java_reads_the_same(release: str) -> None:
     frames = [(exchange, kind) for exchanges in EXCHANGES.values() for exchange in exchanges for kind in KINDS]
     compared = set()
     for (exchange, kind), line in zip(frames, java_reads(release, frames), strict=True):
-        if line != "-":
+        if line != "-" and not (release == "3.9.1" and exchange.api_key in PREVIEWS):
             correlation_id, left, text = line.split(" ", 2)
             header, message = KINDS[kind](exchange)
             assert (int(correlation_id), int(left)) == (header, 0)
