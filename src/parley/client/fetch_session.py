@@ -1,4 +1,4 @@
-"""Reading partitions: which broker is asked for what and when, and what is made of the answers.
+"""Reading partitions: which broker is asked for what and when.
 
 1. One request is under way to each broker, for all its partitions that are free; a second one for those
    that become free meanwhile.
@@ -8,58 +8,52 @@
    decodes them in a thread of its own.
 4. A partition that moved is asked for at its new leader at once (hint) or after a refresh; the other
    partitions go on.
+5. A partition waits for one answer at a time: for records, for the validation of its position, or for
+   a reset. What that answer means is decided in `fetch_verdict` and `positions`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable
 from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.fetch_state import PartitionFetch, RawFetch, retry_delay
-from parley.client.fetch_wire import FetchAnswer, FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
-from parley.client.offsets import usable_epoch
-from parley.client.options import READ_COMMITTED, FetchOptions
+from parley.client.fetch_exchange import Lanes, Outcome, judged
+from parley.client.fetch_incremental import FETCH_SESSION_TOPIC_ID_ERROR, SESSION_ERRORS
+from parley.client.fetch_queue import FetchQueue
+from parley.client.fetch_state import Conduct, PartitionFetch, RawFetch, retry_delay
+from parley.client.fetch_verdict import HINTED, Asked, Do, Limits, Verdict
+from parley.client.options import FetchOptions
 from parley.client.out_of_range import explain_out_of_range
-from parley.client.results import PartitionRange
+from parley.client.position_keeping import Found, Kept, PositionKeeper
+from parley.client.positions import DataLoss, Stage
+from parley.client.recreation import ROUND_MS, rewound
 from parley.client.retry import Reaction, classify
-from parley.errors import CorruptRecordError, KafkaError, NetworkError, RemoteProtocolError, broker_error
-from parley.net import Reply
-from parley.schema import ApiKey
-from parley.types import TopicPartition
-from parley.versions import Feature
+from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
+from parley.types import ZERO_UUID, TopicPartition
 
-OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, LEADER_NOT_AVAILABLE = 1, 2, 5
-HINTED = (6, 74)
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
-LANES = ("fetch", "fetch-2")
-"""Fetches wait at the broker; on connections of their own they hold up nobody else. The second one is for
-partitions that become free while the first one waits: a partition that has just moved must not wait with it."""
-FRAME_SLACK_BYTES = 2**20
-"""What a Fetch answer may have besides `fetch_max_bytes` of records, before its frame counts as absurd."""
+LEADER_NOT_AVAILABLE = 5
 
 
 class FetchSession:
-    """The reading of some partitions. Belongs to the event loop; `next` may be awaited by one task at a time."""
+    """The reading of some partitions. Belongs to the event loop."""
 
     def __init__(
-        self, cluster: Cluster, ranges: Mapping[TopicPartition, PartitionRange], options: FetchOptions
+        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, conduct: Conduct
     ) -> None:
         self._cluster = cluster
         self._options = options
-        self._parts = {
-            tp: PartitionFetch(tp, wanted.start, wanted.end, options.max_partition_fetch_bytes, wanted.topic_id)
-            for tp, wanted in ranges.items()
-        }
-        self._ready: deque[RawFetch] = deque()
-        self._queued_bytes = 0
+        self._conduct = conduct
+        self._parts = {part.tp: part for part in parts}
+        self._queue = FetchQueue()
+        self._keeper = PositionKeeper(cluster, options.isolation_level)
+        self._lanes = Lanes(cluster, options, sessions=conduct.sessions)
         self._failure: KafkaError | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._stopped: set[TopicPartition] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._in_flight: set[tuple[int, str]] = set()
         self._refreshing = False
         self._timer: Any = None
         self._scope = contextlib.ExitStack()
@@ -73,11 +67,7 @@ class FetchSession:
         except BaseException:
             self._scope.close()
             raise
-        self._kick()
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset to be fetched of each partition (some before it may still be queued)."""
-        return {tp: part.position for tp, part in self._parts.items()}
+        self.kick()
 
     async def next(self) -> RawFetch | None:
         """Return the next record bytes, None when every partition has reached its end.
@@ -85,17 +75,41 @@ class FetchSession:
         Raises the error that ended the reading, after everything in front of it was handed out.
         """
         while True:
-            if self._ready:
-                raw = self._ready.popleft()
-                self._queued_bytes -= len(raw.data)
-                self._kick()
+            if (raw := self.take()) is not None:
+                self._parts[raw.tp].place.passed(raw.next_offset, raw.epoch_before(raw.next_offset))
                 return raw
-            if self._failure is not None:
-                raise self._failure
+            if (error := self.failure()) is not None:
+                raise error
             if self._closed or all(part.done for part in self._parts.values()):
                 return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            await self.changed()
+
+    def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
+        """Return bytes that wait, of any or of these partitions, and let the next ones be fetched."""
+        raw = self._queue.take(wanted)
+        if raw is not None:
+            self._parts[raw.tp].queued -= 1
+            self.kick()
+        return raw
+
+    def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
+        """Return the error that stands in front of any, or of these partitions, once nothing waits before it."""
+        if self._failure is not None:
+            return self._failure
+        for tp in self._stopped:
+            part = self._parts[tp]
+            if not part.queued and not part.paused and (wanted is None or tp in wanted):
+                return part.place.error
+        return None
+
+    async def changed(self) -> None:
+        """Return when there may be something to take, an error, or nothing more at all."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
 
     async def close(self) -> None:
         """Stop fetching. What was not handed out is dropped; it can be fetched again. Idempotent."""
@@ -103,7 +117,7 @@ class FetchSession:
             return
         self._closed = True
         self._scope.close()
-        self._ready.clear()
+        self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -113,187 +127,237 @@ class FetchSession:
 
     # -- deciding who is asked ------------------------------------------------------------------------
 
-    def _kick(self) -> None:
+    def kick(self) -> None:
         """Send whatever may be sent now, and arrange to be called again when more may be."""
         if self._closed or self._failure is not None:
             return
         self._cluster.refresh_if_due()
-        if self._queued_bytes and self._queued_bytes >= self._options.prefetch_max_bytes:
-            return
+        full = self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
         now = self._cluster.now_ms()
-        groups: dict[int, list[tuple[PartitionFetch, int]]] = {}
+        fetches: dict[int, list[PartitionFetch]] = {}
+        checks: dict[int, list[PartitionFetch]] = {}
+        resets: list[PartitionFetch] = []
         later: list[int] = []
         for part in self._parts.values():
-            if part.busy or part.done:
+            if part.busy or part.done or part.place.stage in (Stage.UNSET, Stage.STOPPED):
                 continue
-            node_id, epoch = self._source(part, now)
-            if node_id is None:
-                self._troubled(part, _leaderless(part.tp), now, refresh=True)
-            elif part.must_wait(now, epoch):
-                later.append(part.not_before_ms)
+            if self._doubtful(part, now):
+                later.append(now + ROUND_MS)
+            elif part.place.stage is Stage.AWAIT_RESET:
+                (later.append(part.not_before_ms) if part.not_before_ms > now else resets.append(part))
             else:
-                groups.setdefault(node_id, []).append((part, epoch))
-        for node_id, asked in groups.items():
-            lane = next((lane for lane in LANES if (node_id, lane) not in self._in_flight), None)
-            if lane is None:
-                continue
-            self._in_flight.add((node_id, lane))
-            for part, _ in asked:
-                part.busy = True
-            self._spawn(self._exchange(node_id, lane, asked))
+                node_id = self._source(part, now)
+                if node_id is None or part.must_wait(now, part.place.fetch.leader_epoch):
+                    later.append(max(part.not_before_ms, now + 1))
+                elif part.place.stage is Stage.AWAIT_VALIDATION:
+                    checks.setdefault(node_id, []).append(part)
+                elif not (full or part.paused):
+                    fetches.setdefault(node_id, []).append(part)
+        for node_id, parts in checks.items():
+            lane = self._lanes.quiet(node_id)
+            self._spawn(self._keeper.validate(node_id, lane, self._begin(parts)), self._kept)
+        for group in self._keeper.reset_groups(resets):
+            self._spawn(self._keeper.reset(self._begin(group)), self._kept)
+        for node_id, parts in fetches.items():
+            if (exchange := self._lanes.free(node_id)) is not None:
+                self._spawn(exchange.ask(self._begin(parts)), self._answered)
         if later:
             self._call_at(min(later))
 
-    def _source(self, part: PartitionFetch, now: int) -> tuple[int | None, int]:
-        """Return the broker to read a partition from, None when there is none, and the leader epoch."""
+    def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
+        flight, asked = object(), []
+        for part in parts:
+            part.flight = flight
+            asked.append(Asked(part, flight, part.place.fetch, part.place.lineage, part.preferred is not None))
+        return asked
+
+    def _source(self, part: PartitionFetch, now: int) -> int | None:
+        """Return the broker to read a partition from, None when there is none; hold its position against the leader."""
         leader = self._cluster.leader(part.tp)
-        if part.preferred is not None:
+        if leader.node is None:
+            if part.not_before_ms <= now:
+                self._leaderless(part, now)
+            return None
+        if part.topic.held == ZERO_UUID and rewound(part.place.fetch.leader_epoch, leader.epoch):
+            part.place.recreated(ZERO_UUID, ZERO_UUID)
+            self._settle(part)
+        stage = part.place.meet(leader.node.id, leader.epoch)
+        if part.preferred is not None and stage is Stage.FETCHING:
             node_id, until = part.preferred
             if now < until and self._cluster.cache.online_replica(part.tp, node_id) is not None:
-                return node_id, leader.epoch
+                return node_id
             part.preferred = None
-        return (leader.node.id if leader.node is not None else None), leader.epoch
+        return leader.node.id if stage in (Stage.FETCHING, Stage.AWAIT_VALIDATION) else None
+
+    def _leaderless(self, part: PartitionFetch, now: int) -> None:
+        code = self._cluster.cache.topic_error(part.tp.topic)
+        error = broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA") if code else None
+        if error is not None and classify(error) is Reaction.FAIL:
+            part.place.stop(error)
+            self._settle(part)
+            return
+        text = "no broker leads this partition at the moment"
+        none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
+        self._troubled(part, none, now, refresh=True)
+
+    def _doubtful(self, part: PartitionFetch, now: int) -> bool:
+        """Return whether nothing may be asked because another topic may stand under the name (KIP-516)."""
+        topic, answers = part.topic, self._cluster.schedule.refreshes
+        by_wire = part.by_wire and not part.paused and part.place.stage is Stage.FETCHING
+        if topic.observe(self._cluster.view.topic_id(part.tp.topic), answers, now, by_wire=by_wire):
+            part.place.recreated(*topic.accept(now))
+            self._settle(part)
+        if not topic.in_doubt:
+            return False
+        if topic.asks and not self._refreshing:
+            topic.rounds += 1
+            self._refresh_soon()
+        return not by_wire
 
     def _call_at(self, when_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._cluster.clock.call_at_ms(when_ms, self._kick)
+        self._timer = self._cluster.clock.call_at_ms(when_ms, self.kick)
 
-    def _spawn(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], None] | None = None) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._guarded(work, then))
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+
+    async def _guarded(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], None] | None) -> None:
+        found = await work
+        if then is not None and not self._closed:
+            then(found)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)  # a bug: it must surface at the reader, not in the log of the loop
-        self._kick()
+            self._failure = self._failure or _bug(error)  # it must surface at the reader, not in the log of the loop
+            self._wake()
+        self.kick()
 
-    # -- one request ----------------------------------------------------------------------------------
+    # -- taking answers -------------------------------------------------------------------------------
 
-    async def _exchange(self, node_id: int, lane: str, asked: list[tuple[PartitionFetch, int]]) -> None:
-        """Ask one broker for these partitions and take the answers."""
-        targets: list[FetchTarget] = []
-        parts = {part.tp: (part, epoch) for part, epoch in asked}
-        try:
-            conn = await self._cluster.connection(node_id, lane)
-            view = self._cluster.view
-            for part, epoch in asked:
-                sent_epoch = usable_epoch(conn.versions, epoch)
-                topic_id = view.topic_id(part.tp.topic)
-                if (other := part.replaced(topic_id)) is not None:
-                    raise other
-                targets.append(FetchTarget(part.tp, part.position, part.max_bytes, sent_epoch, topic_id))
-            conn.accept_frames(self._options.fetch_max_bytes + FRAME_SLACK_BYTES)
-            timeout_ms = self._cluster.options.request_timeout_ms + self._options.fetch_max_wait_ms
-            allowed = allowed_versions(targets, self._options)
-            if self._options.isolation_level == READ_COMMITTED:
-                conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
-            reply = await self._cluster.ask(conn, fetch_request(targets, self._options), timeout_ms, allowed)
-        except KafkaError as error:
-            self._request_failed(asked, error)
-        else:
-            self._take(reply, targets, parts)
-        finally:
-            self._in_flight.discard((node_id, lane))
-            for part, _ in asked:
-                part.busy = False
-
-    def _request_failed(self, asked: Iterable[tuple[PartitionFetch, int]], error: KafkaError) -> None:
-        if classify(error) is Reaction.FAIL:
-            self._fail(error)
+    def _answered(self, outcome: Outcome) -> None:
+        for asked in outcome.put_off:
+            if asked.stands:
+                asked.part.flight = None
+        if outcome.error is not None:
+            self._request_failed([asked for asked in outcome.asked if asked.stands], outcome.error)
             return
-        now = self._cluster.now_ms()
-        for part, epoch in asked:
-            self._troubled(
-                part, error, now, refresh=isinstance(error, NetworkError) or error.refresh_metadata, epoch=epoch
-            )
+        limits = self._limits()
+        for asked in outcome.asked:
+            if asked.stands:
+                verdict = judged(outcome, asked, limits)
+                if verdict.do is not Do.LOOK_INTO_RANGE:
+                    asked.part.flight = None
+                self._apply(asked, verdict, outcome)
 
-    def _take(
-        self, reply: Reply, targets: list[FetchTarget], parts: dict[TopicPartition, tuple[PartitionFetch, int]]
-    ) -> None:
-        response = reply.message
-        top_error = getattr(response, "error_code", 0)
-        if top_error:
-            self._request_failed(parts.values(), broker_error(top_error, api="FETCH", version=reply.version))
-            return
-        answers = read_fetch(response, reply.version, targets)
-        for answer in answers:
-            part, epoch = parts.pop(answer.tp, (None, -1))
-            if part is None:
+    def _limits(self) -> Limits:
+        max_age_ms = self._cluster.options.metadata_max_age_ms
+        return Limits(self._options, self._cluster.now_ms(), self._conduct.patience_ms, max_age_ms)
+
+    def _apply(self, asked: Asked, verdict: Verdict, outcome: Outcome) -> None:
+        part = asked.part
+        if verdict.raw is not None:
+            self._queue.put(part, verdict.raw)
+            self._cluster.see_epoch(part.tp, verdict.epoch)
+            self._parts[part.tp] = self._parts.pop(part.tp)  # the others come first in the next request
+            self._wake()
+        if part.topic.is_refused:
+            self._cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
+        if verdict.do is Do.STOP and verdict.error is not None:
+            part.place.stop(verdict.error)
+        elif verdict.do is Do.LOOK_INTO_RANGE and verdict.error is not None:
+            self._spawn(self._look_into_range(asked, verdict.error))
+        elif verdict.do is Do.RETRY and verdict.error is not None:
+            epoch = asked.position.leader_epoch
+            hinted = self._take_hint(part, epoch, outcome)
+            refresh = verdict.error.refresh_metadata and not hinted
+            now = self._cluster.now_ms()
+            self._troubled(part, verdict.error, now, refresh=refresh, immediate=hinted, epoch=epoch)
+        self._settle(part, verdict.loss)
+
+    def _take_hint(self, part: PartitionFetch, epoch: int, outcome: Outcome) -> bool:
+        answer = outcome.answers.get(part.tp)
+        if answer is None or answer.error_code not in HINTED:
+            return False
+        return self._cluster.next_leader(part.tp, epoch, answer.leader, outcome.endpoints)
+
+    def _kept(self, kept: Iterable[tuple[Asked, Kept]]) -> None:
+        """Take what the validation or the reset of positions found."""
+        for asked, found in kept:
+            part, loss = asked.part, None
+            if not asked.stands:
                 continue
-            if answer.error_code:
-                self._take_error(part, answer, reply.version, response.node_endpoints, epoch)
+            part.flight = None
+            if isinstance(found, KafkaError):
+                self._position_trouble(asked, found)
             else:
-                self._take_records(part, answer)
-        for part, epoch in parts.values():  # asked for and not answered
-            error = RemoteProtocolError(f"the broker's Fetch answer leaves out {part.tp}")
-            self._troubled(part, error, self._cluster.now_ms(), refresh=True, epoch=epoch)
+                part.succeeded()
+                if isinstance(found, Found):
+                    loss = part.place.reset_to(found.asked, found.offset)
+                else:
+                    loss = part.place.validated(asked.position, found)
+            self._settle(part, loss)
 
-    def _take_records(self, part: PartitionFetch, answer: FetchAnswer) -> None:
-        part.succeeded()
-        now, patience = self._cluster.now_ms(), self._cluster.options.default_api_timeout_ms
-        data = answer.records
-        if answer.preferred_replica >= 0:
-            part.preferred = (answer.preferred_replica, now + self._cluster.options.metadata_max_age_ms)
-        if data is None or not len(data):
-            if answer.preferred_replica < 0 and (error := part.idle(now, answer.high_watermark, patience)) is not None:
-                self._fail(error)
-            return
-        tail = find_tail(data, part.tp)
-        if tail.next_offset >= 0 and tail.next_offset <= part.position:
-            self._fail(RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"))
-            return
-        if tail.next_offset < 0 and _is_cut_off(data):
-            if (error := part.grow(data, self._options.fetch_max_bytes)) is not None:
-                self._fail(error)
-            return
-        aborted = answer.aborted if self._options.isolation_level == READ_COMMITTED else ()
-        self._ready.append(RawFetch(part.tp, part.position, part.end, data, aborted))
-        self._queued_bytes += len(data)
-        if tail.next_offset < 0:  # damaged at its very front: the decoding says how
-            part.end = part.position
-        else:
-            part.moved(tail.next_offset)
-            self._cluster.see_epoch(part.tp, tail.leader_epoch)
-        self._parts[part.tp] = self._parts.pop(part.tp)  # the others come first in the next request
-        self._wake()
-
-    def _take_error(self, part: PartitionFetch, answer: FetchAnswer, version: int, endpoints: Any, epoch: int) -> None:
-        code, tp, now = answer.error_code, part.tp, self._cluster.now_ms()
-        error = broker_error(code, topic=tp.topic, partition=tp.partition, api="FETCH", version=version)
-        if code == OFFSET_OUT_OF_RANGE and part.preferred is None:
-            part.attempts += 1
-            self._spawn(self._out_of_range(part, error))
-        elif code == OFFSET_OUT_OF_RANGE:
-            part.preferred = None  # the follower is behind or ahead: the leader decides (P15)
-        elif code == CORRUPT_MESSAGE:
-            text = f"{tp}: the broker found its records at offset {part.position} corrupt"
-            self._fail(CorruptRecordError(text, topic=tp.topic, partition=tp.partition, offset=part.position))
-        elif classify(error) is Reaction.FAIL:
-            self._fail(error)
-        else:
-            hinted = code in HINTED and self._cluster.next_leader(tp, epoch, answer.leader, endpoints)
-            refresh = error.refresh_metadata and not hinted
-            self._troubled(part, error, now, refresh=refresh, immediate=hinted, epoch=epoch)
-
-    async def _out_of_range(self, part: PartitionFetch, error: KafkaError) -> None:
+    async def _look_into_range(self, asked: Asked, error: KafkaError) -> None:
         """Find out whether the position is really gone, or the broker was only behind."""
-        part.busy = True
+        part, trouble = asked.part, error
+        lost: DataLossError | None = None
         try:
-            final = await explain_out_of_range(self._cluster, part.tp, part.position, error, part.attempts)
-        except KafkaError as trouble:
-            final = None
-            error = trouble
-        finally:
-            part.busy = False
-        if final is not None:
-            self._fail(final)
+            lost = await explain_out_of_range(self._cluster, part.tp, asked.position.offset, error, part.lost_range)
+        except KafkaError as found:
+            trouble = found
+        if not asked.stands or self._closed:
+            return
+        part.flight = None
+        if lost is not None:
+            part.place.out_of_range(asked.position.offset, lost)
         else:
-            self._troubled(part, error, self._cluster.now_ms(), refresh=True, epoch=self._cluster.leader(part.tp).epoch)
+            part.place.revalidate()
+            self._position_trouble(asked, trouble, passing=trouble is error)
+        self._settle(part)
+
+    def _settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
+        """Do what follows when a partition's place has changed: nothing of another lineage is handed out."""
+        if part.lineage != part.place.lineage:
+            part.lineage = part.place.lineage
+            self._queue.drop(part)
+            part.jumped()
+        if part.place.stage is Stage.STOPPED:
+            self._stopped.add(part.tp)
+            self._wake()
+        else:
+            self._stopped.discard(part.tp)
+        if loss is not None and self._conduct.on_loss is not None:
+            self._conduct.on_loss(loss)
 
     # -- trouble --------------------------------------------------------------------------------------
+
+    def _request_failed(self, asked: Iterable[Asked], error: KafkaError) -> None:
+        for one in asked:
+            one.part.flight = None
+        if classify(error) is Reaction.FAIL:
+            self._failure = self._failure or error
+            self._wake()
+            return
+        now, code = self._cluster.now_ms(), getattr(error, "code", 0)
+        refresh = isinstance(error, NetworkError) or error.refresh_metadata or code == FETCH_SESSION_TOPIC_ID_ERROR
+        for one in asked:
+            immediate = code in SESSION_ERRORS and not one.part.attempts
+            epoch = one.position.leader_epoch
+            self._troubled(one.part, error, now, refresh=refresh, immediate=immediate, epoch=epoch)
+            self._settle(one.part)
+
+    def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
+        """L2: whatever goes wrong here is tried again or told; a position is never reset because of it."""
+        if classify(error) is Reaction.FAIL and not passing:
+            asked.part.place.stop(error)
+            return
+        refresh = isinstance(error, NetworkError) or error.refresh_metadata or passing
+        now = self._cluster.now_ms()
+        self._troubled(asked.part, error, now, refresh=refresh, epoch=asked.position.leader_epoch)
 
     def _troubled(
         self,
@@ -306,15 +370,17 @@ class FetchSession:
         epoch: int = -1,
     ) -> None:
         delay = retry_delay(part, self._cluster.backoff, self._cluster.dice(), immediate=immediate)
-        patience = self._cluster.options.default_api_timeout_ms
-        final = part.failed(error, now, delay_ms=delay, patience_ms=patience, epoch=epoch)
+        final = part.failed(error, now, delay_ms=delay, patience_ms=self._conduct.patience_ms, epoch=epoch)
         if final is not None:
-            self._fail(final)
+            part.place.stop(final)
         elif refresh:
             self._cluster.leader_failed(part.tp, epoch)
-            if not self._refreshing:
-                self._refreshing = True
-                self._spawn(self._refresh())
+            self._refresh_soon()
+
+    def _refresh_soon(self) -> None:
+        if not self._refreshing:
+            self._refreshing = True
+            self._spawn(self._refresh())
 
     async def _refresh(self) -> None:
         try:
@@ -322,27 +388,10 @@ class FetchSession:
         finally:
             self._refreshing = False
 
-    def _fail(self, error: BaseException) -> None:
-        if self._failure is None:
-            self._failure = error if isinstance(error, KafkaError) else _bug(error)
-        self._wake()
-
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-def _leaderless(tp: TopicPartition) -> KafkaError:
-    text = "no broker leads this partition at the moment"
-    return broker_error(LEADER_NOT_AVAILABLE, text, topic=tp.topic, partition=tp.partition)
-
-
-def _is_cut_off(data: memoryview) -> bool:
-    """Return whether the first batch announces more bytes than came."""
-    from parley.records import first_batch_bytes
-
-    size = first_batch_bytes(data)
-    return size is None or size > len(data)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 def _bug(error: BaseException) -> KafkaError:

@@ -1,19 +1,25 @@
-"""One partition being read: its position and what an answer does to it. Pure, the time is an argument.
+"""One partition being read: its place and what an answer does to it. Pure, the time is an argument.
 
-1. The position is the next offset to ask for. Only whole batches move it; an error never does.
-2. A partition that got an error waits: not at all after a leader hint (KIP-951), else the backoff.
-3. Trouble that lasts longer than the call's timeout ends the reading with its last error.
+1. The position is the next offset to ask for. Only whole batches move it; an error never does. What may
+   be done with it is decided in `positions`, whether it is still the same topic in `recreation`.
+2. A partition that got an error waits: not at all after a leader hint (KIP-951), else the backoff; and
+   not under another leader epoch than the one that failed (K5, L14).
+3. Where a reading is bounded in time, trouble that lasts longer ends it with its last error.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from parley.client.positions import DataLoss, PartitionPosition
+from parley.client.recreation import Incarnation
 from parley.client.retry import Backoff
-from parley.errors import DataLossError, KafkaError, RequestTimedOut, TopicRecreatedError, broker_error
+from parley.errors import DataLossError, KafkaError, RequestTimedOut, broker_error
 from parley.records import first_batch_bytes
-from parley.types import ZERO_UUID, TopicPartition, format_uuid
+from parley.types import TopicPartition
 
 MESSAGE_TOO_LARGE = 10
 AT_ONCE = 5
@@ -31,6 +37,29 @@ class RawFetch(NamedTuple):
     end_offset: int | None
     data: memoryview
     aborted: tuple[tuple[int, int], ...]
+    next_offset: int = -1
+    """Offset after the whole batches in it; the first offset where the very first batch is damaged."""
+    epochs: tuple[tuple[int, int], ...] = ()
+    """(next offset, leader epoch) of the last batch of each epoch, in order."""
+    lineage: int = 0
+    """The position's lineage when this was asked for: stale after a seek or a reset."""
+
+    def epoch_before(self, offset: int) -> int:
+        """Return the leader epoch of the record before an offset in these bytes, -1 where there is none (P12)."""
+        at = bisect_left(self.epochs, (offset, -1))
+        return self.epochs[min(at, len(self.epochs) - 1)][1] if self.epochs else -1
+
+
+class Conduct(NamedTuple):
+    """How a reading behaves. By default as a bounded one: handing out counts as consuming, trouble ends it."""
+
+    patience_ms: int | None
+    """How long trouble may last before it ends the reading; None: it never does."""
+    sessions: bool = False
+    """Whether brokers are asked to remember what is fetched (KIP-227)."""
+    on_loss: Callable[[DataLoss], None] | None = None
+    live: bool = False
+    """Whether the caller says what was consumed, and partitions come and go."""
 
 
 @dataclass(slots=True)
@@ -38,12 +67,18 @@ class PartitionFetch:
     """The state of reading one partition."""
 
     tp: TopicPartition
-    position: int
+    place: PartitionPosition
     end: int | None
     max_bytes: int
-    topic_id: bytes = ZERO_UUID
-    """The topic's id when the reading began; offsets of a topic re-created under its name are others."""
-    busy: bool = False
+    topic: Incarnation = field(default_factory=Incarnation)
+    by_wire: bool = True
+    """Whether the leader takes topic ids in Fetch, so that it refuses one that is gone; until it is known: yes."""
+    paused: bool = False
+    lineage: int = 0
+    """The place's lineage that `flight` and what is queued belong to."""
+    flight: object | None = None
+    """The request that this partition waits for; an answer to another one is not for it."""
+    queued: int = 0
     attempts: int = 0
     not_before_ms: int = 0
     failed_epoch: int | None = None
@@ -52,13 +87,36 @@ class PartitionFetch:
     """Leaders that failed one after the other since the last answer without error."""
     troubled_since_ms: int | None = None
     idle_since_ms: int | None = None
+    lost_range: int = 0
+    """How often in a row a leader said that the position is out of its range."""
     preferred: tuple[int, int] | None = field(default=None)
     """Replica to read from instead of the leader, and until when (KIP-392)."""
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+
+    def __post_init__(self) -> None:
+        self.lineage = self.place.lineage
+
+    @property
+    def position(self) -> int:
+        """The next offset to ask for."""
+        return self.place.fetch.offset
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request for it is under way."""
+        return self.flight is not None
 
     @property
     def done(self) -> bool:
         """Whether everything up to `end` has been fetched."""
         return self.end is not None and self.position >= self.end
+
+    def jumped(self) -> None:
+        """Forget what belongs to the place that was left: by a seek, a reset, or another topic."""
+        self.flight = self.preferred = self.idle_since_ms = None
+        self.lost_range = 0
+        self.succeeded()
 
     def must_wait(self, now_ms: int, epoch: int) -> bool:
         """Return whether the pause after a failure holds; a new leader ends it (K5)."""
@@ -70,9 +128,9 @@ class PartitionFetch:
         self.hops = 0
 
     def failed(
-        self, error: KafkaError, now_ms: int, *, delay_ms: int, patience_ms: int, epoch: int = -1
+        self, error: KafkaError, now_ms: int, *, delay_ms: int, patience_ms: int | None, epoch: int = -1
     ) -> KafkaError | None:
-        """Take note of an error that may pass; return it when it has lasted longer than `patience_ms`."""
+        """Take note of an error that may pass; return it when it has lasted for `patience_ms` (None: never)."""
         self.attempts += 1
         self.not_before_ms = now_ms + delay_ms
         if epoch != self.failed_epoch:
@@ -81,14 +139,15 @@ class PartitionFetch:
         if self.troubled_since_ms is None:
             self.troubled_since_ms = now_ms
         lasted = now_ms - self.troubled_since_ms
-        if lasted < patience_ms:
+        if patience_ms is None or lasted < patience_ms:
             return None
         error.add_note(f"reading {self.tp} from offset {self.position}: gave up after {lasted} ms")
         return error
 
-    def idle(self, now_ms: int, high_watermark: int, patience_ms: int) -> KafkaError | None:
+    def idle(self, now_ms: int, patience_ms: int | None) -> KafkaError | None:
         """Take note of an answer without records; return an error when the promised end never comes."""
-        if self.end is None:
+        high_watermark = self.high_watermark
+        if self.end is None or patience_ms is None:
             return None
         if self.idle_since_ms is None:
             self.idle_since_ms = now_ms
@@ -108,27 +167,11 @@ class PartitionFetch:
             stage="request",
         )
 
-    def moved(self, next_offset: int) -> None:
+    def moved(self, next_offset: int, epoch: int = -1) -> None:
         """Take note of whole batches up to `next_offset`. Mutates: the position."""
-        self.position = next_offset if self.end is None else min(next_offset, self.end)
+        self.place.fetched(next_offset if self.end is None else min(next_offset, self.end), epoch)
         self.idle_since_ms = None
-
-    def replaced(self, topic_id: bytes) -> KafkaError | None:
-        """Take note of the topic's id as it is now; return an error when it is another topic (KIP-516)."""
-        if topic_id == ZERO_UUID or topic_id == self.topic_id:
-            return None
-        if self.topic_id == ZERO_UUID:
-            self.topic_id = topic_id
-            return None
-        return TopicRecreatedError(
-            f"{self.tp}: the topic was deleted and created again since the reading was planned; what lay from offset "
-            f"{self.position} on is gone (its id was {format_uuid(self.topic_id)} and is {format_uuid(topic_id)} now)",
-            topic=self.tp.topic,
-            partition=self.tp.partition,
-            expected_offset=self.position,
-            planned_id=self.topic_id,
-            found_id=topic_id,
-        )
+        self.lost_range = 0
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
         """Ask for more next time, since no whole batch came (brokers before KIP-74); an error at the limit."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from parley.client.options import READ_COMMITTED, FetchOptions
+from parley.client.results import EpochEndOffset
 from parley.errors import CorruptRecordError
 from parley.messages import FetchRequest
 from parley.records import iter_batches
@@ -26,6 +27,19 @@ _OVERHEAD = 12
 _MIN_SIZE = 49
 
 
+class SessionPart(NamedTuple):
+    """What a request says of its fetch session (KIP-227): by default that there is none."""
+
+    session_id: int = 0
+    epoch: int = -1
+    forgotten: tuple[FetchTarget, ...] = ()
+    by_id: bool | None = None
+    """Whether topics must go by id or by name, None where that is free."""
+
+
+NO_SESSION = SessionPart()
+
+
 class FetchTarget(NamedTuple):
     """What is asked of one partition."""
 
@@ -34,10 +48,14 @@ class FetchTarget(NamedTuple):
     max_bytes: int
     leader_epoch: int = -1
     topic_id: bytes = ZERO_UUID
+    last_fetched_epoch: int = -1
 
 
 class FetchAnswer(NamedTuple):
-    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has none."""
+    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has none.
+
+    `diverging` says where the leader's log leaves the history of the position asked for (v12+), None mostly.
+    """
 
     tp: TopicPartition
     error_code: int
@@ -47,40 +65,58 @@ class FetchAnswer(NamedTuple):
     aborted: tuple[tuple[int, int], ...]
     preferred_replica: int
     leader: Any
+    last_stable_offset: int = -1
+    diverging: EpochEndOffset | None = None
 
 
-def fetch_request(targets: Sequence[FetchTarget], options: FetchOptions) -> Any:
-    """Return a full Fetch request (no session) for these partitions."""
-    topics: dict[str, Any] = {}
+def fetch_request(targets: Sequence[FetchTarget], options: FetchOptions, session: SessionPart = NO_SESSION) -> Any:
+    """Return a Fetch request for these partitions: full, or what changed in a session (KIP-227)."""
+    topics: dict[tuple[str, bytes], Any] = {}
     for target in targets:
-        name = target.tp.topic
-        if name not in topics:
-            topics[name] = FetchRequest.FetchTopic(topic=name, topic_id=target.topic_id, partitions=[])
-        topics[name].partitions.append(
+        key = (target.tp.topic, target.topic_id)
+        if key not in topics:
+            topics[key] = FetchRequest.FetchTopic(topic=key[0], topic_id=key[1], partitions=[])
+        topics[key].partitions.append(
             FetchRequest.FetchPartition(
                 partition=target.tp.partition,
                 current_leader_epoch=target.leader_epoch,
                 fetch_offset=target.offset,
+                last_fetched_epoch=target.last_fetched_epoch,
                 partition_max_bytes=target.max_bytes,
             )
         )
+    forgotten: dict[tuple[str, bytes], list[int]] = {}
+    for target in session.forgotten:
+        forgotten.setdefault((target.tp.topic, target.topic_id), []).append(target.tp.partition)
     return FetchRequest(
         max_wait_ms=options.fetch_max_wait_ms,
         min_bytes=options.fetch_min_bytes,
         max_bytes=options.fetch_max_bytes,
         isolation_level=1 if options.isolation_level == READ_COMMITTED else 0,
-        session_id=0,
-        session_epoch=-1,
+        session_id=session.session_id,
+        session_epoch=session.epoch,
         topics=list(topics.values()),
+        forgotten_topics_data=[
+            FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=indexes)
+            for (name, topic_id), indexes in forgotten.items()
+        ],
         rack_id=options.client_rack,
     )
 
 
-def allowed_versions(targets: Iterable[FetchTarget], options: FetchOptions) -> VersionRange:
-    """Return the Fetch versions that can carry this: with all topic ids known any, else those by name."""
-    by_id = all(target.topic_id != ZERO_UUID for target in targets)
+def allowed_versions(
+    targets: Iterable[FetchTarget], options: FetchOptions, *, by_id: bool | None = None
+) -> VersionRange:
+    """Return the Fetch versions that can carry this: with all topic ids known any, else those by name.
+
+    In a session `by_id` says which of the two it must be.
+    """
     low = ISOLATION_VERSION if options.isolation_level == READ_COMMITTED else 0
-    return VersionRange(low, _MAX_VERSION if by_id else TOPIC_IDS_VERSION - 1)
+    if by_id:
+        return VersionRange(TOPIC_IDS_VERSION, _MAX_VERSION)
+    if by_id is None and all(target.topic_id != ZERO_UUID for target in targets):
+        return VersionRange(low, _MAX_VERSION)
+    return VersionRange(low, TOPIC_IDS_VERSION - 1)
 
 
 def read_fetch(response: Any, version: int, targets: Sequence[FetchTarget]) -> list[FetchAnswer]:
@@ -105,17 +141,27 @@ def read_fetch(response: Any, version: int, targets: Sequence[FetchTarget]) -> l
                     tuple((entry.producer_id, entry.first_offset) for entry in aborted),
                     found.preferred_read_replica,
                     found.current_leader,
+                    found.last_stable_offset,
+                    _diverging(found.diverging_epoch),
                 )
             )
     return answers
 
 
+def _diverging(found: Any) -> EpochEndOffset | None:
+    return None if found is None or found.epoch < 0 else EpochEndOffset(found.epoch, found.end_offset)
+
+
 class Tail(NamedTuple):
-    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and the last epoch."""
+    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and the last epoch.
+
+    `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
+    """
 
     next_offset: int
     leader_epoch: int
     whole_bytes: int
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 def find_tail(data: memoryview, where: TopicPartition) -> Tail:
@@ -125,17 +171,25 @@ def find_tail(data: memoryview, where: TopicPartition) -> Tail:
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
     position, epoch, at, size = -1, -1, 0, len(data)
+    epochs: list[tuple[int, int]] = []
     while size - at >= _HEAD.size:
         offset, length, batch_epoch, magic, _, _, last_delta = _HEAD.unpack_from(data, at)
         if magic != 2:
-            return _legacy_tail(data, where, Tail(position, epoch, at))
+            return _legacy_tail(data, where, Tail(position, epoch, at, _closed(epochs, position, epoch)))
         if length < _MIN_SIZE or length > size - at - _OVERHEAD or offset < 0 or last_delta < 0:
             break
+        if batch_epoch != epoch and position >= 0:
+            epochs.append((position, epoch))
         position, epoch = offset + last_delta + 1, batch_epoch
         at += _OVERHEAD + length
     if size - at > 16 and data[at + 16] in (0, 1):
-        return _legacy_tail(data, where, Tail(position, epoch, at))  # a message shorter than a batch header
-    return Tail(position, epoch, at)
+        so_far = Tail(position, epoch, at, _closed(epochs, position, epoch))
+        return _legacy_tail(data, where, so_far)  # a message shorter than a batch header
+    return Tail(position, epoch, at, _closed(epochs, position, epoch))
+
+
+def _closed(epochs: list[tuple[int, int]], position: int, epoch: int) -> tuple[tuple[int, int], ...]:
+    return (*epochs, (position, epoch)) if position >= 0 else ()
 
 
 def _legacy_tail(data: memoryview, where: TopicPartition, so_far: Tail) -> Tail:
@@ -144,5 +198,7 @@ def _legacy_tail(data: memoryview, where: TopicPartition, so_far: Tail) -> Tail:
     with contextlib.suppress(CorruptRecordError):  # the decoding finds it again and says it with its offset
         for batch in iter_batches(data[so_far.whole_bytes :], where):
             epoch = batch.leader_epoch if batch.magic == 2 else -1
-            found = Tail(batch.next_offset, epoch, so_far.whole_bytes + batch.end)
+            same = found.epochs and found.epochs[-1][1] == epoch
+            ended = (*(found.epochs[:-1] if same else found.epochs), (batch.next_offset, epoch))
+            found = Tail(batch.next_offset, epoch, so_far.whole_bytes + batch.end, ended)
     return found

@@ -16,7 +16,7 @@ from parley.client.results import EpochEndOffset
 from parley.client.retry import Deadline, Reaction, classify
 from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
 from parley.messages import OffsetForLeaderEpochRequest
-from parley.net import Reply
+from parley.net import BrokerConnection, Reply
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, Feature
 
@@ -43,10 +43,9 @@ def can_tell_epochs(versions: BrokerVersions) -> bool:
 
 
 async def ask_leader(
-    cluster: Cluster, node_id: int, questions: Mapping[TopicPartition, EpochQuestion], timeout_ms: int
+    cluster: Cluster, conn: BrokerConnection, questions: Mapping[TopicPartition, EpochQuestion], timeout_ms: int
 ) -> Answers:
     """Ask one broker once. Returns an answer or the broker's error for each partition; raises for the whole request."""
-    conn = await cluster.connection(node_id)
     if not can_tell_epochs(conn.versions):
         return dict.fromkeys(questions, NOT_AVAILABLE)
     return read_answers(await cluster.ask(conn, epochs_request(questions), timeout_ms), questions)
@@ -120,7 +119,11 @@ async def offsets_for_leader_epochs(
                     question = question._replace(current_leader_epoch=leader.epoch)
                 groups.setdefault(leader.node.id, {})[tp] = question
             timeout_ms = cluster.request_timeout_ms(deadline)
-            work = [ask_leader(cluster, node, group, timeout_ms) for node, group in groups.items()]
+
+            async def ask(node_id: int, group: Mapping[TopicPartition, EpochQuestion]) -> Answers:
+                return await ask_leader(cluster, await cluster.connection(node_id), group, timeout_ms)
+
+            work = [ask(node_id, group) for node_id, group in groups.items()]
             errors: list[BaseException] = []
             for answers in await asyncio.gather(*work, return_exceptions=True):
                 if isinstance(answers, BaseException):

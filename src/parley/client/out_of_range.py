@@ -15,7 +15,7 @@ _ATTEMPTS = 3
 
 async def explain_out_of_range(
     cluster: Cluster, tp: TopicPartition, position: int, error: KafkaError, attempts: int = 1
-) -> KafkaError | None:
+) -> DataLossError | None:
     """Return a DataLossError that says what is there instead, or None where the offset is in range after all.
 
     Asks the leader, after a refresh, where its log begins and ends. Raises what those questions raise.

@@ -22,14 +22,22 @@ What is only fetched ahead and not consumed is no loss: the position then goes b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from parley.client.results import EpochEndOffset, OffsetSpec, Timestamp
-from parley.errors import LogTruncationError
-from parley.types import TopicPartition
+from parley.client.results import EARLIEST, EpochEndOffset, OffsetSpec, Timestamp
+from parley.errors import DataLossError, KafkaError, LogTruncationError, TopicRecreatedError
+from parley.types import TopicPartition, format_uuid
 
-Spec = OffsetSpec | Timestamp
+
+class Duration(NamedTuple):
+    """A reset to the first record that is at most this old (Java's `by_duration`, KIP-1106)."""
+
+    ms: int
+
+
+Spec = OffsetSpec | Timestamp | Duration
 
 
 class Stage(Enum):
@@ -53,6 +61,9 @@ class Position(NamedTuple):
     leader_id: int = -1
     leader_epoch: int = -1
     """The leader that it was last held against, and its epoch."""
+
+
+NOWHERE = Position(-1)
 
 
 class Cause(Enum):
@@ -115,3 +126,174 @@ def truncation_error(tp: TopicPartition, position: Position, diverged: Diverged)
         divergent_offset=diverged.offset,
         divergent_epoch=diverged.epoch,
     )
+
+
+@dataclass(slots=True)
+class PartitionPosition:
+    """Where one partition is read. Every method mutates; the rules are those at the head of this module."""
+
+    tp: TopicPartition
+    policy: Spec | None = None
+    """Where reading goes on when the position is lost; None: nowhere, the error stands."""
+    stage: Stage = Stage.UNSET
+    fetch: Position = NOWHERE
+    consumed: Position = NOWHERE
+    reset: Spec | None = None
+    error: KafkaError | None = None
+    loss: DataLoss | None = None
+    """A loss that is reported as soon as it is known where reading goes on."""
+    last_timestamp_ms: int = -1
+    """Timestamp of the last record consumed: where an offset is lost, it tells the place."""
+    lineage: int = 0
+    """Counts the jumps: what was fetched before one is not handed out after it."""
+
+    # -- where to -------------------------------------------------------------------------------------
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        """Go to an offset; with the epoch of the record before it the position is validated first (P1, P2)."""
+        self._jump(Position(offset, epoch), Stage.AWAIT_VALIDATION if epoch >= 0 else Stage.FETCHING)
+        self.reset = self.error = self.loss = None
+        self.last_timestamp_ms = -1
+
+    def request_reset(self, spec: Spec) -> None:
+        """Let the position be looked up; until then there is none to read from."""
+        self.stage, self.reset, self.error = Stage.AWAIT_RESET, spec, None
+        self.lineage += 1
+
+    def reset_to(self, asked: Spec, offset: int) -> DataLoss | None:
+        """Take the offset that was looked up; return the loss that led to it. Ignored unless it is still wanted."""
+        if self.stage is not Stage.AWAIT_RESET or asked != self.reset:
+            return None
+        self._jump(Position(offset), Stage.FETCHING)
+        self.reset = None
+        loss, self.loss = self.loss, None
+        return loss._replace(resumed_at=offset) if loss is not None else None
+
+    def stop(self, error: KafkaError) -> None:
+        """Let an error stand: nothing is fetched until a seek."""
+        self.stage, self.error = Stage.STOPPED, error
+
+    def go_on(self) -> None:
+        """Try again from the same place after an error that was told once and may be over."""
+        if self.stage is Stage.STOPPED:
+            self.error = None
+            self.revalidate()
+
+    def revalidate(self) -> None:
+        """Validate again before the next fetch, whoever leads. Nothing happens while something else is awaited."""
+        if self.stage not in (Stage.FETCHING, Stage.STOPPED):
+            return
+        self.fetch = self.fetch._replace(leader_id=-1, leader_epoch=-1)
+        self.stage = Stage.AWAIT_VALIDATION if self.fetch.offset_epoch >= 0 else Stage.FETCHING
+
+    # -- the leader -----------------------------------------------------------------------------------
+
+    def meet(self, leader_id: int, leader_epoch: int) -> Stage:
+        """Hold the position against the leader of now; return what may be done (P3, L3, L5, L6)."""
+        if self.stage not in (Stage.FETCHING, Stage.AWAIT_VALIDATION) or leader_id < 0:
+            return self.stage
+        before = self.fetch
+        if (leader_id, leader_epoch) != before[2:]:
+            self.fetch = before._replace(leader_id=leader_id, leader_epoch=leader_epoch)
+        if leader_epoch < 0 or self.fetch.offset_epoch < 0:
+            self.stage = Stage.FETCHING
+        elif leader_epoch != before.leader_epoch:
+            self.stage = Stage.AWAIT_VALIDATION
+        return self.stage
+
+    def validated(self, asked: Position, found: EpochEndOffset) -> DataLoss | None:
+        """Take the answer to the question whether `asked` is in the leader's log; return a loss to report."""
+        if self.stage is not Stage.AWAIT_VALIDATION or asked != self.fetch:
+            return None
+        self.stage = Stage.FETCHING
+        diverged = compare(asked, found)
+        return self._truncated(diverged) if diverged is not None else None
+
+    def diverged(self, asked: Position, found: EpochEndOffset) -> DataLoss | None:
+        """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to report.
+
+        A log that has another epoch in front of the position and yet is as long has been written anew:
+        the offset stays (P7), under the epoch that is there.
+        """
+        if self.stage is not Stage.FETCHING or asked != self.fetch:
+            return None
+        diverged = compare(asked, found)
+        return self._truncated(diverged or Diverged(asked.offset, found.leader_epoch))
+
+    # -- going on -------------------------------------------------------------------------------------
+
+    def fetched(self, next_offset: int, epoch: int) -> None:
+        """Take note of whole batches up to `next_offset`, the last of them of `epoch` (P12, P18)."""
+        self.fetch = self.fetch._replace(offset=next_offset, offset_epoch=epoch)
+
+    def passed(self, next_offset: int, epoch: int, timestamp_ms: int = -1) -> None:
+        """Take note of what was consumed."""
+        self.consumed = Position(next_offset, epoch, self.fetch.leader_id, self.fetch.leader_epoch)
+        if timestamp_ms >= 0:
+            self.last_timestamp_ms = timestamp_ms
+
+    # -- losses ---------------------------------------------------------------------------------------
+
+    def out_of_range(self, asked_offset: int, error: DataLossError) -> None:
+        """Take note that the log does not hold an offset (P15): to the time of the last record, else by the policy.
+
+        Time tells better than earliest or latest where reading was; without a policy the error stands.
+        """
+        if self.stage is not Stage.FETCHING or asked_offset != self.fetch.offset:
+            return
+        if self.policy is None:
+            self.stop(error)
+            return
+        spec = Timestamp(self.last_timestamp_ms) if self.last_timestamp_ms >= 0 else self.policy
+        self.loss = DataLoss(self.tp, Cause.OUT_OF_RANGE, self.consumed, None, str(error))
+        self.request_reset(spec)
+
+    def recreated(self, planned_id: bytes, found_id: bytes) -> None:
+        """Take note that another topic stands under the name: its beginning comes next, whatever the policy says."""
+        ids = f" (its id was {format_uuid(planned_id)} and is {format_uuid(found_id)} now)" if any(found_id) else ""
+        text = (
+            f"{self.tp}: the topic was deleted and created again; what lay from offset {self.consumed.offset} on is"
+            f" gone{ids}"
+        )
+        if self.policy is None:
+            error = TopicRecreatedError(
+                text,
+                topic=self.tp.topic,
+                partition=self.tp.partition,
+                expected_offset=self.consumed.offset,
+                planned_id=planned_id,
+                found_id=found_id,
+            )
+            self._back_to(self.consumed)
+            self.stop(error)
+            return
+        self.loss = DataLoss(self.tp, Cause.RECREATED, self.consumed, None, text)
+        self.last_timestamp_ms = -1
+        self.request_reset(EARLIEST)
+
+    def _truncated(self, diverged: Diverged) -> DataLoss | None:
+        at = self.consumed
+        if diverged.offset is not None and at.offset <= diverged.offset < self.fetch.offset:
+            self._back_to(at)  # only what was fetched ahead is gone
+            return None
+        error = truncation_error(self.tp, at, diverged)
+        if self.policy is None:
+            self._back_to(at)
+            self.stop(error)
+            return None
+        if diverged.offset is None:
+            self.loss = DataLoss(self.tp, Cause.TRUNCATED, at, None, str(error))
+            self.request_reset(self.policy)
+            return None
+        offset = min(diverged.offset, at.offset)
+        self._back_to(Position(offset, -1 if diverged.epoch is None else diverged.epoch))
+        return DataLoss(self.tp, Cause.TRUNCATED, at, offset, str(error))
+
+    def _back_to(self, position: Position) -> None:
+        leader = self.fetch
+        self._jump(position._replace(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch), Stage.FETCHING)
+
+    def _jump(self, position: Position, stage: Stage) -> None:
+        self.fetch = self.consumed = position
+        self.stage = stage
+        self.lineage += 1

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from parley.client.cluster import Cluster
 from parley.client.fetch_session import FetchSession
-from parley.client.leader_epochs import offsets_for_leader_epochs
+from parley.client.fetch_state import Conduct, PartitionFetch
 from parley.client.offsets import Spec, list_offsets
 from parley.client.options import FetchOptions
-from parley.client.positions import Position, compare, truncation_error
+from parley.client.positions import PartitionPosition
+from parley.client.recreation import Incarnation
 from parley.client.results import OffsetSpec, PartitionRange, Timestamp
 from parley.errors import ConfigError
 from parley.types import ZERO_UUID, TopicPartition
@@ -25,16 +26,18 @@ async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range],
     ends = await _resolve(cluster, {tp: end for tp, (_, end) in bounds.items()}, options)
     planned = {tp: found.topic_id for tp, found in ranges.items() if isinstance(found, PartitionRange)}
     await _learn_ids(cluster, planned)
-    wanted = {}
+    parts = []
     for tp in bounds:
         start, end = starts[tp], ends[tp]
         if start is None or start < 0 or (end is not None and end < 0):
             raise ConfigError(f"{tp}: cannot read from {start} to {end}; offsets start at 0")
-        given = ranges[tp]
-        epoch = given.leader_epoch if isinstance(given, PartitionRange) else -1
-        wanted[tp] = PartitionRange(start, end, epoch, planned.get(tp, ZERO_UUID))
-    await _check_starts(cluster, wanted)
-    session = FetchSession(cluster, wanted, options)
+        value = ranges[tp]
+        given = value if isinstance(value, PartitionRange) else PartitionRange(start)
+        place = PartitionPosition(tp)
+        place.seek(start, given.leader_epoch)
+        topic = Incarnation(given.topic_id)
+        parts.append(PartitionFetch(tp, place, end, options.max_partition_fetch_bytes, topic))
+    session = FetchSession(cluster, parts, options, Conduct(cluster.options.default_api_timeout_ms))
     await session.start()
     return session
 
@@ -48,17 +51,6 @@ async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes]) 
         if any(view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()):
             cluster.schedule.hurry()
             await cluster.refresh(deadline)
-
-
-async def _check_starts(cluster: Cluster, wanted: Mapping[TopicPartition, PartitionRange]) -> None:
-    """Raise LogTruncationError for the first range whose start lies in another history than the leader's log."""
-    epochs = {tp: found.leader_epoch for tp, found in wanted.items() if found.leader_epoch >= 0}
-    if epochs:
-        answers = await offsets_for_leader_epochs(cluster, epochs, cluster.deadline())
-        for tp, answer in answers.items():
-            start = Position(wanted[tp].start, epochs[tp])
-            if (diverged := compare(start, answer)) is not None:
-                raise truncation_error(tp, start, diverged)
 
 
 def _bounds(tp: TopicPartition, value: Range) -> tuple[int | Spec, Bound]:

@@ -3,14 +3,17 @@
 import pytest
 
 from parley.client.fetch_state import PartitionFetch
+from parley.client.positions import PartitionPosition
 from parley.errors import DataLossError, RequestTimedOut, broker_error
-from parley.types import ZERO_UUID, TopicPartition
+from parley.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 
 
-def part(**kwargs):
-    return PartitionFetch(**({"tp": TP, "position": 10, "end": 20, "max_bytes": 100} | kwargs))
+def part(position=10, **kwargs):
+    place = PartitionPosition(TP)
+    place.seek(position)
+    return PartitionFetch(**({"tp": TP, "place": place, "end": 20, "max_bytes": 100} | kwargs))
 
 
 def test_only_records_move_the_position_and_never_past_the_end():
@@ -41,22 +44,24 @@ def test_trouble_is_borne_for_its_time_and_success_forgives_it():
 
 def test_a_promised_end_that_never_comes_is_data_loss_or_a_timeout():
     state = part()
-    assert state.idle(0, 15, 100) is None
-    assert state.idle(99, 15, 100) is None
-    lost = state.idle(100, 15, 100)
+    state.high_watermark = 15
+    assert state.idle(0, 100) is None
+    assert state.idle(99, 100) is None
+    lost = state.idle(100, 100)
     assert isinstance(lost, DataLossError)
     assert (lost.topic, lost.partition, lost.expected_offset, lost.available_offset) == ("t", 0, 20, 15)
     held_back = part()
-    held_back.idle(0, 50, 100)
-    assert isinstance(held_back.idle(100, 50, 100), RequestTimedOut)
-    assert part(end=None).idle(10**9, 0, 1) is None
+    held_back.high_watermark = 50
+    held_back.idle(0, 100)
+    assert isinstance(held_back.idle(100, 100), RequestTimedOut)
+    assert part(end=None).idle(10**9, 1) is None
 
 
 def test_records_reset_the_wait_for_more():
     state = part()
-    state.idle(0, 15, 100)
+    state.idle(0, 100)
     state.moved(12)
-    assert state.idle(150, 15, 100) is None
+    assert state.idle(150, 100) is None
 
 
 def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
@@ -71,18 +76,6 @@ def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
     assert error.code == 10
     assert "fetch_max_bytes=4096" in str(error)
     assert (error.topic, error.partition) == ("t", 0)
-
-
-def test_a_topic_of_another_id_is_not_read_on():
-    state = part()
-    assert state.replaced(ZERO_UUID) is None
-    assert state.replaced(b"a" * 16) is None  # learned late: a broker that tells ids answered
-    assert state.replaced(ZERO_UUID) is None
-    assert state.replaced(b"a" * 16) is None
-    error = state.replaced(b"b" * 16)
-    assert isinstance(error, DataLossError)
-    assert error.expected_offset == 10
-    assert "created again" in str(error)
 
 
 @pytest.mark.parametrize(("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)])
