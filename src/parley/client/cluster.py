@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from parley.client.cluster_view import (
+    Applied,
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
@@ -24,7 +25,7 @@ from parley.client.cluster_view import (
 )
 from parley.client.connecting import connect_options
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
-from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, Applied, MetadataCache
+from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, MetadataCache
 from parley.client.metadata_source import MetadataSource, metadata_request
 from parley.client.options import ClientOptions
 from parley.client.refresh import RefreshRequest, RefreshSchedule

@@ -92,6 +92,25 @@ class MetadataUpdate:
     """Controller epoch and controller metadata epoch of KIP-232's draft; no version of Metadata has them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an answer did to the cache."""
+
+    changed: frozenset[TopicPartition] = frozenset()
+    """Partitions whose leader or leader epoch is another one now."""
+    outdated: frozenset[TopicPartition] = frozenset()
+    """Partitions of interest for which the answer was older than the cache: ask again."""
+    possible_data_loss: frozenset[TopicPartition] = frozenset()
+    """Partitions that were let go backwards after five agreeing answers (M18)."""
+    incomplete: frozenset[str] = frozenset()
+    """Topics with a partition or topic error that another refresh may mend (M14)."""
+    recreated: frozenset[str] = frozenset()
+    """Topics that are another topic of the same name now: by their ids, or where there are none by a
+    rewind of three epochs or more onto a nearly new history."""
+    equivalent: bool = True
+    """Whether the answer brought nothing new (M15: the caller backs off further)."""
+
+
 def frozen(mapping: dict[Any, Any]) -> Mapping[Any, Any]:
     """Return a read-only view. The caller gives the dict away and must not change it any more."""
     return MappingProxyType(mapping)

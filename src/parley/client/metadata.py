@@ -39,6 +39,7 @@ from enum import Enum
 
 from parley.client.cluster_view import (
     TOPIC_IDS_VERSION,
+    Applied,
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
@@ -70,25 +71,6 @@ class Policy(Enum):
     GLOBAL_ORDER = "global order"
     """As KIP-232 was first drafted: one order of whole answers, by (controller epoch, controller metadata
     epoch). Kafka's Metadata has no such fields: only comparisons use this, with answers that they stamp."""
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What an answer did to the cache."""
-
-    changed: frozenset[TopicPartition] = frozenset()
-    """Partitions whose leader or leader epoch is another one now."""
-    outdated: frozenset[TopicPartition] = frozenset()
-    """Partitions of interest for which the answer was older than the cache: ask again."""
-    possible_data_loss: frozenset[TopicPartition] = frozenset()
-    """Partitions that were let go backwards after five agreeing answers (M18)."""
-    incomplete: frozenset[str] = frozenset()
-    """Topics with a partition or topic error that another refresh may mend (M14)."""
-    recreated: frozenset[str] = frozenset()
-    """Topics that are another topic of the same name now: by their ids, or where there are none by a
-    rewind of three epochs or more onto a nearly new history."""
-    equivalent: bool = True
-    """Whether the answer brought nothing new (M15: the caller backs off further)."""
 
 
 @dataclass(slots=True)
@@ -199,8 +181,13 @@ class MetadataCache:
         if verdict.outdated:  # who is behind in one thing is not believed that another one is gone
             gone = before.topics.keys() - topics.keys() - not_ours
             topics.update({name: before.topics[name] for name in gone})
+        brokers = dict(update.brokers)
+        for tp in self._hinted:  # as long as no answer has confirmed a hint, its endpoint counts (K9)
+            found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
+            if found is not None and found.leader in before.brokers:
+                brokers[found.leader] = before.brokers[found.leader]
         self.snapshot = ClusterMetadata(
-            brokers=frozen(dict(update.brokers)),
+            brokers=frozen(brokers),
             topics=frozen(topics),
             controller_id=update.controller_id,
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from parley.client.metadata import Applied
+from parley.client.cluster_view import Applied
 from parley.client.retry import Backoff
 
 
