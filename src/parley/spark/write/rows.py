@@ -1,0 +1,123 @@
+"""Rows on their way to the client: columns chosen, each row's topic checked, the header for deduplication added.
+
+What is noticed on the way names rows in errors: a broker that refuses a batch does not know Spark's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parley.errors import BrokerError, ConfigError, KafkaError
+
+HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD = 10, 18, 87
+
+
+@dataclass(frozen=True, slots=True)
+class RowHeader:
+    """A record header that tells every row of a query from every other: `place/sequence`."""
+
+    name: str
+    place: str
+    """Query, batch and task: the same when Spark writes the same rows again."""
+
+
+class TaskRows:
+    """The rows of one task, as the client takes them. Counts them, and remembers those that are out of the ordinary."""
+
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], columns: tuple[str, ...], header: RowHeader | None = None
+    ) -> None:
+        self._batches, self._columns, self._header = batches, columns, header
+        self.count = 0
+        self._largest = (-1, -1)
+        self._without_key: int | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. Raises ConfigError naming the row that has no topic."""
+        for batch in self._batches:
+            if not batch.num_rows:
+                continue
+            chosen = batch.select(list(self._columns))
+            if "topic" in self._columns:
+                self._check_topics(batch.column("topic"))
+            self._look(chosen)
+            if self._header is not None:
+                chosen = with_header(chosen, self._header, self.count)
+            self.count += batch.num_rows
+            yield chosen
+
+    def explain(self, error: KafkaError) -> None:
+        """Add a note to an error of the broker that says which row it is about."""
+        code = error.code if isinstance(error, BrokerError) else None
+        row, size = self._largest
+        if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+            error.add_note(
+                f"The largest row is row {row} of this task with {size} bytes of key and value. Raise "
+                "kafka.max.request.size here and max.message.bytes of the topic, or write smaller rows."
+            )
+        elif code == INVALID_RECORD and self._without_key is not None:
+            error.add_note(
+                f"Row {self._without_key} of this task has no key, and a topic with cleanup.policy=compact takes "
+                'only records with one: fill the column "key".'
+            )
+
+    def _look(self, batch: pa.RecordBatch) -> None:
+        """Remember the largest row, and the first one without a key."""
+        sizes = None
+        for name in ("key", "value"):
+            if name in self._columns:
+                column = pc.binary_length(batch.column(name))
+                column = pc.fill_null(column, 0)
+                sizes = column if sizes is None else pc.add(sizes, column)
+        largest = pc.max(sizes).as_py()
+        if largest > self._largest[1]:
+            self._largest = (self.count + pc.index(sizes, largest).as_py(), largest)
+        if self._without_key is None:
+            if "key" not in self._columns:
+                self._without_key = 0
+            elif batch.column("key").null_count:
+                self._without_key = self.count + pc.index(batch.column("key").is_null(), True).as_py()
+
+    def _check_topics(self, topics: pa.Array) -> None:
+        if topics.null_count:
+            row = self.count + pc.index(topics.is_null(), True).as_py()
+            raise ConfigError(
+                f'row {row} of this task has no topic (column "topic" is null). Fill the column, or set the option '
+                f'"topic" for all rows. The rows before it may have been written.'
+            )
+
+
+def with_header(batch: pa.RecordBatch, header: RowHeader, first: int) -> pa.RecordBatch:
+    """Return rows with a header more, the last of each row; the first row's sequence is `first`."""
+    count = batch.num_rows
+    sequences = pc.cast(pa.array(range(first, first + count), pa.int64()), pa.string())
+    values = pc.binary_join_element_wise(f"{header.place}/", sequences, "").cast(pa.binary())
+    names = pa.repeat(header.name, count)
+    if "headers" not in batch.schema.names:
+        added = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
+        headers = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), added)
+        return batch.append_column("headers", headers)
+    place = batch.schema.get_field_index("headers")
+    headers = _one_more(batch.column(place), names, values)
+    return batch.set_column(place, "headers", headers)
+
+
+def _one_more(lists: pa.ListArray, names: pa.Array, values: pa.Array) -> pa.ListArray:
+    """Return the lists with one entry more at the end of each; a null list becomes a list of that entry."""
+    count = len(lists)
+    old = pc.list_flatten(lists)
+    parents = pc.list_parent_indices(lists).cast(pa.int64())
+    rows = pa.array(range(count), pa.int64())
+    # A stable sort by row puts the new entry, which comes after all old ones, at the end of its row's.
+    order = pc.array_sort_indices(pa.concat_arrays([parents, rows]))
+    keys = pa.concat_arrays([old.field(0).cast(pa.string()), names]).take(order)
+    found = pa.concat_arrays([old.field(1).cast(pa.binary()), values]).take(order)
+    lengths = pc.add(pc.fill_null(pc.list_value_length(lists), 0), 1)
+    ends = pc.cumulative_sum(lengths).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([keys, found], fields=list(HEADER_TYPE)))

@@ -1,0 +1,80 @@
+"""Rows on their way to the client: checked, counted, and given the header that tells them apart."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.errors import ConfigError, broker_error
+from parley.spark.write.rows import HEADER_TYPE, RowHeader, TaskRows, with_header
+
+headers = st.none() | st.lists(
+    st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)}), max_size=3
+)
+
+
+@given(st.lists(headers, min_size=1, max_size=20), st.integers(0, 10**12), st.data())
+def test_every_row_gets_one_header_more_and_keeps_its_own(
+    given_headers: list[list[dict[str, object]] | None], first: int, data: st.DataObject
+) -> None:
+    batch = pa.record_batch(
+        {"value": pa.array(["v"] * len(given_headers)), "headers": pa.array(given_headers, pa.list_(HEADER_TYPE))}
+    )
+    start = data.draw(st.integers(0, len(given_headers) - 1))
+    batch, expected = batch.slice(start), given_headers[start:]
+    made = with_header(batch, RowHeader("at", "q/7/0"), first).column("headers").to_pylist()
+    assert made == [
+        [*(old or []), {"key": "at", "value": f"q/7/0/{first + row}".encode()}] for row, old in enumerate(expected)
+    ]
+
+
+def test_rows_without_a_column_of_headers_get_one() -> None:
+    made = with_header(pa.record_batch({"value": ["a", "b"]}), RowHeader("at", "q/7/0"), 5)
+    assert made.column("headers").to_pylist() == [
+        [{"key": "at", "value": b"q/7/0/5"}], [{"key": "at", "value": b"q/7/0/6"}]
+    ]  # fmt: skip
+
+
+def rows(*batches: dict[str, list[object]], columns: tuple[str, ...] = ("key", "value")) -> TaskRows:
+    return TaskRows(iter([pa.record_batch(batch) for batch in batches]), columns)
+
+
+def test_a_row_without_a_topic_is_named_by_its_number_in_the_task() -> None:
+    task = rows(
+        {"topic": ["a", "b"], "value": ["1", "2"]},
+        {"topic": pa.array(["a", None], pa.string()), "value": ["3", "4"]},  # type: ignore[dict-item]
+        columns=("topic", "value"),
+    )
+    with pytest.raises(ConfigError, match="row 3 of this task has no topic"):
+        list(task)
+
+
+def test_the_row_that_is_too_large_is_named() -> None:
+    task = rows({"key": ["k", "k"], "value": ["a", "bb"]}, {"key": ["k", None], "value": ["c" * 500, "d"]})
+    assert sum(batch.num_rows for batch in task) == task.count == 4
+    error = broker_error(10, topic="t", partition=0)
+    task.explain(error)
+    assert error.__notes__[0].startswith("The largest row is row 2 of this task with 501 bytes of key and value.")
+
+
+def test_the_row_without_a_key_is_named_where_the_broker_refuses_it() -> None:
+    task = rows({"key": ["k", "k"], "value": ["a", "b"]}, {"key": ["k", None], "value": ["c", "d"]})
+    list(task)
+    error = broker_error(87, topic="t", partition=0)
+    task.explain(error)
+    assert "Row 3 of this task has no key" in error.__notes__[0]
+
+
+def test_null_values_are_rows_like_others() -> None:
+    task = rows({"key": ["k"], "value": pa.array([None], pa.binary())})  # type: ignore[dict-item]
+    assert [batch.column("value").to_pylist() for batch in task] == [[None]]
+
+
+def test_other_errors_are_left_alone() -> None:
+    task = rows({"key": ["k"], "value": ["v"]})
+    list(task)
+    error = broker_error(3, topic="t", partition=0)
+    task.explain(error)
+    assert not hasattr(error, "__notes__")
