@@ -75,6 +75,11 @@ class BlockingTransactionProducer:
         self._run(self._producer.start())
         return self
 
+    def resume(self, producer_id: int, producer_epoch: int) -> BlockingTransactionProducer:
+        """Go on as a producer that another process started and that wrote nothing yet; instead of `start`."""
+        self._run(self._producer.resume(producer_id, producer_epoch))
+        return self
+
     def init_transactions(self) -> None:
         """The same as `start`, under the name that Java's producer has for it."""
         self.start()

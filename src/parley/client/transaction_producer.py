@@ -117,13 +117,22 @@ class TransactionProducer:
         self._alive()
         if self._txn.state is State.UNINITIALIZED:
             async with self._ending:
-                if not self._connected:
-                    self._cluster, self._coordinators = await self._connect()
-                    self._writer = TransactionWriter(self._cluster, self._admit)
-                    self._connected = True
+                await self._reach()
                 await self._steps(self._cluster.deadline())
         elif self._txn.state is State.FATAL:
             raise self._txn.trouble()
+        return self
+
+    async def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
+        """Go on as a producer that another process started and that wrote nothing yet; instead of `start`.
+
+        Fences nobody: where another producer has begun since, the first write raises ProducerFencedError.
+        """
+        self._alive()
+        async with self._ending:
+            await self._reach()
+            self._txn.initialized(Identity(producer_id, producer_epoch), can_renew=False)
+            self._renumber()
         return self
 
     async def init_transactions(self) -> None:
@@ -408,6 +417,12 @@ class TransactionProducer:
                     raise self._txn.trouble() from error
         if not starting:
             self._txn.finish()
+
+    async def _reach(self) -> None:
+        if not self._connected:
+            self._cluster, self._coordinators = await self._connect()
+            self._writer = TransactionWriter(self._cluster, self._admit)
+            self._connected = True
 
     async def _initialize(self, deadline: Deadline) -> None:
         starting = self._txn.state is State.UNINITIALIZED

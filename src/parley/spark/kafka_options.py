@@ -35,7 +35,7 @@ REFUSED_FOR_WRITE = _REFUSED_ALWAYS | {
     "key.serializer": f"keys {_BYTES}",
     "value.serializer": f"values {_BYTES}",
     "partitioner.class": "a Java class cannot run here; keys are spread as Java does, or give a column partition",
-    "transactional.id": "rows are written at least once, without transactions",
+    "transactional.id": 'tasks need ids of their own; set delivery to "exactly-once", and transactionalIdPrefix',
 }
 _GROUP_ID = "parley reads without a consumer group"
 

@@ -220,6 +220,40 @@ WRITING = (
     SparkOption(
         "topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; the column topic, if there is one, is ignored"
     ),
+    SparkOption(
+        "delivery",
+        Use.WRITE,
+        Kind.TEXT,
+        "at-least-once",
+        "exactly-once: read_committed consumers see every row of every micro-batch once (docs/exactly-once.md)",
+        choices=("at-least-once", "exactly-once"),
+        sparks=OURS,
+    ),
+    SparkOption(
+        "transactionalIdPrefix",
+        Use.WRITE,
+        Kind.TEXT,
+        None,
+        "begin of the transactional ids and of the journal topic's name; without it made of the checkpoint location",
+        sparks=OURS,
+    ),
+    SparkOption(
+        "lostTransactions",
+        Use.STREAM_WRITE,
+        Kind.TEXT,
+        "fail",
+        "what to do about rows that expired between decision and commit: fail, or log them and continue",
+        choices=("fail", "continue"),
+        sparks=OURS,
+    ),
+    SparkOption(
+        "rowHeader",
+        Use.WRITE,
+        Kind.TEXT,
+        None,
+        "name of a header to add to each record, query/batch/task/sequence, by which consumers can tell repetitions",
+        sparks=OURS,
+    ),
 )
 """Options of a write."""
 

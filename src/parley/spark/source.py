@@ -6,6 +6,7 @@ pyspark.sql.datasource only, the rest is imported where it is used.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -62,19 +63,32 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
         from parley.errors import ConfigError
         from parley.spark.options import Use
-        from parley.spark.source_options import read_sink_options
-        from parley.spark.writer import BatchWriter, columns_to_write
+        from parley.spark.write.options import read_sink_options
+        from parley.spark.writer import BatchWriter, TransactionalBatchWriter, columns_to_write
 
         if overwrite:
             raise ConfigError('mode "overwrite" cannot be used: rows can only be added to a topic. Use mode("append").')
         options = read_sink_options(self.options, Use.BATCH_WRITE)
-        return BatchWriter(options, columns_to_write(schema, options))
+        columns = columns_to_write(schema, options)
+        if options.transactions is None:
+            return BatchWriter(options, columns)
+        writer = TransactionalBatchWriter(options, columns)
+        writer.plan()
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
         from parley.spark.options import Use
-        from parley.spark.source_options import read_sink_options
-        from parley.spark.writer import StreamWriter, columns_to_write
+        from parley.spark.write.options import read_sink_options
+        from parley.spark.writer import StreamWriter, TransactionalStreamWriter, columns_to_write
 
         options = read_sink_options(self.options, Use.STREAM_WRITE)
-        return StreamWriter(options, columns_to_write(schema, options))
+        columns = columns_to_write(schema, options)
+        if options.transactions is None:
+            return StreamWriter(options, columns)
+        writer = TransactionalStreamWriter(options, columns)
+        # Spark asks for a writer when it plans a micro-batch and again when it commits; only the first is to
+        # take the query over. Where the module's name does not tell, the writer plans when it is pickled.
+        if sys._getframe(1).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
+            writer.plan()
+        return writer

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from parley.client import ClientOptions, FetchOptions, ProduceOptions
+from parley.client import ClientOptions, FetchOptions
 from parley.errors import ConfigError
 from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
-from parley.spark.kafka_options import read_client_options, read_fetch_options, read_produce_options, without_effect
+from parley.spark.kafka_options import read_client_options, read_fetch_options, without_effect
 from parley.spark.options import GivenOptions, Use, read_options
 from parley.spark.subscription import Subscription, read_subscription
 
@@ -39,15 +39,6 @@ class SourceOptions:
     rack_from_env: str | None
     offset_retries: int
     offset_retry_interval_ms: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SinkOptions:
-    """Everything that a writer needs to know. `topic` is None where the rows say it."""
-
-    client: ClientOptions
-    produce: ProduceOptions
-    topic: str | None
 
 
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
@@ -93,16 +84,6 @@ def _check_limits(given: GivenOptions) -> None:
         raise ConfigError(
             f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower the one or raise the other"
         )
-
-
-def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
-    """Return the options of a write. Raises ConfigError as `read_source_options`."""
-    given = read_options(options, use)
-    found = SinkOptions(
-        client=read_client_options(given.kafka), produce=read_produce_options(given.kafka), topic=given["topic"]
-    )
-    say_once([*given.warnings, *without_effect(given.kafka, ProduceOptions)])
-    return found
 
 
 def say_once(sentences: Iterable[str]) -> None:

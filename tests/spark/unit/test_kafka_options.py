@@ -20,7 +20,8 @@ from parley.spark.kafka_options import (
     without_effect,
 )
 from parley.spark.options import Use
-from parley.spark.source_options import read_sink_options, read_source_options
+from parley.spark.source_options import read_source_options
+from parley.spark.write.options import read_sink_options
 
 SERVERS = {"bootstrap.servers": "a:9092,b:9092"}
 READ = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t"}

@@ -14,7 +14,7 @@ SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption) -> None:
-    use = next(one for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE) if one & option.use)
+    use = next(one for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE, Use.STREAM_WRITE) if one & option.use)
     text = option.choices[-1] if option.choices else SAMPLE.get(option.kind, "7")
     expected = {"7": 7, "false": False}.get(text, text)
     for name in (option.name, option.name.upper(), option.name.lower()):

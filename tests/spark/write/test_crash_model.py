@@ -67,17 +67,17 @@ def test_s3_an_attempt_that_hangs_outlives_its_driver_and_wakes_up_under_the_nex
             check(world, BATCHES)
 
 
-rows = st.integers(0, 2)
-shapes = st.lists(st.lists(rows, min_size=0, max_size=3), min_size=1, max_size=5)
-faults = st.lists(
-    st.builds(Fault, st.integers(1, 200), st.sampled_from(Kind), st.integers(1, 120)), max_size=6, unique_by=lambda f: f.step
-)
+shapes = st.lists(st.lists(st.integers(0, 2), min_size=0, max_size=3), min_size=1, max_size=5)
+fault = st.builds(Fault, st.integers(1, 200), st.sampled_from(Kind), st.integers(1, 120))
+faults = st.lists(fault, max_size=6, unique_by=lambda one: one.step)
 
 
 @given(shapes, faults)
 @settings(max_examples=300)
 def test_any_faults_at_any_steps(shape: list[list[int]], going_wrong: list[Fault]) -> None:
-    batches = [[[(n, task, row) for row in range(count)] for task, count in enumerate(tasks)] for n, tasks in enumerate(shape)]
+    batches = [
+        [[(n, task, row) for row in range(count)] for task, count in enumerate(tasks)] for n, tasks in enumerate(shape)
+    ]
     world = World(going_wrong)
     world.run(batches)
     check(world, batches)
@@ -147,7 +147,7 @@ def test_a_driver_that_another_took_over_from_decides_nothing() -> None:
 def test_a_checkpoint_that_was_put_back_is_noticed_before_anything_is_written() -> None:
     world = World()
     world.run(BATCHES)
-    with pytest.raises(LocalProtocolError, match="batch 1 of query the query .* but batch 2 was written before"):
+    with pytest.raises(LocalProtocolError, match=r"batch 1 of query the query .* but batch 2 was written before"):
         world.write_all(Driver("q", world, world).plan(), 1, BATCHES[1])
 
 

@@ -252,9 +252,7 @@ class World:
         """Run a query until its driver is gone, or all is done."""
         self._play(Puppet(lambda: self._life(batches, prefix)))
 
-    def write_all(
-        self, plan: Plan, number: int, tasks: Sequence[Sequence[Any]], query: str = "the query"
-    ) -> list[Any]:
+    def write_all(self, plan: Plan, number: int, tasks: Sequence[Sequence[Any]], query: str = "the query") -> list[Any]:
         """Write a batch's tasks under a plan and return their messages."""
         what = BatchOfQuery(query, number)
         return [attempt(plan, what, slot, _batches(rows), self, self._write) for slot, rows in enumerate(tasks)]

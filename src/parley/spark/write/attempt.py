@@ -1,7 +1,7 @@
 """One task attempt of an exactly-once write: take a turn, write in a transaction, leave it open.
 
-Nothing of this aborts: an attempt cannot know whether Spark has counted it. What it leaves behind when it
-fails is aborted by the driver, or by its own time-out.
+An attempt that fails aborts its own transaction, which nobody has heard of. What one leaves behind that was
+killed is aborted by the driver, or by its time-out.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from parley.errors import ProducerFencedError
 from parley.spark.write.decisions import another_driver, lost, to_decide
-from parley.spark.write.intent import Done, Intent
+from parley.spark.write.intent import Done, Intent, OpenTransaction
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared
 from parley.spark.write.seams import Coordination, Journal, Outcome, ToEnd
 from parley.spark.write.turns import Identity, Slot, after_sweep, earlier, id_name, query_id_name, turn_id_name
@@ -92,10 +92,26 @@ class Driver:
         newest = self.journal.read()
         if newest.intent is not None and newest.intent.by == fence:
             return  # the next planning carries it out
-        prepared = [message.transaction for message in messages if isinstance(message, Prepared)]
-        names = [id_name(self.prefix, one.slot, one.named_after) for one in prepared]
-        ends = [ToEnd(name, one.identity) for name, one in zip(names, prepared, strict=True)]
-        self.coordination.end(ends, commit=False)
+        self.abort_at_once(messages)
+
+    def commit_at_once(self, messages: Sequence[object]) -> None:
+        """Commit the transactions of a batch write, which Spark never runs again: without an intent.
+
+        Raises DataLossError naming the tasks whose transactions ended before; the others are committed.
+        """
+        found = to_decide(messages)
+        if found is None:
+            return
+        fence, what, prepared = found
+        intent = Intent(what, fence, tuple(message.transaction for message in prepared))
+        failed = self._end_all(intent)
+        if failed:
+            raise lost(intent, failed)
+        self._abort_leftovers(prepared)
+
+    def abort_at_once(self, messages: Sequence[object]) -> None:
+        """Abort what a batch write left open. What is committed stays."""
+        self.coordination.end(_to_end(self.prefix, messages), commit=False)
 
     # -- inside ---------------------------------------------------------------------------------------
 
@@ -112,11 +128,7 @@ class Driver:
 
     def _carry_out(self, intent: Intent, fence: Identity) -> None:
         """Commit what an intent names, and note it down. What is committed already stays so."""
-        names = [id_name(self.prefix, one.slot, one.named_after) for one in intent.transactions]
-        ends = [ToEnd(name, one.identity) for name, one in zip(names, intent.transactions, strict=True)]
-        outcomes = self.coordination.end(ends, commit=True)
-        pairs = zip(intent.transactions, outcomes, strict=True)
-        failed = [(one, outcome) for one, outcome in pairs if outcome is not Outcome.ENDED]
+        failed = self._end_all(intent)
         if failed:
             if not self._holds(fence):  # another driver carried it out, and uses the ids again
                 raise another_driver(self.prefix)
@@ -124,6 +136,13 @@ class Driver:
                 raise lost(intent, failed)
             log.error("%s The query goes on (lostTransactions=continue).", lost(intent, failed))
         self.journal.write(Done(intent.by))
+
+    def _end_all(self, intent: Intent) -> list[tuple[OpenTransaction, Outcome]]:
+        """Commit every transaction of an intent; return those that cannot be committed, and why."""
+        ends = [_named(self.prefix, one) for one in intent.transactions]
+        outcomes = self.coordination.end(ends, commit=True)
+        pairs = zip(intent.transactions, outcomes, strict=True)
+        return [(one, outcome) for one, outcome in pairs if outcome is not Outcome.ENDED]
 
     def _holds(self, fence: Identity) -> bool:
         """Return whether no other driver has planned since. Aborts an intent of this driver that is under way."""
@@ -151,3 +170,9 @@ class Driver:
         self.coordination.init(left)
 
 
+def _named(prefix: str, one: OpenTransaction) -> ToEnd:
+    return ToEnd(id_name(prefix, one.slot, one.named_after), one.identity)
+
+
+def _to_end(prefix: str, messages: Sequence[object]) -> list[ToEnd]:
+    return [_named(prefix, message.transaction) for message in messages if isinstance(message, Prepared)]

@@ -1,0 +1,230 @@
+"""The seams of the exactly-once sink by parley's client: coordinators, and the journal in a topic of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    BlockingClient,
+    FetchOptions,
+    NewTopic,
+    PreparedTransaction,
+    ProduceOptions,
+    TopicPartition,
+)
+from parley.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionCommittedError,
+    TransactionForgottenError,
+    UnsupportedVersionError,
+)
+from parley.spark.write.intent import Done, Entry, Intent, Mark, Newest, decode, encode, newest
+from parley.spark.write.seams import Outcome, ToEnd
+from parley.spark.write.turns import Identity
+
+log = logging.getLogger("parley.spark")
+AT_ONCE = 16
+"""Transactions that are ended at the same time."""
+FIRST_LOOK = 64
+"""Offsets read back from the journal's end; a batch takes about five of them."""
+INVALID_TRANSACTION_TIMEOUT = 50
+TOPIC_ALREADY_EXISTS = 36
+UNKNOWN_TOPIC = 3
+JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
+REPLICAS_BEFORE_24 = 3
+"""Replicas of a journal where the brokers do not choose by their default (CreateTopics before v4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinators:
+    """`Coordination` by a client. `timeout_ms` is the transaction time-out of ids that are written under."""
+
+    client: BlockingClient
+    timeout_ms: int
+    written_under: frozenset[str] = frozenset()
+
+    def init(self, transactional_ids: Sequence[str]) -> list[Identity]:
+        """Return a new identity for each id."""
+        others = [name for name in transactional_ids if name not in self.written_under]
+        found = {name: Identity(one.producer_id, one.producer_epoch) for name, one in self.client.fence(others).items()}
+        for name in transactional_ids:
+            if name in self.written_under:
+                found[name] = self._take_over(name)
+        return [found[name] for name in transactional_ids]
+
+    def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
+        """End transactions, several at a time. Every one is tried, whatever becomes of the others."""
+
+        def one(transaction: ToEnd) -> Outcome | KafkaError:
+            try:
+                return self._end(transaction, commit)
+            except KafkaError as error:
+                return error
+
+        if len(transactions) <= 1:
+            found = [one(transaction) for transaction in transactions]
+        else:
+            with ThreadPoolExecutor(min(AT_ONCE, len(transactions)), "parley commit") as pool:
+                found = list(pool.map(one, transactions))
+        outcomes = []
+        for outcome in found:
+            if isinstance(outcome, KafkaError):
+                raise outcome
+            outcomes.append(outcome)
+        return outcomes
+
+    def _take_over(self, name: str) -> Identity:
+        producer = self.client.transaction_producer(name, transaction_timeout_ms=self.timeout_ms, max_generation=1)
+        try:
+            producer.start()
+            return Identity(producer.producer_id, producer.producer_epoch)
+        except BrokerError as error:
+            raise timeout_error(error, self.timeout_ms) from error
+        finally:
+            producer.close()
+
+    def _end(self, transaction: ToEnd, commit: bool) -> Outcome:
+        handed_over = PreparedTransaction(transaction.transactional_id, *transaction.identity)
+        try:
+            self.client.end_transaction(handed_over, committed=commit)
+            return Outcome.ENDED
+        except (TransactionAbortedError, TransactionCommittedError):
+            return Outcome.OTHERWISE
+        except ProducerFencedError:
+            return Outcome.FENCED
+        except TransactionForgottenError:
+            return Outcome.FORGOTTEN
+
+
+def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
+    """Return what to raise instead of an error of InitProducerId: the remedy where the time-out is too long."""
+    if error.code != INVALID_TRANSACTION_TIMEOUT:
+        return error
+    return ConfigError(
+        f"the transaction time-out of {timeout_ms} ms is longer than the broker allows (transaction.max.timeout.ms): "
+        "set kafka.transaction.timeout.ms to at most that, or have the broker's setting raised. It must be longer "
+        "than a batch and the longest time that the driver may be away."
+    )
+
+
+class TopicJournal:
+    """`Journal` in a compacted topic of one partition, made when it is first needed."""
+
+    def __init__(self, client: BlockingClient, topic: str, timeout_ms: int) -> None:
+        self._client, self._place, self._timeout_ms = client, TopicPartition(topic, 0), timeout_ms
+        self._options = ProduceOptions(enable_idempotence=True, allow_auto_create_topics=False)
+
+    def read(self) -> Newest:
+        """Return the newest intent in front of a mark that is written now."""
+        end = self._append(Mark())
+        window = FIRST_LOOK
+        while True:
+            start = max(0, end - window)
+            found = newest(self._entries(start, end))
+            if found.intent is not None or start == 0:
+                return found
+            window *= 8
+
+    def write(self, entry: Entry) -> None:
+        """Write an entry for everybody to see."""
+        self._append(entry)
+
+    def decide(self, intent: Intent, transactional_id: str) -> None:
+        """Write an intent in a transaction under the identity of its driver."""
+        producer = self._client.transaction_producer(
+            transactional_id, transaction_timeout_ms=self._timeout_ms, max_generation=1
+        )
+        try:
+            producer.resume(*intent.by)
+            producer.begin_transaction()
+            producer.produce(self._place.topic, _record(intent), 0, self._options)
+            producer.commit_transaction()
+        finally:
+            producer.close()
+
+    def _append(self, entry: Entry) -> int:
+        """Write an entry and return an offset that it and everything before it lies in front of."""
+        try:
+            result = self._client.produce(self._place.topic, _record(entry), 0, self._options)
+        except BrokerError as error:
+            if error.code != UNKNOWN_TOPIC:
+                raise
+            self._create()
+            result = self._client.produce(self._place.topic, _record(entry), 0, self._options)
+        offset = result.partitions[self._place].base_offset
+        if offset >= 0:
+            return offset + 1
+        return self._client.list_offsets({self._place: LATEST})[self._place].offset  # a repetition is told no offset
+
+    def _entries(self, start: int, end: int) -> Iterator[Entry]:
+        options = FetchOptions(isolation_level="read_committed")
+        first = self._client.list_offsets({self._place: EARLIEST})[self._place].offset if start else 0
+        for batch in self._client.fetch(self._place, max(start, first), end, options):
+            for value in batch.column("value").to_pylist():
+                if value is not None:
+                    yield decode(value)
+
+    def _create(self) -> None:
+        log.info(
+            "making the topic %s, which a query with delivery=exactly-once keeps its journal in", self._place.topic
+        )
+        try:
+            try:
+                self._client.create_topics([NewTopic(self._place.topic, 1, -1, JOURNAL_CONFIGS)])
+            except UnsupportedVersionError:
+                replicas = min(REPLICAS_BEFORE_24, len(self._client.metadata([]).brokers))
+                self._client.create_topics([NewTopic(self._place.topic, 1, replicas, JOURNAL_CONFIGS)])
+        except BrokerError as error:
+            if error.code != TOPIC_ALREADY_EXISTS:
+                error.add_note(
+                    f"The topic {self._place.topic} is needed for delivery=exactly-once: have it made with one "
+                    "partition and cleanup.policy=compact, and let this user write and read it."
+                )
+                raise
+
+
+DONE_KEYS = 1024
+
+
+def _record(entry: Entry) -> pa.RecordBatch:
+    """Return an entry as a record whose key lets compaction keep what matters: the newest intent and its Done.
+
+    A driver that hung may write the Done of an older intent late. It has a key of its own, unless exactly
+    so many batches were planned meanwhile.
+    """
+    key = type(entry).__name__.lower()
+    if isinstance(entry, Done):
+        key = f"{key}-{entry.by.epoch % DONE_KEYS}"
+    return pa.record_batch({"key": [key], "value": [encode(entry)]})
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionWriting:
+    """`Writing` by a client: rows into a transaction that stays open when this returns."""
+
+    client: BlockingClient
+    timeout_ms: int
+    topic: str | None
+    produce: ProduceOptions
+
+    def __call__(self, transactional_id: str, rows: Iterator[pa.RecordBatch]) -> tuple[Identity, int]:
+        """Return the identity and the number of rows, all acknowledged. An error aborts what was written."""
+        producer = self.client.transaction_producer(
+            transactional_id, transaction_timeout_ms=self.timeout_ms, max_generation=1, options=self.produce
+        )
+        with producer:
+            producer.begin_transaction()
+            written = producer.produce(self.topic, rows).records
+            prepared = producer.prepare_transaction()
+        return Identity(prepared.producer_id, prepared.producer_epoch), written

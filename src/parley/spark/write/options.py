@@ -1,0 +1,118 @@
+"""A user's options as the writer holds them: checked, typed, immutable, picklable."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parley.client import ClientOptions, ProduceOptions
+from parley.errors import ConfigError
+from parley.spark.kafka_options import read_client_options, read_produce_options, without_effect
+from parley.spark.options import GivenOptions, Use, read_options
+from parley.spark.source_options import say_once
+
+EXACTLY_ONCE = "exactly-once"
+DEFAULT_TIMEOUT_MS = 900_000
+"""The longest transaction time-out that a broker allows by its own default (transaction.max.timeout.ms)."""
+_TIMEOUT = "transaction.timeout.ms"
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransactionSettings:
+    """How an exactly-once write uses transactions."""
+
+    prefix: str
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    go_on_after_loss: bool = False
+
+    @property
+    def journal(self) -> str:
+        """The topic of the query's journal."""
+        return f"{self.prefix}-journal"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkOptions:
+    """Everything that a writer needs to know. `topic` is None where the rows say it."""
+
+    client: ClientOptions
+    produce: ProduceOptions
+    topic: str | None
+    row_header: str | None = None
+    transactions: TransactionSettings | None = None
+    """None for at-least-once."""
+
+
+def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
+    """Return the options of a write. Raises ConfigError for everything that is wrong without asking a broker."""
+    given = read_options(options, use)
+    client, produce = read_client_options(given.kafka), read_produce_options(given.kafka)
+    transactions = None
+    others = dict(given.kafka)
+    if given["delivery"] == EXACTLY_ONCE:
+        others.pop(_TIMEOUT, None)
+        _check_guarantees(produce)
+        transactions = TransactionSettings(
+            prefix=_prefix(given, options, use),
+            timeout_ms=_timeout_ms(given.kafka),
+            go_on_after_loss=given["lostTransactions"] == "continue",
+        )
+    found = SinkOptions(
+        client=client,
+        produce=produce,
+        topic=given["topic"],
+        row_header=given["rowHeader"],
+        transactions=transactions,
+    )
+    say_once([*given.warnings, *without_effect(others, ProduceOptions)])
+    return found
+
+
+def checkpoint_prefix(location: str) -> str:
+    """Return the prefix that a checkpoint location stands for, however it is spelt.
+
+    >>> checkpoint_prefix("file:///data/q/") == checkpoint_prefix("/data/q")
+    True
+    """
+    plain = re.sub(r"^file:/+", "/", location).rstrip("/")
+    return f"parley-{hashlib.sha256(plain.encode()).hexdigest()[:16]}"
+
+
+def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:
+    prefix = given["transactionalIdPrefix"]
+    if prefix is not None:
+        if _PREFIX.fullmatch(prefix) is None:
+            raise ConfigError(
+                f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, dots, underscores and '
+                "hyphens are expected, for the journal's topic is named after it"
+            )
+        return str(prefix)
+    if use & Use.BATCH_WRITE:
+        return "parley"
+    location = next((text for name, text in options.items() if name.lower() == "checkpointlocation"), "").strip()
+    if not location:
+        raise ConfigError(
+            "delivery=exactly-once needs a name for the query that stays over restarts: set the option "
+            "checkpointLocation (on the writer itself; spark.sql.streaming.checkpointLocation is not seen here), "
+            "or transactionalIdPrefix"
+        )
+    return checkpoint_prefix(location)
+
+
+def _timeout_ms(kafka: Mapping[str, str]) -> int:
+    text = kafka.get(_TIMEOUT, str(DEFAULT_TIMEOUT_MS)).strip()
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
+        raise ConfigError(
+            f'option kafka.{_TIMEOUT}="{text}" cannot be used: milliseconds from 1 to {2**31 - 1} are expected'
+        )
+    return int(text)
+
+
+def _check_guarantees(produce: ProduceOptions) -> None:
+    if produce.acks != "all":
+        raise ConfigError(f'delivery=exactly-once needs kafka.acks=all, not "{produce.acks}"')
+    if produce.enable_idempotence is False:
+        raise ConfigError("delivery=exactly-once needs idempotence: leave kafka.enable.idempotence away")
