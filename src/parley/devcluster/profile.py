@@ -17,9 +17,10 @@ from parley.devcluster.state.codes import (
     INVALID_CONFIG,
     INVALID_RECORD,
     INVALID_REQUEST,
+    INVALID_TXN_STATE,
     LEADER_NOT_AVAILABLE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
-    UNKNOWN_MEMBER_ID,
+    TRANSACTION_ABORTABLE,
     UNKNOWN_PRODUCER_ID,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -119,13 +120,23 @@ class Behaviour:
     knows_metrics_resources: bool = False
     knows_group_resources: bool = False
     fences_higher_epochs: bool = False
-    """EndTxn refuses an epoch above the producer's; before, only one below it."""
+    """EndTxn refuses an epoch above the producer's also where no transaction is open."""
+    demands_transactional_id: bool = False
+    """Produce refuses transactional records without a transactional id."""
     verifies_transactions: bool = False
     """A transactional batch is taken only when its partition is part of the transaction (KIP-890)."""
+    verifies_epochs: bool = False
+    """And when the open transaction on the partition is of another epoch."""
     verifies_offsets: bool = False
     """TxnOffsetCommit likewise."""
-    txn_member_code: int = UNKNOWN_MEMBER_ID
-    """TxnOffsetCommit's answer to a member of a group that has offsets and no members."""
+    unverified_code: int = INVALID_TXN_STATE
+    """The coordinator's word for a partition that is not part of the transaction."""
+    fences_offsets: bool = False
+    """TxnOffsetCommit refuses an epoch older than the one that its log has seen, and a group without a name."""
+    forgets_start_time: bool = False
+    """DescribeTransactions has no start time between transactions; before, that of the last one."""
+    aborted_when_empty: bool = True
+    """Fetch lists aborted transactions beyond the last stable offset where no record can be read."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
@@ -177,6 +188,10 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("3.6", {"verifies_transactions": True}),
     ("3.7", {"verifies_offsets": True}),
     ("2.5", {"fences_higher_epochs": True}),
+    ("3.8", {"unverified_code": TRANSACTION_ABORTABLE}),
+    ("4.0", {"verifies_epochs": True, "forgets_start_time": True}),
+    ("1.0", {"fences_offsets": True, "demands_transactional_id": True}),
+    ("2.8", {"aborted_when_empty": False}),
     ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).

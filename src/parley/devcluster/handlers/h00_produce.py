@@ -81,6 +81,7 @@ class _Outcome:
     log_append_time_ms: int = -1
     replica: Replica | None = None
     log_start_offset: int = -1
+    message: str | None = None
     min_isr: int = 0
 
 
@@ -167,13 +168,14 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
         if known is not None:
             settings = call.cluster.topic_settings(known.configs)
             check_shape(records, _rules(call, settings))
-        replica = leader_replica(call, outcome.topic, outcome.index)
+        leader = leader_replica(call, outcome.topic, outcome.index)
+        admit_batch(call, request.transactional_id, leader, None if records is None else read_facts(records))
+        replica = leader
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
             raise Refused(
                 NOT_ENOUGH_REPLICAS,
                 f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
             )
-        admit_batch(call, request.transactional_id, replica, None if records is None else read_facts(records))
         sets = prepare(records, _rules(call, settings), now_ms=call.now_ms, where=(outcome.topic, outcome.index))
         if not sets:
             outcome.log_start_offset = replica.log.start_offset
@@ -181,9 +183,11 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
         rules = call.profile.behaviour.producer_rules
         appended = call.cluster.append(replica, sets, now_ms=call.now_ms, rules=rules)
     except Refused as error:
-        # Brokers put a text into the answer only for records refused one by one (KIP-467).
+        # Brokers put a text into the answer only for records refused one by one (KIP-467), and for this.
         log.debug("Produce to %s-%d is refused with %d: %s", outcome.topic, outcome.index, error.code, error.message)
         outcome.code = error.code
+        if replica is None and error.code == INVALID_TXN_STATE:
+            outcome.message = error.message
         if replica is not None and error.code in CODES_WITH_LOG_START:
             outcome.log_start_offset = replica.log.start_offset
     except OSError as error:
@@ -231,6 +235,7 @@ def _response(call: Call, topics: Sequence[_Topic]) -> Message:
                 base_offset=outcome.base_offset,
                 log_append_time_ms=outcome.log_append_time_ms,
                 log_start_offset=outcome.log_start_offset,
+                error_message=outcome.message,
             )
             if call.version >= FIRST_HINT_VERSION:
                 hints.hint(partition, outcome.code, topic.name, outcome.index)

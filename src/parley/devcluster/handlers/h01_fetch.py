@@ -166,8 +166,10 @@ class _Fetch:
         if not self._whole and size > limit:
             parts, size = [b"".join(parts)[:limit]], limit
         aborted: Sequence[AbortedTransaction] = ()
-        if found.parts and self._request.isolation_level == READ_COMMITTED:
-            aborted = replica.producers.transactions.aborted_within(asked.fetch_offset, found.next_offset)
+        if self._request.isolation_level == READ_COMMITTED:
+            beyond = not found.parts and self._call.profile.behaviour.aborted_when_empty
+            reach = replica.log.end_offset if beyond else found.next_offset
+            aborted = replica.producers.transactions.aborted_within(asked.fetch_offset, reach)
         return _Read(NONE, parts, size, aborted)
 
     def _readable_end(self, replica: Replica) -> int:

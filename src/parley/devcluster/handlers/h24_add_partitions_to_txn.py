@@ -8,7 +8,7 @@ Behaviours:
 Version notes:
 - v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v4+ several transactions at once, and
   `verify_only`, as brokers ask each other (KIP-890); any client may ask so where nobody authorizes.
-- v5+ TRANSACTION_ABORTABLE (KIP-890).
+- v5+ TRANSACTION_ABORTABLE (KIP-890); 3.8 and later say it in v4 too.
 
 Not implemented: -
 """
@@ -21,10 +21,8 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
 from parley.devcluster.state.codes import (
-    INVALID_TXN_STATE,
     NONE,
     OPERATION_NOT_ATTEMPTED,
-    TRANSACTION_ABORTABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
     Refused,
 )
@@ -35,7 +33,6 @@ from parley.schema import ApiKey, VersionRange
 
 FIRST_FENCED_VERSION = 2
 FIRST_BATCH_VERSION = 4
-FIRST_ABORTABLE_VERSION = 5
 
 Codes = dict[Partition, int]
 
@@ -75,7 +72,7 @@ def _codes(call: Call, asked: Message) -> Codes:
     try:
         require_transaction_coordinator(call, name)
         if asked.verify_only:
-            code = TRANSACTION_ABORTABLE if call.version >= FIRST_ABORTABLE_VERSION else INVALID_TXN_STATE
+            code = call.profile.behaviour.unverified_code
             return codes | dict.fromkeys(transactions.missing(name, producer, partitions), code)
         second = call.version >= FIRST_BATCH_VERSION
         transactions.add(name, producer, partitions, now_ms=call.now_ms, second_generation=second)

@@ -8,7 +8,7 @@ Behaviours:
 
 Version notes:
 - v2+ leader epoch, v3+ the group's generation and member (KIP-447): groups have no members here, so that
-  naming one is refused. v5+ makes the offsets part of the transaction by itself (KIP-890).
+  a generation is refused. v5+ makes the offsets part of the transaction by itself (KIP-890).
 
 Not implemented: membership (groups have no members).
 """
@@ -22,6 +22,7 @@ from parley.devcluster.state.codes import (
     INVALID_GROUP_ID,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     Refused,
 )
@@ -30,7 +31,7 @@ from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.messages import TxnOffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 
-FIRST_FENCED_VERSION = 0
+FIRST_FENCED_VERSION = 99  # none tells PRODUCER_FENCED: a group knows epochs only from its log
 NO_GENERATION = -1
 
 Codes = dict[tuple[str, int], int]
@@ -71,20 +72,15 @@ def _metadata_code(asked: Message) -> int:
 
 def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-    if not request.group_id:
+    fences = call.profile.behaviour.fences_offsets
+    if fences and not request.group_id:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, request.group_id)
     admit_offsets(call, request.transactional_id, producer, request.group_id)
-    check_member(call, request)
+    if request.generation_id != NO_GENERATION:
+        raise Refused(UNKNOWN_MEMBER_ID, f'group "{request.group_id}" has no members')
     if accepted:
-        call.cluster.transactions.add_offsets(producer, request.group_id, accepted)
-
-
-def check_member(call: Call, request: Message) -> None:
-    """Raise Refused when the producer speaks for a member: there are none."""
-    call.cluster.groups.check_commit(
-        request.group_id, request.generation_id, request.member_id, known_code=call.profile.behaviour.txn_member_code
-    )
+        call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=fences)
 
 
 def _response(request: Message, codes: Codes) -> Message:

@@ -17,7 +17,7 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import TRANSACTIONAL_ID_NOT_FOUND, Refused
-from parley.devcluster.state.transactions import Transaction
+from parley.devcluster.state.transactions import NO_TIME, State, Transaction
 from parley.messages import DescribeTransactionsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -32,17 +32,18 @@ def handle(call: Call, request: Message) -> Answer:
             held = call.cluster.transactions.get(name)
             if held is None:
                 raise Refused(TRANSACTIONAL_ID_NOT_FOUND, f"nobody has used {name!r}")
-            _describe(response, state, held)
+            _describe(call, response, state, held)
         except Refused as error:
             state.error_code = error.code
         response.transaction_states.append(state)
     return response
 
 
-def _describe(response: Message, state: Message, held: Transaction) -> None:
+def _describe(call: Call, response: Message, state: Message, held: Transaction) -> None:
     state.transaction_state = held.state.value
     state.transaction_timeout_ms = held.timeout_ms
-    state.transaction_start_time_ms = held.started_ms
+    begun = held.state is not State.EMPTY or not call.profile.behaviour.forgets_start_time
+    state.transaction_start_time_ms = held.started_ms if begun else NO_TIME
     state.producer_id, state.producer_epoch = held.identity
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(held.partitions):

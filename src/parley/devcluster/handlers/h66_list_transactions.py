@@ -21,7 +21,7 @@ from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import INVALID_REGULAR_EXPRESSION, Refused
 from parley.devcluster.state.groups import TRANSACTION
-from parley.devcluster.state.transactions import NO_TIME, State, Transaction
+from parley.devcluster.state.transactions import PREPARED, State, Transaction
 from parley.messages import ListTransactionsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -72,8 +72,8 @@ def _matches(call: Call, request: Message, held: Transaction, pattern: re.Patter
         return False
     if request.producer_id_filters and held.producer_id not in request.producer_id_filters:
         return False
-    lasted = call.now_ms - held.started_ms
-    if request.duration_filter >= 0 and (held.started_ms == NO_TIME or lasted <= request.duration_filter):
+    is_open = held.state is State.ONGOING or held.state in PREPARED
+    if request.duration_filter >= 0 and not (is_open and call.now_ms - held.started_ms > request.duration_filter):
         return False
     return not request.transactional_id_pattern or pattern.fullmatch(held.transactional_id) is not None
 

@@ -8,10 +8,12 @@ from parley.devcluster.state.codes import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
+    INVALID_REQUEST,
     INVALID_TXN_STATE,
     NOT_ENOUGH_REPLICAS,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     Refused,
 )
 from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
@@ -37,18 +39,23 @@ def admit_batch(call: Call, name: str | None, replica: Replica, facts: BatchFact
     Releases before 3.6 do not ask. Produce v12+ adds the partition (KIP-890). Raises Refused with Produce's
     codes, or OSError.
     """
-    if facts is None or not facts.is_transactional or not call.profile.behaviour.verifies_transactions:
+    behaviour = call.profile.behaviour
+    if facts is None or not facts.is_transactional:
+        return
+    if name is None and behaviour.demands_transactional_id:
+        raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id")
+    if name is None or not behaviour.verifies_transactions:
         return
     producers, producer = replica.producers, ProducerIdentity(facts.producer_id, facts.producer_epoch)
     is_open = producers.transactions.first_offset(producer.producer_id) is not None
-    if is_open and producers.epoch_of(producer.producer_id) == producer.epoch:
+    if is_open and (producers.epoch_of(producer.producer_id) == producer.epoch or not behaviour.verifies_epochs):
         return
     partitions = {(replica.topic, replica.key.partition)}
     transactions = call.cluster.transactions
     try:
         if call.version >= FIRST_ADDING_PRODUCE:
-            transactions.add(name or "", producer, partitions, now_ms=call.now_ms, second_generation=True)
-        elif transactions.missing(name or "", producer, partitions):
+            transactions.add(name, producer, partitions, now_ms=call.now_ms, second_generation=True)
+        elif transactions.missing(name, producer, partitions):
             code = TRANSACTION_ABORTABLE if call.version >= FIRST_ABORTABLE_PRODUCE else INVALID_TXN_STATE
             raise Refused(code, f"{replica.topic} is not part of a transaction of {name!r}")
     except Refused as error:
@@ -64,9 +71,16 @@ def admit_offsets(call: Call, name: str, producer: ProducerIdentity, group: str)
     if call.version >= FIRST_ADDING_OFFSETS:
         transactions.add_group(name, producer, group, now_ms=call.now_ms, second_generation=True)
         return
+    if not call.profile.behaviour.verifies_offsets:
+        return
+    if not name:
+        raise Refused(INVALID_REQUEST, "a transactional id is not empty")
     offsets = {(OFFSETS_TOPIC, offsets_partition(group))}
-    if call.profile.behaviour.verifies_offsets and transactions.missing(name, producer, offsets):
-        raise Refused(INVALID_TXN_STATE, f"the offsets of {group!r} are not part of a transaction of {name!r}")
+    if transactions.missing(name, producer, offsets):
+        raise Refused(
+            call.profile.behaviour.unverified_code,
+            f"the offsets of {group!r} are not part of a transaction of {name!r}",
+        )
 
 
 def _produce_code(code: int, version: int) -> int:

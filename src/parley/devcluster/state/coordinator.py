@@ -154,10 +154,19 @@ class Transactions:
         self.add(name, producer, [partition], now_ms=now_ms, second_generation=second_generation)
 
     def add_offsets(
-        self, producer: ProducerIdentity, group: str, offsets: Mapping[tuple[str, int], CommittedOffset]
+        self,
+        producer: ProducerIdentity,
+        group: str,
+        offsets: Mapping[tuple[str, int], CommittedOffset],
+        *,
+        fences: bool = True,
     ) -> None:
-        """Keep offsets until the producer's transaction ends. Raises Refused (a newer epoch was here) or OSError."""
-        self.offsets.check(producer, group)
+        """Keep offsets until the producer's transaction ends.
+
+        Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: a newer epoch was here) or OSError.
+        """
+        if fences:
+            self.offsets.check(producer, group)
         self._cluster.keep(pending_entry(producer, group, offsets))
         self.offsets.add(producer, group, offsets, self._cluster.groups)
 

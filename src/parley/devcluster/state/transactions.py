@@ -25,7 +25,6 @@ from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity
 NO_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
-HIGHEST_EPOCH = LARGEST_EPOCH + 1  # only markers carry it
 Partition = tuple[str, int]
 
 
@@ -111,9 +110,13 @@ def initialised(
     if held.state in PREPARED:
         raise Refused(CONCURRENT_TRANSACTIONS, f"a transaction of {held.transactional_id!r} is being ended")
     begun = replace(
-        held, state=State.EMPTY, partitions=frozenset(), timeout_ms=timeout_ms, started_ms=NO_TIME, updated_ms=now_ms,
+        held,
+        state=State.EMPTY,
+        partitions=frozenset(),
+        timeout_ms=timeout_ms,
+        updated_ms=now_ms,
         next_producer_id=NO_ID,
-    )  # fmt: skip
+    )
     if held.exhausted and (claimed is None or claimed.epoch == held.epoch):
         last = NO_EPOCH if claimed is None else held.epoch
         return replace(
@@ -192,7 +195,7 @@ def prepared(held: Transaction, *, commit: bool, now_ms: int, new_id: Callable[[
         state=state,
         updated_ms=now_ms,
         second_generation=True,
-        epoch=min(held.epoch + 1, HIGHEST_EPOCH),
+        epoch=held.epoch + 1,
         last_epoch=held.epoch,
         next_producer_id=new_id() if held.exhausted else NO_ID,
         started_ms=held.started_ms if held.state is State.ONGOING else now_ms,
@@ -204,14 +207,13 @@ def ended(
 ) -> Transaction | None:
     """Return the transaction prepared to end, None when the same end was reached before (first generation).
 
-    Without `strict` an epoch above the one held passes. Raises Refused: INVALID_PRODUCER_ID_MAPPING,
-    PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (asked again meanwhile), INVALID_TXN_STATE (nothing to end, or
-    it ends the other way).
+    Without `strict` an epoch above the one held passes where no transaction is open, as in releases before
+    2.5. Raises Refused: as `check_producer`, CONCURRENT_TRANSACTIONS (asked again meanwhile), INVALID_TXN_STATE
+    (nothing to end, or it ends the other way).
     """
-    if held is None or held.producer_id != producer.producer_id:
-        raise Refused(INVALID_PRODUCER_ID_MAPPING, f"producer {producer.producer_id} has no such transactional id")
-    if producer.epoch < held.epoch or (strict and producer.epoch != held.epoch):
-        raise Refused(PRODUCER_FENCED, f"epoch {producer.epoch} of {held.transactional_id!r} is not {held.epoch}")
+    if held is not None and not strict and held.state is not State.ONGOING:
+        producer = ProducerIdentity(producer.producer_id, min(producer.epoch, held.epoch))
+    held = check_producer(held, producer)
     if held.state is State.ONGOING:
         return prepared(held, commit=commit, now_ms=now_ms)
     _check_repeated(held, commit=commit)
@@ -259,14 +261,7 @@ def _is_valid_second(held: Transaction, producer: ProducerIdentity, *, bumped: b
 
 def fenced(held: Transaction, *, now_ms: int) -> Transaction:
     """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has a successor."""
-    held = replace(held, epoch=held.epoch + 1, last_epoch=NO_EPOCH)
-    # Where that used up the epochs, the next InitProducerId takes a new id.
-    return prepared(held, commit=False, now_ms=now_ms, new_id=no_new_id if held.second_generation else None)
-
-
-def no_new_id() -> int:
-    """Stand for no producer id."""
-    return NO_ID
+    return replace(held, epoch=held.epoch + 1, last_epoch=NO_EPOCH, state=State.PREPARE_ABORT, updated_ms=now_ms)
 
 
 def completed(held: Transaction, *, now_ms: int) -> Transaction:
