@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.cluster_security import PLAINTEXT, client_files, make_security
+from parley.cli.cluster_ctl import CTL_SETTINGS, ctl
+from parley.cli.cluster_security import PLAINTEXT, client_files, data_folder, make_security
 from parley.cli.completion import (
     complete_broker_releases,
     complete_client_auth,
@@ -22,9 +23,12 @@ from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
 from parley.devcluster.apis import api_answers
+from parley.devcluster.control import Control
 from parley.errors import ConfigError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+app.command(context_settings=CTL_SETTINGS)(ctl)
 
 COLUMNS = ("broker", "release", "address")
 API_COLUMNS = ("key", "api", "versions", "answer", "errors", "note")
@@ -50,7 +54,9 @@ def start(
             autocompletion=complete_broker_releases,
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Keep records here; without it they are in memory.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data-dir", "--data", help="Keep records here; without it they are in memory.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Broker 1's port; the others follow. [default: free ports]")
     ] = None,
@@ -83,12 +89,12 @@ def start(
     """Start a cluster and run it until Ctrl-C.
 
     Prints the bootstrap servers and the brokers once all of them accept connections. Ctrl-C stops the
-    cluster in order, so that with --data nothing is lost, and exits with 130; SIGTERM does the same and
+    cluster in order, so that with --data-dir nothing is lost, and exits with 130; SIGTERM does the same and
     exits with 0.
 
-    With another protocol than PLAINTEXT, a file client.properties for Kafka's tools and for parley's
-    --command-config is written, with the CA and a password: into --data, else into a folder that is
-    removed at the end. TLS needs the extra tls.
+    The folder of --data-dir, or one that is printed and removed at the end, has the control socket for
+    `parley cluster ctl`. With another protocol than PLAINTEXT, a file client.properties for Kafka's tools and
+    for parley's --command-config is written there too, with the CA and a password. TLS needs the extra tls.
     """
     warn_about(host, security_protocol)
     releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
@@ -170,25 +176,30 @@ async def _run(cluster: AsyncLocalCluster, protocol: str, data: Path | None, out
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
-    async with cluster:
-        with client_files(cluster, protocol, data) as properties:
-            _announce(cluster, properties, output_format)
+    with data_folder(data) as folder:
+        async with cluster, Control(cluster, folder) as control:
+            _announce(cluster, control.path, client_files(cluster, protocol, folder), output_format)
             received = await stopped
             say("stopping")
     return received
 
 
-def _announce(cluster: AsyncLocalCluster, properties: Path | None, output_format: OutputFormat | None) -> None:
+def _announce(
+    cluster: AsyncLocalCluster, control: Path, properties: Path | None, output_format: OutputFormat | None
+) -> None:
     rows = [
         {"broker": broker.id, "release": broker.release, "address": str(broker.address)} for broker in cluster.brokers
     ]
     if output_format is OutputFormat.JSON:
         document = {"bootstrap_servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "brokers": rows}
-        files = {} if properties is None else {"client_properties": str(properties)}
+        files = {"control": str(control)}
+        if properties is not None:
+            files["client_properties"] = str(properties)
         print_document("cluster start", document | files)
     else:
         if output_format is None or output_format is OutputFormat.TABLE:
             print(f"bootstrap.servers={cluster.bootstrap_servers}")
+            print(f"control={control}")
             if properties is not None:
                 print(f"client.properties={properties}")
         print_rows("cluster start", COLUMNS, rows, output_format)

@@ -46,20 +46,24 @@ def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
 
 
 @contextmanager
-def client_files(cluster: AsyncLocalCluster, protocol: str, data: Path | None) -> Iterator[Path | None]:
-    """Write what clients need into the data folder, or into one that is removed at the end; yield the properties' path.
+def data_folder(data: Path | None) -> Iterator[Path]:
+    """Yield the folder for the cluster's files: the data folder, else a private one that is removed at the end."""
+    if data is not None:
+        yield data
+        return
+    folder = Path(tempfile.mkdtemp(prefix="parley-cluster-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def client_files(cluster: AsyncLocalCluster, protocol: str, folder: Path) -> Path | None:
+    """Write what clients need into a folder, and return the properties' path.
 
     None where the cluster speaks plaintext: clients need nothing but an address then.
     """
-    if protocol.upper() == PLAINTEXT:
-        yield None
-        return
-    folder = data if data is not None else Path(tempfile.mkdtemp(prefix="parley-cluster-"))
-    try:
-        yield write_client_files(cluster, folder)
-    finally:
-        if data is None:
-            shutil.rmtree(folder, ignore_errors=True)
+    return None if protocol.upper() == PLAINTEXT else write_client_files(cluster, folder)
 
 
 def write_client_files(cluster: AsyncLocalCluster, folder: Path) -> Path:

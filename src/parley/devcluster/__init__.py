@@ -9,6 +9,7 @@ from parley.devcluster.broker import Broker
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.requests import JournalEntry
+from parley.devcluster.scenes import BrokerStatus
 from parley.devcluster.security import Security
 from parley.devcluster.state.agreement import Agreement
 from parley.devcluster.state.cluster_state import ClusterSettings
@@ -19,6 +20,7 @@ __all__ = [
     "AsyncLocalCluster",
     "Broker",
     "BrokerHandle",
+    "BrokerStatus",
     "Certificate",
     "ClusterSettings",
     "JournalEntry",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.devcluster.scenes import SceneCalls
+from parley.devcluster.scenes import BrokerStatus, SceneCalls
 from parley.devcluster.state.agreement import Agreement
 from parley.devcluster.state.ledger import LostRecords
 
@@ -24,6 +24,10 @@ class BlockingScenes:
         def _call(self, function: Callable[..., T], *arguments: Any, **keywords: Any) -> T: ...
 
     # -- brokers that are cut off --------------------------------------------------------------
+
+    def status(self) -> list[BrokerStatus]:
+        """Return how each broker is: its release and address, whether it runs, and what was done to it."""
+        return self._call(self._cluster.status)
 
     def isolate(self, broker_id: int, *, from_clients: bool = False, noticed: bool = True) -> None:
         """Cut a broker off from the controller and the other brokers; its sockets stay open.

@@ -276,7 +276,10 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             self.state.create_topic(name, assignment, configs or {}, now_ms=self.now_ms)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records. Raises ConfigError when there is none of that name."""
+        """Delete a topic with its records.
+
+        Raises ConfigError when there is none of that name.
+        """
         with refusals():
             self.state.delete_topic(name, now_ms=self.now_ms)
 
@@ -289,7 +292,10 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             self.state.move_leader(topic, partition, to, now_ms=self.now_ms)
 
     def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return leader (-1: none) and leader epoch by partition. Raises ConfigError for an unknown topic."""
+        """Return leader (-1: none) and leader epoch by partition.
+
+        Raises ConfigError for an unknown topic.
+        """
         image = self.state.image.topics.get(topic)
         if image is None:
             raise ConfigError(f'there is no topic "{topic}"')

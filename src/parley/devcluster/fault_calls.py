@@ -13,6 +13,8 @@ from parley.devcluster.state.cluster_state import ClusterState
 from parley.errors import ConfigError
 from parley.net import AdvancingClock, Clock, ManualClock
 
+MOST_MS = 100 * 365 * 24 * 3_600_000
+
 
 class On(TypedDict, total=False):
     """Which requests a fault acts on, besides their API: those of all that is given.
@@ -131,8 +133,8 @@ class FaultCalls:
 
         Raises ConfigError for a negative duration, and for a clock of your own that cannot be moved.
         """
-        if duration_ms < 0:
-            raise ConfigError(f"a clock cannot go back by {-duration_ms} ms; give 0 or more")
+        if not 0 <= duration_ms <= MOST_MS:
+            raise ConfigError(f"a clock cannot move by {duration_ms} ms; give 0 or more, at most {MOST_MS} (100 years)")
         if not isinstance(self._clock, AdvancingClock | ManualClock):
             raise ConfigError("the cluster's own clock can be moved, this one was given; move it where you made it")
         await self._clock.advance(duration_ms)

@@ -127,6 +127,11 @@ class Fault:
     delay_ms: int = 0
     at_byte: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("delay_ms", "after_bytes", "at_byte"):
+            if (getattr(self, name) or 0) < 0:
+                raise ConfigError(f"{name}={getattr(self, name)} is negative; give 0 or more")
+
 
 class Faults:
     """The faults that are waiting to happen."""

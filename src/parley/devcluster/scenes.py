@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parley.devcluster.broker import Broker
@@ -20,6 +21,19 @@ from parley.devcluster.state.scenes import Scenes
 from parley.errors import ConfigError, DataLossError
 from parley.net import Clock
 from parley.net.clock import TimerHandle
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """How a broker is: `isolated` from the others, told nothing new (`stale`), copying late or nothing (`lagging`)."""
+
+    broker: int
+    release: str
+    address: str
+    running: bool
+    isolated: bool
+    stale: bool
+    lagging: bool
 
 
 class SceneCalls:
@@ -37,6 +51,9 @@ class SceneCalls:
 
         @property
         def now_ms(self) -> int: ...
+
+        @property
+        def brokers(self) -> Sequence[Broker]: ...
 
         def broker(self, broker_id: int) -> Broker: ...
 
@@ -58,6 +75,22 @@ class SceneCalls:
                 self._planned.pop(key).cancel()
 
     # -- brokers that are cut off --------------------------------------------------------------
+
+    def status(self) -> list[BrokerStatus]:
+        """Return how each broker is: its release and address, whether it runs, and what was done to it."""
+        links = self.state.replication.links
+        return [
+            BrokerStatus(
+                one.id,
+                one.release,
+                str(one.address),
+                one.running,
+                one.id in links.isolated,
+                one.id in links.stale,
+                links.is_slow(one.id),
+            )
+            for one in self.brokers
+        ]
 
     async def isolate(self, broker_id: int, *, from_clients: bool = False, noticed: bool = True) -> None:
         """Cut a broker off from the controller and the other brokers; its sockets stay open.
@@ -165,7 +198,10 @@ class SceneCalls:
             return self._scenes.elect_unclean(topic, partition, to, lose=lose, now_ms=self.now_ms)
 
     def isr(self, topic: str) -> dict[int, tuple[int, ...]]:
-        """Return the in-sync replicas by partition. Raises ConfigError for an unknown topic."""
+        """Return the in-sync replicas by partition.
+
+        Raises ConfigError for an unknown topic.
+        """
         image = self.state.image.topics.get(topic)
         if image is None:
             raise ConfigError(f'there is no topic "{topic}"; create it first')

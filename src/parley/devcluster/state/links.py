@@ -49,3 +49,7 @@ class Links:
             return EVERYTHING
         found = self._behind.get((leader, follower))
         return self._behind.get((ANY_LEADER, follower), 0) if found is None else found
+
+    def is_slow(self, follower: int) -> bool:
+        """Whether a follower is held back behind some leader."""
+        return follower in self.lagging or any(who == follower for _, who in self._behind)

@@ -1,0 +1,208 @@
+"""The control calls as commands with arguments: one table, made from the cluster's own methods.
+
+Rules of this file:
+1. A command is a method of `AsyncLocalCluster` by its name with dashes; its arguments are the method's,
+   with their types and defaults, and its help the docstring. Nothing is written twice.
+2. Values come from JSON, or as text from a command line; both are checked against the types here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parley.devcluster.cluster import AsyncLocalCluster
+from parley.errors import ConfigError, nearest_hint
+
+METHODS = (
+    "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records", "leaders", "isr",
+    "move_leader", "elect_preferred", "elect_unclean", "start_broker", "stop_broker", "kill_broker", "isolate", "heal",
+    "freeze", "thaw", "hold_metadata", "release_metadata", "lag", "catch_up", "shrink_isr", "fail", "cut", "delay",
+    "drop", "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance", "seed",
+    "check_replicas", "replicas_agree",
+)  # fmt: skip
+"""The control calls, in the order of the documentation."""
+
+_SHOWN_AS = {"broker_id": "broker"}
+_KINDS = {int: "number", str: "text", float: "number", bool: "yes or no"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: `types` are what it takes, `many` whether it is a list, `pairs` whether it maps text to text."""
+
+    name: str
+    parameter: str
+    types: tuple[type, ...]
+    required: bool
+    default: Any = None
+    many: bool = False
+    pairs: bool = False
+    nullable: bool = False
+
+    @property
+    def option(self) -> str:
+        """Its option on a command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def takes(self) -> str:
+        """What it takes, in words."""
+        if self.pairs:
+            return "name=value,…"
+        kinds = " or ".join(dict.fromkeys(_KINDS[one] for one in self.types))
+        return f"{kinds}, …" if self.many else kinds
+
+    def check(self, value: Any) -> Any:
+        """Return a value that came as JSON. Raises ConfigError for one of another type."""
+        if value is None and self.nullable:
+            return None
+        if self.pairs:
+            if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+                return value
+        elif self.many:
+            if isinstance(value, list) and all(self._is_right(one) for one in value):
+                return value
+        elif self._is_right(value):
+            return value
+        raise ConfigError(f"{self.name} takes {self.takes}, not {value!r}")
+
+    def _is_right(self, value: Any) -> bool:
+        if isinstance(value, bool):  # a bool is an int for Python
+            return bool in self.types
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return False
+        return isinstance(value, self.types) or (float in self.types and isinstance(value, int))
+
+    def parse(self, text: str) -> Any:
+        """Return a value that came as text. Raises ConfigError for text that cannot be one."""
+        if self.pairs:
+            pairs = [part.partition("=") for part in text.split(",") if part]
+            if not all(sign for _, sign, _ in pairs):
+                raise ConfigError(f"{self.option} {text}: expected name=value,…")
+            return {name: value for name, _, value in pairs}
+        if self.many:
+            return [self._one(part) for part in text.split(",") if part]
+        return self._one(text)
+
+    def _one(self, text: str) -> Any:
+        for kind in sorted(self.types, key=lambda one: one is str):  # a number, where it can be one
+            if kind is bool:
+                if text.lower() in ("yes", "true", "no", "false"):
+                    return text.lower() in ("yes", "true")
+                continue
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        raise ConfigError(f"{self.option} takes {self.takes}, not {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: `summary` is its help's first line."""
+
+    name: str
+    method: str
+    arguments: tuple[Argument, ...]
+    help: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the help."""
+        return self.help.split("\n")[0]
+
+    @property
+    def usage(self) -> str:
+        """How it is called on a command line."""
+        parts = [self.name]
+        for one in self.arguments:
+            shown = f"{one.option} {one.name.upper()}" if bool not in one.types else f"[{one.option} yes|no]"
+            parts.append(shown if one.required or bool in one.types else f"[{shown}]")
+        return " ".join(parts)
+
+    def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the method's arguments for arguments that came as JSON. Raises ConfigError."""
+        known = {one.name: one for one in self.arguments}
+        for name in given:
+            if name not in known:
+                have = ", ".join(known) or "none"
+                raise ConfigError(f'{self.name} has no argument "{name}".{nearest_hint(name, known)} It takes: {have}')
+        for one in self.arguments:
+            if one.required and one.name not in given:
+                raise ConfigError(f"{self.name} needs {one.name}: {self.usage}")
+        return {known[name].parameter: known[name].check(value) for name, value in given.items()}
+
+
+def find_command(name: Any) -> Command:
+    """Return a command by its name. Raises ConfigError with the nearest one, or what there is."""
+    known = commands()
+    found = known.get(name) if isinstance(name, str) else None
+    if found is None:
+        hint = nearest_hint(name, known) if isinstance(name, str) else ""
+        raise ConfigError(f"there is no command {name!r}.{hint} Commands: {', '.join(known)}")
+    return found
+
+
+@functools.cache
+def commands() -> dict[str, Command]:
+    """Return every command by its name."""
+    made = [_command_of(method) for method in METHODS]
+    return {one.name: one for one in made}
+
+
+def _command_of(method: str) -> Command:
+    function = getattr(AsyncLocalCluster, method)
+    hints = typing.get_type_hints(function)
+    arguments: list[Argument] = []
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        hint = hints[parameter.name]
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # Unpack[On]: the keys of a TypedDict
+            keys = typing.get_type_hints(typing.get_args(hint)[0])
+            arguments += [_argument(name, kind, inspect.Parameter.empty, optional=True) for name, kind in keys.items()]
+        else:
+            arguments.append(_argument(parameter.name, hint, parameter.default, optional=False))
+    return Command(method.replace("_", "-"), method, tuple(arguments), inspect.getdoc(function) or "")
+
+
+def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument:
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    members = [one for one in (typing.get_args(hint) if union else (hint,)) if one is not type(None)]
+    pairs = any(typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Mapping) for one in members)
+    many = not pairs and any(
+        typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Sequence) for one in members
+    )
+    if many:
+        members = list(typing.get_args(members[0]))
+    required = default is inspect.Parameter.empty and not optional
+    return Argument(
+        _SHOWN_AS.get(name, name),
+        name,
+        (str,) if pairs else tuple(members),
+        required,
+        None if required or default is inspect.Parameter.empty else default,
+        many,
+        pairs,
+        nullable=union and type(None) in typing.get_args(hint),
+    )
+
+
+def markdown_table() -> str:
+    """Return the commands as a table in Markdown, for docs/cluster.md."""
+    lines = ["| command | arguments | what it does |", "|---|---|---|"]
+    for one in commands().values():
+        arguments = ", ".join(_shown(argument) for argument in one.arguments) or "–"
+        lines.append(f"| `{one.name}` | {arguments} | {one.summary.replace('|', '/')} |")
+    return "\n".join(lines)
+
+
+def _shown(argument: Argument) -> str:
+    if argument.required:
+        return f"**{argument.name}**"
+    unset = argument.default in (None, ()) or argument.default is inspect.Parameter.empty
+    return argument.name if unset else f"{argument.name}={argument.default}"
