@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Timestamp,
     )
     from parley.client.shapes import BatchShape, record_shape, spark_shape
+    from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
     from parley.client.transaction_blocking import BlockingTransactionProducer
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
     from parley.client.transaction_producer import TransactionProducer
@@ -66,6 +67,7 @@ _MODULES = {
         "ProduceResult",
         "Timestamp",
     ),
+    "parley.client.transaction_admin": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
     "parley.client.transaction_blocking": ("BlockingTransactionProducer",),
     "parley.client.transaction_handover": ("FencedProducer", "PreparedTransaction"),
     "parley.client.transaction_producer": ("TransactionProducer",),
@@ -111,6 +113,9 @@ __all__ = [
     "TopicMetadata",
     "TopicPartition",
     "TopicRecreated",
+    "TransactionDescription",
+    "TransactionFilter",
+    "TransactionListing",
     "TransactionProducer",
     "format_uuid",
     "parse_uuid",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from parley.client.results import (
     OffsetAndTimestamp,
     ProduceResult,
 )
+from parley.client.transaction_calls import TransactionCalls
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -32,14 +32,11 @@ from parley.versions import BrokerVersions, Feature, VersionRange
 if TYPE_CHECKING:
     import pyarrow
 
-    from parley.client.coordinators import Coordinators
     from parley.client.produce_rows import Rows
     from parley.client.producer import Producer
-    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
-    from parley.client.transaction_producer import TransactionProducer
 
 
-class AsyncClient:
+class AsyncClient(TransactionCalls):
     """A client of one cluster, for one event loop.
 
     >>> async def first_rows() -> None:
@@ -70,8 +67,7 @@ class AsyncClient:
         self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
-        self._coordinators: Coordinators | None = None
-        self._transactional: weakref.WeakSet[TransactionProducer] = weakref.WeakSet()
+        TransactionCalls.__init__(self)
         self._closed = False
 
     # -- life -----------------------------------------------------------------------------------------
@@ -99,8 +95,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close every connection. Records not yet acknowledged fail. Idempotent."""
         self._closed = True
-        while self._transactional:
-            await self._transactional.pop().close()
+        await self._close_transactions()
         producer, self._producer = self._producer, None
         cluster, self._cluster = self._cluster, None
         if producer is not None:
@@ -301,83 +296,3 @@ class AsyncClient:
             assert self._cluster is not None  # the caller started the client
             self._producer = Producer(self._cluster)
         return self._producer
-
-    # -- transactions ---------------------------------------------------------------------------------
-
-    def transaction_producer(
-        self,
-        transactional_id: str,
-        *,
-        transaction_timeout_ms: int = 60_000,
-        max_generation: int = 2,
-        options: ProduceOptions | None = None,
-    ) -> TransactionProducer:
-        """Return a producer whose rows become visible together or not at all; `async with` it, or `start` it.
-
-        One producer of a transactional id is valid at a time: starting one fences the one before and aborts
-        what that left open. After `transaction_timeout_ms` the coordinator aborts a transaction.
-        `max_generation=1` keeps to the first generation of the protocol (Produce up to v11, EndTxn up to v4)
-        on brokers that have the second (KIP-890). `options` are those of its `produce`. Needs Kafka 0.11;
-        `start` raises UnsupportedVersionError, before anything is sent, on older brokers.
-        """
-        from parley.client.transaction_options import TransactionOptions
-        from parley.client.transaction_producer import TransactionProducer
-
-        wanted = TransactionOptions(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-            max_generation=max_generation,
-            produce=options if options is not None else ProduceOptions(),
-        )
-
-        async def connect() -> tuple[Cluster, Coordinators]:
-            return await self._started(), self._coordinating()
-
-        made = TransactionProducer(connect, wanted)
-        self._transactional.add(made)
-        return made
-
-    async def end_transaction(
-        self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
-    ) -> None:
-        """Commit (or abort) a transaction that `TransactionProducer.prepare_transaction` handed over.
-
-        From any process, and as often as wanted: it returns when the transaction has ended as asked, also
-        when it had already. The markers are written a moment later; readers with read_committed see the
-        records then. Raises, where it can no longer end as asked,
-
-        - TransactionAbortedError: a commit came after an abort; the records are discarded;
-        - TransactionCommittedError: an abort came after a commit; the records stay;
-        - ProducerFencedError: aborted by its time-out, or by another producer of that id. If it had not
-          been committed before, the records are discarded;
-        - TransactionForgottenError: id or producer id are unknown to the coordinator; it ended long ago.
-
-        RequestTimedOut and NetworkError leave it unknown: call again.
-        """
-        from parley.client.transaction_handover import end_transaction
-
-        cluster = await self._started()
-        deadline = cluster.deadline(timeout_ms)
-        await end_transaction(cluster, self._coordinating(), prepared, deadline, committed=committed)
-
-    async def fence(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> dict[str, FencedProducer]:
-        """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
-
-        Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
-        it. An id that the coordinator did not know is known to it afterwards. Raises the first id's error,
-        and UnsupportedVersionError before anything is sent where brokers have no transactions.
-        """
-        from parley.client.transaction_handover import fence
-
-        cluster = await self._started()
-        return await fence(cluster, self._coordinating(), transactional_ids, cluster.deadline(timeout_ms))
-
-    def _coordinating(self) -> Coordinators:
-        if self._coordinators is None:
-            from parley.client.coordinators import Coordinators
-
-            assert self._cluster is not None  # the caller started the client
-            self._coordinators = Coordinators(self._cluster)
-        return self._coordinators

@@ -38,6 +38,7 @@ from parley.client.results import (
     OffsetAndTimestamp,
     ProduceResult,
 )
+from parley.client.transaction_calls import BlockingTransactionCalls
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
     from parley.client.produce_rows import Rows
     from parley.client.producer import Producer, Writing
-    from parley.client.transaction_blocking import BlockingTransactionProducer
-    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
-    from parley.client.transaction_producer import TransactionProducer
 
 T = TypeVar("T")
 
@@ -107,7 +105,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class BlockingClient:
+class BlockingClient(BlockingTransactionCalls):
     """A client of one cluster whose calls return when they are done. Any thread may use it.
 
     >>> with BlockingClient(bootstrap_servers="localhost:9092") as client:  # doctest: +SKIP
@@ -298,40 +296,3 @@ class BlockingClient:
             return producer, producer.begin(topic, partition, options)
 
         return write_blocking(shared_loop(), begin, rows)
-
-    # -- transactions ---------------------------------------------------------------------------------
-
-    def transaction_producer(
-        self,
-        transactional_id: str,
-        *,
-        transaction_timeout_ms: int = 60_000,
-        max_generation: int = 2,
-        options: ProduceOptions | None = None,
-    ) -> BlockingTransactionProducer:
-        """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
-        from parley.client.transaction_blocking import BlockingTransactionProducer
-
-        client = self._async()
-
-        async def make() -> TransactionProducer:
-            return client.transaction_producer(
-                transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                max_generation=max_generation,
-                options=options,
-            )
-
-        return BlockingTransactionProducer(shared_loop(), self._run(make()))
-
-    def end_transaction(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
-        """Commit (or abort) a transaction that `prepare_transaction` handed over, from any process, repeatably.
-
-        Raises TransactionAbortedError, TransactionCommittedError, ProducerFencedError or
-        TransactionForgottenError where it cannot end as asked; see `AsyncClient.end_transaction`.
-        """
-        self._run(self._async().end_transaction(prepared, committed=committed, timeout_ms=timeout_ms))
-
-    def fence(self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, FencedProducer]:
-        """Fence the producers of some ids and abort what they left open; open nothing."""
-        return self._run(self._async().fence(transactional_ids, timeout_ms=timeout_ms))

@@ -9,7 +9,7 @@ from parley.client.produce_state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce_wire import ProduceAnswer
 from parley.client.retry import Reaction, classify
 from parley.client.sequences import SequenceReaction, react
-from parley.errors import BrokerError, KafkaError, NetworkError, broker_error
+from parley.errors import BrokerError, KafkaError, NetworkError, RemoteProtocolError, broker_error
 
 HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
@@ -72,7 +72,9 @@ def leaves_in_doubt(error: KafkaError) -> bool:
     """Return whether, after an error, the batch may be in the log, or may still get there."""
     if isinstance(error, BrokerError):
         return error.code in _MAYBE_WRITTEN
-    return not isinstance(error, NetworkError) or error.stage in (None, "request")
+    if isinstance(error, NetworkError):
+        return error.stage in (None, "request")
+    return isinstance(error, RemoteProtocolError)
 
 
 def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:

@@ -287,10 +287,10 @@ class Sender:
         final: bool = True,
     ) -> None:
         """Keep a batch for another attempt, or give it up where the error will not pass."""
+        batch.in_doubt = batch.in_doubt or leaves_in_doubt(error)
         if final and classify(error) is Reaction.FAIL:
             self._finish(log, batch, error=error)
             return
-        batch.in_doubt = batch.in_doubt or leaves_in_doubt(error)
         delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.dice)
         log.last_error = error
         self._again(log, batch, delay, epoch)
@@ -312,6 +312,7 @@ class Sender:
             log.acknowledged(batch)
             batch.call.acknowledged(batch, *ack)
         else:
+            batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error))
             log.dropped(batch)
             failed = error if error is not None else _closed()
             batch.call.failed(failed)

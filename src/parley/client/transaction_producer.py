@@ -11,43 +11,31 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from parley.client.cluster import Cluster
-from parley.client.coordinators import Coordinators, KeyType
+from parley.client.coordinators import Coordinators
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import given_up, write
 from parley.client.produce_state import InTransaction, OutBatch
 from parley.client.results import ProduceResult
 from parley.client.retry import Deadline
+from parley.client.transaction_driver import TransactionDriver
 from parley.client.transaction_handover import PreparedTransaction
 from parley.client.transaction_options import TransactionOptions
-from parley.client.transaction_requests import (
-    GroupMember,
-    Writer,
-    add_offsets,
-    add_partitions,
-    commit_offsets,
-    end_txn,
-    generation_of,
-    init_producer_id,
-)
-from parley.client.transaction_state import NOBODY, Identity, State, Step, TransactionState
+from parley.client.transaction_requests import GroupMember
+from parley.client.transaction_state import Identity, State, TransactionState
 from parley.client.transaction_topics import WrittenTopics, check_topics
-from parley.client.transaction_verdicts import INVALID_TXN_STATE, Verdict, judge
+from parley.client.transaction_verdicts import Verdict, judge
 from parley.client.transaction_writer import TransactionWriter
-from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
-from parley.net import BrokerConnection
+from parley.errors import DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
-from parley.versions import BrokerVersions
 
 if TYPE_CHECKING:
     from parley.client.produce_rows import Rows
 
-T = TypeVar("T")
 log = logging.getLogger("parley.client")
-_API = {Step.INIT_PRODUCER_ID: ApiKey.INIT_PRODUCER_ID, Step.END_TXN: ApiKey.END_TXN}
 CLOSING_TIMEOUT_MS = 10_000
 """How long `close` tries to abort what is open; after that the broker's transaction time-out does it."""
 
@@ -66,7 +54,7 @@ class TransactionProducer:
     """
 
     _cluster: Cluster
-    _coordinators: Coordinators
+    _driver: TransactionDriver
     _writer: TransactionWriter
 
     def __init__(
@@ -118,7 +106,8 @@ class TransactionProducer:
         if self._txn.state is State.UNINITIALIZED:
             async with self._ending:
                 await self._reach()
-                await self._steps(self._cluster.deadline())
+                await self._driver.run(self._cluster.deadline())
+                self._writer.renumber(self._txn.identity)
         elif self._txn.state is State.FATAL:
             raise self._txn.trouble()
         return self
@@ -131,8 +120,8 @@ class TransactionProducer:
         self._alive()
         async with self._ending:
             await self._reach()
-            self._txn.initialized(Identity(producer_id, producer_epoch), can_renew=False)
-            self._renumber()
+            self._txn.resume(Identity(producer_id, producer_epoch))
+            self._writer.renumber(self._txn.identity)
         return self
 
     async def init_transactions(self) -> None:
@@ -170,10 +159,7 @@ class TransactionProducer:
     async def begin_transaction(self) -> None:
         """Open a transaction. The coordinator hears of it with the first rows."""
         await self.start()
-        generation = 1
-        if self.options.max_generation > 1:
-            versions = await self._at_coordinator("reaching the coordinator", self._cluster.deadline(), _versions_of)
-            generation = generation_of(versions, self.options.max_generation)
+        generation = await self._driver.generation()
         self._txn.begin(generation)
         self._writer.transaction = InTransaction(self.transactional_id, generation)
         self._written.clear()
@@ -192,10 +178,8 @@ class TransactionProducer:
             await self._flushed()
             if not self._txn.end_sent:
                 await self._still_whole(deadline)
-            before = self._txn.identity
-            await self._steps(deadline)
-            if self._txn.identity != before:
-                self._renumber()
+            if await self._driver.run(deadline):
+                self._writer.renumber(self._txn.identity)
 
     async def abort_transaction(self) -> None:
         """Discard the rows and offsets of the open transaction; then the next one may begin.
@@ -280,22 +264,8 @@ class TransactionProducer:
         self._txn.check_open("send_offsets_to_transaction")
         if not offsets:
             return
-        deadline, writer = self._cluster.deadline(), self._as_writer()
-        group = (group_id, member if member is not None else GroupMember())
-
-        async def enrol(conn: BrokerConnection) -> None:
-            await add_offsets(self._cluster, conn, writer, group_id, deadline)
-
-        async def commit(conn: BrokerConnection) -> None:
-            await commit_offsets(self._cluster, conn, writer, group, offsets, deadline)
-
         try:
-            self._txn.adding()
-            if writer.generation < 2 and group_id not in self._txn.groups:
-                await self._at_coordinator(f"adding the offsets of group {group_id}", deadline, enrol)
-            self._txn.groups.add(group_id)
-            what = f"committing offsets of group {group_id} in a transaction"
-            await self._coordinators.ask(KeyType.GROUP, group_id, what, deadline, commit)
+            await self._driver.send_offsets(offsets, group_id, member if member is not None else GroupMember())
         except BaseException as raised:
             seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
             if seen is raised:
@@ -339,9 +309,6 @@ class TransactionProducer:
         if self._closed:
             raise LocalProtocolError(f"the producer of {self.transactional_id!r} is closed; make a new one")
 
-    def _as_writer(self) -> Writer:
-        return Writer(self.transactional_id, self._txn.identity, self._txn.generation)
-
     async def _admit(self, batches: list[OutBatch]) -> None:
         """Add the partitions of some batches to the transaction before they may be sent."""
         self._txn.check_open("produce")
@@ -349,18 +316,8 @@ class TransactionProducer:
         for tp in partitions:
             self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
         missing = sorted(self._txn.missing(partitions))
-        if not missing:
-            return
-        self._txn.adding()
-        if self._txn.generation < 2:
-            deadline, writer = self._cluster.deadline(), self._as_writer()
-
-            async def attempt(conn: BrokerConnection) -> None:
-                await add_partitions(self._cluster, conn, writer, missing, deadline)
-
-            await self._at_coordinator("adding partitions to a transaction", deadline, attempt)
-            self._txn.check_open("produce")
-        self._txn.partitions.update(missing)
+        if missing:
+            await self._driver.enrol(missing)
 
     async def _flushed(self) -> None:
         """Wait for running produce calls. Raises where one of them has failed."""
@@ -394,73 +351,14 @@ class TransactionProducer:
             await self._no_writes.wait()
             if await self._writer.in_doubt():
                 self._txn.doubt()
-            before = self._txn.identity
-            await self._steps(deadline)
-            if self._txn.identity != before:
-                self._renumber()
+            if await self._driver.run(deadline):
+                self._writer.renumber(self._txn.identity)
             else:
                 self._writer.rewind()
 
-    async def _steps(self, deadline: Deadline) -> None:
-        """Send the requests that are due, until the application may go on."""
-        starting = self._txn.state is State.UNINITIALIZED
-        while (step := self._txn.next_step) is not None:
-            self._txn.sending(step)
-            try:
-                await (self._initialize(deadline) if step is Step.INIT_PRODUCER_ID else self._end(deadline))
-            except KafkaError as error:
-                verdict = judge(_API[step], error)
-                if verdict is Verdict.RETRY or starting:
-                    raise
-                self._txn.failed(verdict, error)
-                if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
-                    raise self._txn.trouble() from error
-        if not starting:
-            self._txn.finish()
-
     async def _reach(self) -> None:
         if not self._connected:
-            self._cluster, self._coordinators = await self._connect()
+            self._cluster, coordinators = await self._connect()
+            self._driver = TransactionDriver(self._cluster, coordinators, self.options, self._txn)
             self._writer = TransactionWriter(self._cluster, self._admit)
             self._connected = True
-
-    async def _initialize(self, deadline: Deadline) -> None:
-        starting = self._txn.state is State.UNINITIALIZED
-        writer = Writer(self.transactional_id, NOBODY if starting else self._txn.identity)
-        timeout_ms = self.options.transaction_timeout_ms
-
-        async def attempt(conn: BrokerConnection) -> tuple[Identity, bool]:
-            return await init_producer_id(self._cluster, conn, writer, timeout_ms, deadline)
-
-        identity, renews = await self._at_coordinator("taking a transactional id over", deadline, attempt)
-        self._txn.initialized(identity, can_renew=renews)
-        if starting:
-            self._renumber()
-
-    async def _end(self, deadline: Deadline) -> None:
-        writer, committed = self._as_writer(), self._txn.committed
-
-        async def attempt(conn: BrokerConnection) -> Identity | None:
-            return await end_txn(self._cluster, conn, writer, deadline, committed=committed)
-
-        what = "committing a transaction" if committed else "aborting a transaction"
-        try:
-            answer = await self._at_coordinator(what, deadline, attempt)
-        except BrokerError as error:
-            nothing_added = not (self._txn.partitions or self._txn.groups)
-            if committed or error.code != INVALID_TXN_STATE or not nothing_added:
-                raise
-            answer = None  # what should have opened the transaction was refused: there is nothing to abort
-        self._txn.end_answered(answer)
-
-    def _renumber(self) -> None:
-        self._writer.renumber(self._txn.identity)
-
-    async def _at_coordinator(
-        self, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
-    ) -> T:
-        return await self._coordinators.ask(KeyType.TRANSACTION, self.transactional_id, what, deadline, attempt)
-
-
-async def _versions_of(conn: BrokerConnection) -> BrokerVersions:
-    return conn.versions

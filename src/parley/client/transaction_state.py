@@ -96,6 +96,11 @@ class TransactionState:
         self.started = self.end_sent = self.ended = False
         self.generation, self.state, self.error = generation, State.IN_TRANSACTION, None
 
+    def resume(self, identity: Identity) -> None:
+        """Take an identity over that another process was given: whether it can be renewed is not known."""
+        self._expect("resume", State.UNINITIALIZED)
+        self.initialized(identity, can_renew=False)
+
     def check_open(self, call: str) -> None:
         """Raise unless a transaction is open and well."""
         self._expect(call, State.IN_TRANSACTION)

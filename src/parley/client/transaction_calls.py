@@ -1,0 +1,199 @@
+"""The calls of a client that concern transactions: one class for the asynchronous client, one for the blocking one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parley.client.options import ProduceOptions
+
+if TYPE_CHECKING:
+    from parley.client.api import AsyncClient
+    from parley.client.cluster import Cluster
+    from parley.client.coordinators import Coordinators
+    from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
+    from parley.client.transaction_blocking import BlockingTransactionProducer
+    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
+    from parley.client.transaction_producer import TransactionProducer
+
+T = TypeVar("T")
+
+
+class TransactionCalls:
+    """The transactional part of AsyncClient, which starts itself with the first call."""
+
+    def __init__(self) -> None:
+        self._coordinators: Coordinators | None = None
+        self._transactional: weakref.WeakSet[TransactionProducer] = weakref.WeakSet()
+
+    async def _started(self) -> Cluster:
+        raise NotImplementedError  # AsyncClient has it
+
+    def transaction_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        max_generation: int = 2,
+        options: ProduceOptions | None = None,
+    ) -> TransactionProducer:
+        """Return a producer whose rows become visible together or not at all; `async with` it, or `start` it.
+
+        One producer of a transactional id is valid at a time: starting one fences the one before and aborts
+        what that left open. After `transaction_timeout_ms` the coordinator aborts a transaction.
+        `max_generation=1` keeps to the first generation of the protocol (Produce up to v11, EndTxn up to v4)
+        on brokers that have the second (KIP-890). `options` are those of its `produce`. Needs Kafka 0.11;
+        `start` raises UnsupportedVersionError, before anything is sent, on older brokers.
+        """
+        from parley.client.transaction_options import TransactionOptions
+        from parley.client.transaction_producer import TransactionProducer
+
+        wanted = TransactionOptions(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            max_generation=max_generation,
+            produce=options if options is not None else ProduceOptions(),
+        )
+
+        async def connect() -> tuple[Cluster, Coordinators]:
+            cluster = await self._started()
+            return cluster, self._coordinating(cluster)
+
+        made = TransactionProducer(connect, wanted)
+        self._transactional.add(made)
+        return made
+
+    async def end_transaction(
+        self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
+    ) -> None:
+        """Commit (or abort) a transaction that `TransactionProducer.prepare_transaction` handed over.
+
+        From any process, and as often as wanted: it returns when the transaction has ended as asked, also
+        when it had already. The markers are written a moment later; readers with read_committed see the
+        records then. Raises, where it can no longer end as asked,
+
+        - TransactionAbortedError: a commit came after an abort; the records are discarded;
+        - TransactionCommittedError: an abort came after a commit; the records stay;
+        - ProducerFencedError: aborted by its time-out, or by another producer of that id. If it had not
+          been committed before, the records are discarded;
+        - TransactionForgottenError: id or producer id are unknown to the coordinator; it ended long ago.
+
+        RequestTimedOut and NetworkError leave it unknown: call again.
+        """
+        from parley.client.transaction_handover import end_transaction
+
+        cluster = await self._started()
+        deadline = cluster.deadline(timeout_ms)
+        await end_transaction(cluster, self._coordinating(cluster), prepared, deadline, committed=committed)
+
+    async def fence(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, FencedProducer]:
+        """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
+
+        Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
+        it. An id that the coordinator did not know is known to it afterwards. Raises the first id's error,
+        and UnsupportedVersionError before anything is sent where brokers have no transactions.
+        """
+        from parley.client.transaction_handover import fence
+
+        cluster = await self._started()
+        return await fence(cluster, self._coordinating(cluster), transactional_ids, cluster.deadline(timeout_ms))
+
+    async def list_transactions(
+        self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """Return the transactional ids that the brokers coordinate, each with its producer id and state.
+
+        Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot tell (before Kafka
+        3.0; the filters by duration and pattern need 3.8 and 4.1), and ConfigError for a state no broker knows.
+        """
+        from parley.client.transaction_admin import TransactionFilter, list_transactions
+
+        cluster = await self._started()
+        wanted = wanted if wanted is not None else TransactionFilter()
+        return await list_transactions(cluster, wanted, cluster.deadline(timeout_ms))
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, TransactionDescription | None]:
+        """Return how each transactional id stands at its coordinator, None for one that it does not know.
+
+        Raises UnsupportedVersionError before anything is sent where a coordinator cannot tell (before Kafka 3.0).
+        """
+        from parley.client.transaction_admin import describe_transactions
+
+        cluster = await self._started()
+        deadline = cluster.deadline(timeout_ms)
+        return await describe_transactions(cluster, self._coordinating(cluster), transactional_ids, deadline)
+
+    def _coordinating(self, cluster: Cluster) -> Coordinators:
+        if self._coordinators is None:
+            from parley.client.coordinators import Coordinators
+
+            self._coordinators = Coordinators(cluster)
+        return self._coordinators
+
+    async def _close_transactions(self) -> None:
+        while self._transactional:
+            await self._transactional.pop().close()
+
+
+class BlockingTransactionCalls:
+    """The transactional part of BlockingClient; what the calls raise stands in TransactionCalls."""
+
+    def _async(self) -> AsyncClient:
+        raise NotImplementedError  # BlockingClient has it
+
+    @staticmethod
+    def _run(work: Coroutine[Any, Any, T]) -> T:
+        raise NotImplementedError  # BlockingClient has it
+
+    def transaction_producer(
+        self,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        max_generation: int = 2,
+        options: ProduceOptions | None = None,
+    ) -> BlockingTransactionProducer:
+        """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
+        from parley.client.blocking import shared_loop
+        from parley.client.transaction_blocking import BlockingTransactionProducer
+
+        client = self._async()
+
+        async def make() -> TransactionProducer:
+            return client.transaction_producer(
+                transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                max_generation=max_generation,
+                options=options,
+            )
+
+        return BlockingTransactionProducer(shared_loop(), self._run(make()))
+
+    def end_transaction(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
+        """Commit (or abort) a transaction that `prepare_transaction` handed over, from any process, repeatably.
+
+        Raises TransactionAbortedError, TransactionCommittedError, ProducerFencedError or
+        TransactionForgottenError where it cannot end as asked; see `AsyncClient.end_transaction`.
+        """
+        self._run(self._async().end_transaction(prepared, committed=committed, timeout_ms=timeout_ms))
+
+    def fence(self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, FencedProducer]:
+        """Fence the producers of some ids and abort what they left open; open nothing."""
+        return self._run(self._async().fence(transactional_ids, timeout_ms=timeout_ms))
+
+    def list_transactions(
+        self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """Return the transactional ids that the brokers coordinate (Kafka 3.0)."""
+        return self._run(self._async().list_transactions(wanted, timeout_ms=timeout_ms))
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, TransactionDescription | None]:
+        """Return how each transactional id stands, None for one that its coordinator does not know (Kafka 3.0)."""
+        return self._run(self._async().describe_transactions(transactional_ids, timeout_ms=timeout_ms))
