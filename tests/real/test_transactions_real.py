@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -372,7 +373,9 @@ def test_open_transactions_are_listed_and_described(
             assert (described.producer_id, described.timeout_ms) == (producer.producer_id, 50_000)
             assert described.producer_epoch == producer.producer_epoch
             assert found[f"{topic_name}-never"] is None
-            assert client.list_transactions(TransactionFilter(duration_ms=3_600_000, producer_ids=(1,))) == []
+            mine = TransactionFilter(states=("Ongoing",), producer_ids=(producer.producer_id,))
+            assert [found.transactional_id for found in client.list_transactions(mine)] == [name]
+            assert client.list_transactions(replace(mine, duration_ms=3_600_000)) == []
             producer.abort_transaction()
         with pytest.raises(ConfigError, match="Nonsense"):
             client.list_transactions(TransactionFilter(states=("Nonsense",)))
