@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from parley.client.api import AsyncClient
     from parley.client.blocking import BlockingClient
     from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
+    from parley.client.consumer import Consumer
+    from parley.client.consumer_blocking import BlockingConsumer
+    from parley.client.consumer_options import ConsumerOptions
+    from parley.client.consumer_rows import ConsumerRecord
     from parley.client.events import PossibleDataLoss, TopicRecreated
     from parley.client.options import (
         AllOptions,
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
         ProduceOptions,
         split_properties,
     )
+    from parley.client.positions import DataLoss
     from parley.client.results import (
         EARLIEST,
         LATEST,
@@ -49,6 +54,11 @@ _MODULES = {
     "parley.client.api": ("AsyncClient",),
     "parley.client.blocking": ("BlockingClient",),
     "parley.client.cluster_view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
+    "parley.client.consumer": ("Consumer",),
+    "parley.client.consumer_blocking": ("BlockingConsumer",),
+    "parley.client.consumer_options": ("ConsumerOptions",),
+    "parley.client.consumer_rows": ("ConsumerRecord",),
+    "parley.client.positions": ("DataLoss",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
     "parley.client.options": ("AllOptions", "ClientOptions", "FetchOptions", "ProduceOptions", "split_properties"),
     "parley.client.results": (
@@ -86,10 +96,15 @@ __all__ = [
     "BatchAck",
     "BatchShape",
     "BlockingClient",
+    "BlockingConsumer",
     "BlockingTransactionProducer",
     "ClientOptions",
     "ClusterMetadata",
+    "Consumer",
+    "ConsumerOptions",
+    "ConsumerRecord",
     "CreatedTopic",
+    "DataLoss",
     "EpochEndOffset",
     "FencedProducer",
     "FetchOptions",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from parley.client.cluster import Cluster
 from parley.client.coordinators import find_coordinator
 from parley.client.retry import Deadline
-from parley.errors import broker_error
+from parley.errors import RequestTimedOut, broker_error
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
@@ -88,7 +88,44 @@ async def committed_offsets(
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         return _read_committed(cluster, reply.message, reply.version, wanted)
 
-    return await _at_coordinator(cluster, group_id, f"fetching offsets of group {group_id}", deadline, attempt)
+    found = await _at_coordinator(cluster, group_id, f"fetching offsets of group {group_id}", deadline, attempt)
+    await _catch_up(cluster, group_id, found, deadline)
+    return found
+
+
+async def _catch_up(
+    cluster: Cluster, group_id: str, found: Mapping[TopicPartition, OffsetAndMetadata | None], deadline: Deadline
+) -> None:
+    """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader might be asked.
+
+    Where the cluster tells no epochs there is nothing to wait for. Raises RequestTimedOut, naming what is
+    missing, at the deadline.
+    """
+    epochs = {tp: known.leader_epoch for tp, known in found.items() if known is not None and known.leader_epoch >= 0}
+    with cluster.interested(epochs):
+        attempt = 0
+        while True:
+            behind = [(tp, epoch) for tp, epoch in epochs.items() if 0 <= cached_epoch(cluster, tp) < epoch]
+            if not behind:
+                return
+            if deadline.passed(cluster.now_ms()):
+                tp, epoch = behind[0]
+                raise RequestTimedOut(
+                    f"group {group_id} committed {tp} with leader epoch {epoch}, and metadata still has epoch "
+                    f"{cached_epoch(cluster, tp)} ({len(behind)} partitions are behind): the brokers asked are not up "
+                    "to date, or the commit belongs to a history that is gone; then seek to an offset without epoch",
+                    stage="request",
+                )
+            if attempt:
+                await cluster.pause(attempt - 1, deadline)
+            attempt += 1
+            await cluster.refresh_quietly(deadline)
+
+
+def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
+    """Return the leader epoch that metadata has of a partition, -1 where it has none."""
+    known = cluster.view.partition(tp)
+    return known.leader_epoch if known is not None else -1
 
 
 def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> Any:

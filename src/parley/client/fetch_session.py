@@ -321,15 +321,15 @@ class FetchSession:
 
     def _settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
         """Do what follows when a partition's place has changed: nothing of another lineage is handed out."""
+        stopped = part.place.stage is Stage.STOPPED
         if part.lineage != part.place.lineage:
             part.lineage = part.place.lineage
             self._queue.drop(part)
             part.jumped()
-        if part.place.stage is Stage.STOPPED:
-            self._stopped.add(part.tp)
             self._wake()
-        else:
-            self._stopped.discard(part.tp)
+        (self._stopped.add if stopped else self._stopped.discard)(part.tp)
+        if stopped:
+            self._wake()
         if loss is not None and self._conduct.on_loss is not None:
             self._conduct.on_loss(loss)
 
