@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 import statistics
 from importlib.metadata import version
 from pathlib import Path
@@ -20,19 +21,22 @@ NAMES = {
     "aiokafka_getmany": "aiokafka, getmany()",
     "kafka_python_poll": "kafka-python, poll()",
 }
+HEAD, GOALS, MACHINE = "# Benchmark results", "## Must be reached", "## Machine and versions"
+GOALS_HEAD = ["what", "wanted", "measured", ""]
+OLD_BROKER_MS, SURVEY_SECONDS, VIEW_MS = 50, 5, 50
 SPARK_FACTOR, CLIENT_FACTOR, MEMORY_MB, IMPORT_SECONDS, CLUSTER_SECONDS = 2.0, 3.0, 300, 0.2, 0.5
 
 
 def write_report(results: Results, *, command: str, cores: int) -> str:
     """Return RESULTS.md; parts that were not run are left out."""
     parts = [
-        "# Benchmark results",
+        HEAD,
         f"Written by the command, not by hand: `{command}`, {datetime.date.today().isoformat()}."
         f" A real Kafka 3.9.1 broker with its defaults, topics of 4 partitions with {results.records:,} records of 106"
         f" bytes (key 10, value 96) each, written by the Java producer with its default batch size. Broker and readers"
         f" share {cores} cores. Medians of {results.rounds} rounds, in which the readers take turns.",
-        "## Must be reached",
-        table(["what", "wanted", "measured", ""], _goals(results)),
+        GOALS,
+        table(GOALS_HEAD, _goals(results)),
     ]
     if results.spark:
         parts += ["## Spark batch read, against Spark's own connector", _spark_text(), _spark_table(results)]
@@ -49,8 +53,38 @@ def write_report(results: Results, *, command: str, cores: int) -> str:
     if results.startup:
         rows = [[what, f"{seconds * 1000:.0f} ms"] for what, seconds in results.startup.items()]
         parts += ["## Start", table(["what", "median"], rows)]
-    parts += ["## Machine and versions", _machine(cores)]
+    if results.negotiation is not None:
+        parts += ["## Negotiation", _negotiation_text(results)]
+    parts += [MACHINE, _machine(cores)]
     return "\n\n".join(parts) + "\n"
+
+
+def merge_reports(old: str, new: str) -> str:
+    """Return the old report with the sections and goals of a new, partial one in it.
+
+    Sections that the new one brings say which command measured them, and on what machine; the head and
+    the machine of the old one stay, for they belong to the rest.
+    """
+    before, after = _sections(old), _sections(new)
+    command = after[HEAD].partition(" A real Kafka")[0]  # without what the head says of topics
+    goals = {row.split(" | ")[0]: row for row in _rows(before.get(GOALS, "")) + _rows(after[GOALS])}
+    before[GOALS] = "\n".join([table(GOALS_HEAD, []), *goals.values()])
+    machine = before.pop(MACHINE, "")
+    for title, text in after.items():
+        if title not in (HEAD, GOALS, MACHINE):
+            before[title] = f"{text}\n\nMeasured by itself. {command} On: {after[MACHINE]}"
+    before[MACHINE] = machine
+    return "\n\n".join(f"{title}\n\n{text}" for title, text in before.items()) + "\n"
+
+
+def _sections(report: str) -> dict[str, str]:
+    """Return the texts of a report by their heading."""
+    pieces = re.split(r"^(#{1,2} .*)$", report, flags=re.MULTILINE)[1:]
+    return {title: text.strip() for title, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ")][2:]
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -80,7 +114,43 @@ def _goals(results: Results) -> list[list[str]]:
         if what in results.startup:
             seconds = results.startup[what]
             rows.append(_goal(name, f"< {limit} s", f"{seconds:.3f} s", seconds < limit))
+    return rows + _negotiation_goals(results)
+
+
+def _negotiation_goals(results: Results) -> list[list[str]]:
+    found = results.negotiation
+    if found is None:
+        return []
+    rows = []
+    for what, milliseconds in (("embedded", found.old_embedded_ms), ("real 0.9.0.1", found.old_real_ms)):
+        reached = milliseconds <= OLD_BROKER_MS
+        rows.append(_goal(f"old broker recognised, {what}", f"≤ {OLD_BROKER_MS} ms", f"{milliseconds:.1f} ms", reached))
+    newest, worst = min(found.round_trips.values()), max(found.round_trips.values())
+    rows.append(_goal("round trips that negotiation adds", "≤ 1", str(newest), newest <= 1))
+    more = worst - newest
+    rows.append(_goal("more of them where the broker refuses the newest version", "≤ 1", str(more), more <= 1))
+    survey = f"{found.survey_s:.2f} s"
+    rows.append(
+        _goal("1,000 embedded brokers asked", f"≤ {SURVEY_SECONDS} s", survey, found.survey_s <= SURVEY_SECONDS)
+    )
+    view = f"{found.view_ms:.1f} ms"
+    rows.append(_goal("view of these 1,000 brokers", f"≤ {VIEW_MS} ms", view, found.view_ms <= VIEW_MS))
     return rows
+
+
+def _negotiation_text(results: Results) -> str:
+    assert results.negotiation is not None
+    trips: dict[int, list[str]] = {}
+    for release, count in results.negotiation.round_trips.items():
+        trips.setdefault(count, []).append(release)
+    listed = "; ".join(f"{count} with {', '.join(names)}" for count, names in sorted(trips.items()))
+    return (
+        "A first connection each time, nothing remembered of the address: name, TCP, ApiVersions and the probe for"
+        " old brokers behind it, in one write. Round trips are turns of direction, counted by a proxy in front of"
+        f" embedded brokers: {listed}. Releases from 0.10 to 3.8 answer error 35 to the newest ApiVersions and are"
+        " asked again on the same connection, as the protocol wants it. The 1,000 brokers are one process of mixed"
+        " releases on the same cores, asked over TCP, at most 256 at a time, from one Metadata answer on."
+    )
 
 
 def _goal(what: str, wanted: str, measured: str, reached: bool) -> list[str]:

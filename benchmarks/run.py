@@ -7,6 +7,9 @@ on two cores, side by side in one run, alternating:
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - startup:  `import parley`; an embedded cluster of three brokers
+- negotiation: an old broker recognised, round trips, 1,000 brokers asked
+
+`--only PART ...` measures these and leaves the rest of RESULTS.md as it was.
 
 Needs mvn, Java 17, and for the Spark parts an environment with pyspark 4.2.0 (--spark-python).
 """
@@ -24,7 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import write_report
+from benchmarks import negotiation
+from benchmarks.report import merge_reports, write_report
 from parley.records import kernel_info
 from parley.testing.realbroker import RealCluster, available, jar_folder
 
@@ -33,7 +37,9 @@ RELEASE = "3.9.1"
 PARTITIONS = 4
 RECORD_BYTES = 106
 CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
-PARTS = ("startup", "clients", "memory", "spark")
+PARTS = ("startup", "negotiation", "clients", "memory", "spark")
+WITH_BROKER = {"clients", "memory", "spark"}
+"""What reads the topics of the real broker."""
 SMALL_TOPIC = "small"
 
 CLIENTS = {
@@ -68,6 +74,7 @@ class Results:
     """topic → peak MB of a reading worker."""
     startup: dict[str, float] = field(default_factory=dict)
     """what → median seconds."""
+    negotiation: negotiation.Measured | None = None
 
 
 def main() -> int:
@@ -78,13 +85,19 @@ def main() -> int:
     results = Results(records=arguments.records, rounds=arguments.rounds)
     if "startup" in arguments.parts:
         results.startup = {what: measure_startup(what, arguments.rounds) for what in ("import", "cluster")}
-    if set(arguments.parts) - {"startup"}:
+    if "negotiation" in arguments.parts:
+        results.negotiation = negotiation.measure(arguments.rounds)
+        progress(f"negotiation: {results.negotiation}")
+    if WITH_BROKER & set(arguments.parts):
         with RealCluster(RELEASE, quick_start=False, properties={"log.retention.ms": "-1"}) as cluster:
             measure_with_broker(cluster, arguments, results)
     text = write_report(results, command=command_line(arguments), cores=len(cores))
-    print(text)
     if arguments.output:
-        Path(arguments.output).write_text(text)
+        output = Path(arguments.output)
+        if set(arguments.parts) != set(PARTS) and output.exists():
+            text = merge_reports(output.read_text(), text)
+        output.write_text(text)
+    print(text)
     return 0
 
 
@@ -93,7 +106,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=4_000_000, help="per topic (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of which the median counts (default: %(default)s)")
     parser.add_argument("--topics", nargs="+", choices=CODECS, default=list(CODECS))
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--only", "--parts", dest="parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
+        help=f"of {', '.join(PARTS)} (default: all)",
+    )  # fmt: skip
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
     parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
     return parser.parse_args()
@@ -101,9 +117,10 @@ def parse() -> argparse.Namespace:
 
 def command_line(arguments: argparse.Namespace) -> str:
     """Return the command to be named in the results; where files lie on this machine is left out."""
+    read = f" --records {arguments.records} --topics {' '.join(arguments.topics)}"
     return (
-        f"python -m benchmarks.run --records {arguments.records} --rounds {arguments.rounds}"
-        f" --topics {' '.join(arguments.topics)} --parts {' '.join(arguments.parts)}"
+        f"python -m benchmarks.run --rounds {arguments.rounds} --only {' '.join(arguments.parts)}"
+        f"{read if WITH_BROKER & set(arguments.parts) else ''}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from parley.cli.output import print_document, say, wide_console
 from parley.client.survey import BrokerFinding, kips, lacking, looks_like, survey
 from parley.versions import FEATURES, BrokerVersions, Feature, api_name
 from parley.versions.java_client import broker_block
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(add_completion=False)
 
@@ -134,10 +137,14 @@ def why_unusable(versions: BrokerVersions, key: int) -> str:
 
 def print_table(findings: Sequence[BrokerFinding]) -> None:
     """Print a column per broker: the range and, after the arrow, the version in use; * where brokers differ."""
+    draw_table(wide_console(sys.stdout), findings)
+
+
+def draw_table(console: Console, findings: Sequence[BrokerFinding]) -> None:
+    """Draw what `print_table` prints on a console; tools/make_pictures.py has one that becomes a picture."""
     from rich.table import Table
     from rich.text import Text
 
-    console = wide_console(sys.stdout)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("KEY", justify="right")
     table.add_column("API")
@@ -156,8 +163,11 @@ def print_table(findings: Sequence[BrokerFinding]) -> None:
         table.add_row("", name, *("-" if level is None else str(level) for level in levels),
                       "*" if len(set(levels)) > 1 else "")  # fmt: skip
     console.print(table)
+    notes = Table.grid(padding=(0, 1, 0, 0))
+    notes.add_column(no_wrap=True)
     for numbers, on in _grouped_kips(findings).items():
-        console.print(f"KIPs on at broker {', '.join(map(str, on))}: {numbers}")
+        notes.add_row(f"KIPs on at broker {', '.join(map(str, on))}:", numbers or "none")
+    console.print(notes)
 
 
 def _grouped_kips(findings: Sequence[BrokerFinding]) -> dict[str, list[int]]:

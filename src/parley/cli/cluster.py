@@ -25,6 +25,7 @@ from parley.devcluster import AsyncLocalCluster, ClusterSettings
 from parley.devcluster.apis import api_answers
 from parley.devcluster.control import Control
 from parley.errors import ConfigError
+from parley.host import raise_descriptor_limit
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -32,6 +33,9 @@ app.command(context_settings=CTL_SETTINGS)(ctl)
 
 COLUMNS = ("broker", "release", "address")
 API_COLUMNS = ("key", "api", "versions", "answer", "errors", "note")
+
+DESCRIPTORS_PER_BROKER, DESCRIPTORS_FOR_CLIENTS = 2, 512
+"""A listener each and a connection each, for whoever asks all of them; and what a few busy clients have open."""
 
 
 @app.callback()
@@ -97,6 +101,8 @@ def start(
     for parley's --command-config is written there too, with the CA and a password. TLS needs the extra tls.
     """
     warn_about(host, security_protocol)
+    if refused := raise_descriptor_limit(DESCRIPTORS_PER_BROKER * brokers + DESCRIPTORS_FOR_CLIENTS):
+        say(f"warning: {refused}")
     releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
     security = make_security(security_protocol, user or [], mechanism or [], client_auth)
     local = AsyncLocalCluster(

@@ -128,8 +128,10 @@ def looks_like(versions: BrokerVersions) -> LooksLike:
 
 
 def kips(versions: BrokerVersions) -> list[str]:
-    """Return the KIPs whose features a broker has, by number."""
+    """Return the KIPs whose features a broker has, by number; KIP-35 where it tells its versions at all."""
     found = {FEATURES[feature].kip for feature in Feature if versions.supports(feature)}
+    if ApiKey.API_VERSIONS in versions.ranges:
+        found.add("KIP-35")
     return sorted(found, key=lambda kip: int(kip.removeprefix("KIP-")))
 
 

@@ -4,6 +4,7 @@ Finding out starts processes and reads the environment; what follows from the fa
 pure functions. Nothing here knows of Kafka.
 """
 
+from parley.host.descriptors import raise_descriptor_limit
 from parley.host.interpreter import interpreter_has, spark_interpreter
 from parley.host.java import (
     JavaHome,
@@ -24,6 +25,7 @@ __all__ = [
     "java17",
     "make_spark_java_home",
     "parse_java_version",
+    "raise_descriptor_limit",
     "require_java",
     "spark_environment",
     "spark_interpreter",

@@ -25,6 +25,9 @@ from parley.versions.negotiate import BrokerVersions
 Broker = TypeVar("Broker", bound=Hashable)
 Ranges = Mapping[int, tuple[int, int]]
 
+_RECENT = 8
+"""As many tables are compared with each new one: comparing all would cost more than it saves."""
+
 
 class ClusterView(Generic[Broker]):
     """The versions that all brokers of interest have in common.
@@ -56,7 +59,7 @@ class ClusterView(Generic[Broker]):
 
 def intersection(brokers: Mapping[Broker, Ranges]) -> dict[int, VersionRange]:
     """Return, per API key, the versions that every broker has; keys that one lacks are left out."""
-    tables = list(brokers.values())
+    tables = _distinct(brokers.values())
     if not tables:
         return {}
     shared = {key: (low, high) for key, (low, high) in tables[0].items()}
@@ -67,6 +70,15 @@ def intersection(brokers: Mapping[Broker, Ranges]) -> dict[int, VersionRange]:
             if key in table
         }
     return {key: VersionRange(low, high) for key, (low, high) in sorted(shared.items()) if low <= high}
+
+
+def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
+    """Return the tables without repetitions of recent ones: a cluster of 1,000 brokers has few releases."""
+    found: list[Ranges] = []
+    for table in tables:
+        if not any(table == recent for recent in found[-_RECENT:]):
+            found.append(table)
+    return found
 
 
 def finalized(brokers: Iterable[BrokerVersions]) -> Mapping[str, int]:
