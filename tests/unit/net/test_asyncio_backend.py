@@ -105,8 +105,9 @@ async def test_a_reader_that_stops_stops_the_sender(bulk: Bulk) -> None:
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    # One answer is being sent; the other nineteen were not even made.
-    assert grown <= 4 * MIB + 4 * WRITE_HIGH_BYTES
+    # One answer is being sent; the other nineteen were not even made. asyncio of Python 3.11 copies what the socket
+    # does not take at once, so that it counts twice.
+    assert grown <= 2 * 4 * MIB + WRITE_HIGH_BYTES
     connection._stream.resume_reading()
     replies = await asyncio.gather(*futures)
     assert all(len(reply.message.responses[0].partitions[0].records) == 4 * MIB for reply in replies)
