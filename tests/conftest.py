@@ -9,6 +9,7 @@ each Spark session and each broker is started once; the rest is handed out file 
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -81,6 +82,13 @@ def unit_of(file: Path) -> str:
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     marked = re.findall(r"\bpytest\.mark\.(\w+)", text)
     return next((dear for dear in DEAR if folder == dear or dear in marked), str(file))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Collect garbage after each file: a socket that was left open then fails a test of the file that left it."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
 
 
 @pytest.hookimpl(optionalhook=True)
