@@ -253,3 +253,29 @@ def test_versions_in_use_are_the_newest_of_both(client: BlockingClient, topic: s
     offered = client.api_versions(node_id)
     for key, version in used.items():
         assert version == offered.choose(key), key
+
+
+def test_a_topic_re_created_under_a_producer_is_written_to_without_an_error(
+    real_broker: RealCluster, topic_name: str
+) -> None:
+    """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and tell the log start offset, 0: the batch is numbered anew."""
+    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as client:
+        if client.api_versions().usable(ApiKey.DELETE_TOPICS) is None:
+            return  # before 0.10.1 topics are not deleted over the wire: there is nothing to heal from
+        client.create_topics([NewTopic(topic_name)])
+        for start in (0, 100, 200):
+            client.produce(topic_name, table(start, 100))
+        client.delete_topics([topic_name])
+        deadline = threading.Event()
+        for _ in range(300):  # a deletion goes on after its answer: creating is refused until it is done
+            try:
+                client.create_topics([NewTopic(topic_name)])
+                break
+            except BrokerError as error:
+                if error.code not in (3, 36):
+                    raise
+                deadline.wait(0.1)
+        assert client.produce(topic_name, table(0, 50)).records == 50
+        assert client.produce(topic_name, table(50, 50)).records == 50
+        found = client.list_offsets({TopicPartition(topic_name, 0): LATEST})[TopicPartition(topic_name, 0)]
+        assert found.offset == 100

@@ -15,6 +15,8 @@ HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
 UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 """The topic keeps an older record format (log.message.format.version) than idempotence needs."""
+NO_SUCH_TOPIC = (3, 100)
+"""UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID: what comes next may be another topic, which knows no producer."""
 TOO_LARGE = (10, 18)
 """MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE: a batch of several records is tried again in halves."""
 

@@ -102,6 +102,7 @@ def _stamped(batch: OutBatch, numbers: PartitionSequences) -> OutBatch:
         producer_id=numbers.producer_id,
         epoch=numbers.epoch,
         base_sequence=sequence,
+        maybe_in=None,
         counted=False,
     )
 

@@ -14,15 +14,23 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.produce_answers import HINTED, Action, judge, leaves_in_doubt
+from parley.client.produce_answers import HINTED, NO_SUCH_TOPIC, Action, judge, leaves_in_doubt
 from parley.client.produce_rework import rework
 from parley.client.produce_room import Room
 from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
-from parley.client.produce_wire import ProduceAnswer, allowed_versions, magic_for, produce_request, read_produce
+from parley.client.produce_wire import (
+    TOPIC_IDS_VERSION,
+    ProduceAnswer,
+    allowed_versions,
+    magic_for,
+    produce_request,
+    read_produce,
+)
 from parley.client.retry import Reaction, classify
 from parley.errors import KafkaError, RemoteProtocolError, RequestTimedOut
 from parley.net import BrokerConnection, Reply
-from parley.types import TopicPartition
+from parley.schema import ApiKey
+from parley.types import ZERO_UUID, TopicPartition
 
 LANE = "produce"
 
@@ -120,6 +128,8 @@ class Sender:
             if log.is_empty and not log.locked:
                 del self._active[tp]
                 continue
+            log.see_topic(self._cluster.view.topic_id(tp.topic))
+            log.begin_anew()
             if log.settled:
                 self._settle(log)
             leader = self._cluster.leader(log.tp)
@@ -199,8 +209,11 @@ class Sender:
             batches = [batch for _, batch, _ in chosen]
             topic_ids = {batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches}
             timeout_ms = min(batch.timeout_ms for batch in batches)
-            request = produce_request(batches, topic_ids, timeout_ms)
-            future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed_versions(batches, topic_ids))
+            request, allowed = produce_request(batches, topic_ids, timeout_ms), allowed_versions(batches, topic_ids)
+            by_id = conn.versions.choose(ApiKey.PRODUCE, allowed) >= TOPIC_IDS_VERSION
+            for batch in batches:
+                batch.sent_to = topic_ids[batch.tp.topic] if by_id else ZERO_UUID
+            future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed)
         except KafkaError as error:
             for log, batch, epoch in chosen:
                 self._failed(log, batch, error, epoch, refresh=True)
@@ -256,6 +269,9 @@ class Sender:
 
     def _judged(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
         """Do what the answer for one batch calls for."""
+        if answer.error_code in NO_SUCH_TOPIC:
+            log.confirmed = False
+            self._cluster.cache.see_rejected_id(batch.tp.topic, batch.sent_to)
         hinted = answer.error_code in HINTED and self._cluster.next_leader(
             batch.tp, epoch, answer.leader, reply.message.node_endpoints
         )
@@ -287,7 +303,8 @@ class Sender:
         final: bool = True,
     ) -> None:
         """Keep a batch for another attempt, or give it up where the error will not pass."""
-        batch.in_doubt = batch.in_doubt or leaves_in_doubt(error)
+        if leaves_in_doubt(error):
+            batch.in_doubt, batch.maybe_in = True, batch.sent_to
         if final and classify(error) is Reaction.FAIL:
             self._finish(log, batch, error=error)
             return
@@ -347,21 +364,22 @@ class Sender:
 
     async def _rework(self, log: PartitionLog) -> None:
         again, log.to_retry = sorted(log.to_retry, key=lambda batch: batch.serial), []
+        waiting: list[OutBatch] = []
         try:
             async with self.lock:  # nobody numbers a batch of this partition meanwhile
-                numbers = log.numbers if log.restamp else None
+                numbers, log.restamp = log.numbers if log.restamp else None, False  # a later wish stays a wish
                 if numbers is not None and not numbers.start_over():
                     numbers.renew(*await self._renew_identity())
-                waiting = list(log.queue) if log.restamp else []
+                waiting = list(log.queue) if numbers is not None else []
                 made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
                 if numbers is not None:
                     log.numbered_anew()
                 self._replace(log, [*again, *waiting], made)
         except KafkaError as error:
-            for batch in again:
+            for batch in [*again, *waiting]:
                 self._finish(log, batch, error=error)
         finally:
-            log.restamp = log.locked = False
+            log.locked = False
 
     def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
         for batch, pieces in zip(old, new, strict=True):

@@ -7,7 +7,9 @@
 3. At most WINDOW batches lie between the first open one and the newest one sent. Until the first
    acknowledgement under an epoch there is one batch in flight: a broker that knows nothing of the
    producer would take a later batch before the first one.
-4. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
+4. A topic that was deleted and created again is another log: its batches are numbered from 0 there, under
+   the next epoch, but only when none of them can be in it already, as one whose answer was lost may be.
+5. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
    lesson). Encoded bytes are never changed while they may still be sent; stamping anew copies them.
 """
 
@@ -23,7 +25,7 @@ from parley.client.results import BatchAck, PartitionAck
 from parley.client.sequences import PartitionSequences, next_sequence
 from parley.errors import KafkaError
 from parley.records import Buffer
-from parley.types import TopicPartition
+from parley.types import ZERO_UUID, TopicPartition
 
 WINDOW = 5
 """Batches per partition from the first unanswered one on, answered ones between them counted: a broker
@@ -102,6 +104,10 @@ class OutBatch:
     convert_to: int | None = None
     settled: bool = False
     """Acknowledged, given up, or replaced by others."""
+    sent_to: bytes = ZERO_UUID
+    """Id of the topic it was last sent to, ZERO_UUID where it went by name."""
+    maybe_in: bytes | None = None
+    """Where it may lie although nobody said so (answer lost): a topic's id, ZERO_UUID for any of its name."""
     counted: bool = False
     """Whether its bytes count against buffer_memory."""
     transaction: InTransaction | None = None
@@ -137,6 +143,9 @@ class PartitionLog:
     newest_magic: int = 2
     """The newest record format that the topic takes, as far as its leader has said (error 43)."""
     confirmed: bool = False
+    topic_id: bytes = ZERO_UUID
+    reborn: bool = False
+    """Whether the topic is another one of the same name since its batches were numbered (KIP-516)."""
     locked: bool = False
     restamp: bool = False
     not_before_ms: int = 0
@@ -150,6 +159,33 @@ class PartitionLog:
     in_doubt: bool = False
     """Whether a batch was given up that may be in the log, or may still get there."""
     _serials: itertools.count[int] = field(default_factory=itertools.count)
+
+    def see_topic(self, topic_id: bytes) -> None:
+        """Take note of the topic's id as metadata has it now."""
+        if topic_id in (ZERO_UUID, self.topic_id):
+            return
+        if self.topic_id != ZERO_UUID:
+            self.reborn, self.confirmed = True, False
+        self.topic_id = topic_id
+
+    def begin_anew(self) -> None:
+        """Let all open batches be numbered anew if the topic is another one (rule 4), once that is safe.
+
+        Mutates: sets `restamp`, and never clears it; with nothing open the numbering starts over at once.
+        A transaction keeps its one epoch: what becomes of it is decided there.
+        """
+        if not self.reborn or self.in_flight or self.locked:
+            return
+        unsure = (batch for batch in (*self.to_retry, *self.window) if not batch.settled)
+        if any(batch.maybe_in in (ZERO_UUID, self.topic_id) for batch in unsure):
+            return
+        if self.numbers is None or any(batch.transaction is not None for batch in self.open_batches()):
+            return
+        self.reborn = False
+        if self.is_empty and self.numbers.start_over():
+            self.numbered_anew()
+        else:
+            self.restamp = True
 
     def add(self, batch: OutBatch) -> None:
         """Queue a new batch behind the others."""

@@ -206,8 +206,11 @@ class Producer:
         if self._identity is None or magic < 2 or not options.wants_idempotence:
             return None
         log = self.sender.log(tp)
+        log.see_topic(self._cluster.view.topic_id(tp.topic))
         if log.numbers is None:
             log.numbers = PartitionSequences(*self._identity)
+        elif log.is_empty and self.transaction is None:
+            log.begin_anew()
         return log.numbers
 
     def _is_fresh(self, plan: TopicPlan) -> bool:
