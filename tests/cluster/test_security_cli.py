@@ -74,7 +74,7 @@ def test_what_start_writes_is_what_a_command_needs(
 def test_without_data_the_files_are_gone_afterwards() -> None:
     with started("--security-protocol", "SASL_SSL") as document:
         folder = Path(document["client_properties"]).parent
-        assert {file.name for file in folder.iterdir()} == {"ca.pem", "client.properties"}
+        assert {file.name for file in folder.iterdir()} == {"ca.pem", "client.properties", "control.sock"}
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert not folder.exists()
 

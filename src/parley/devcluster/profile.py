@@ -72,6 +72,8 @@ class Behaviour:
     """What grows when it is converted for an old reader is cut at the size it had."""
     tells_last_stable_offset: bool = False
     """To read_uncommitted fetches too; before, they are told -1."""
+    selects_replicas: bool = False
+    """Fetch sends a consumer to a replica in its own rack (KIP-392)."""
     aborted_of_unknown: bool = False
     """Fetch answers an empty list of aborted transactions, not null, for a partition that it does not know."""
     tells_list_offsets_epoch: bool = False
@@ -165,6 +167,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"names_range_in_error_35": True, "checks_client_name": True, "invalid_record_code": INVALID_RECORD},
     ),
     ("2.4", {"knows_loggers": True}),  # KIP-412
+    ("2.4", {"selects_replicas": True}),  # by its own text
     ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
     (
         "2.8",  # seen in 2.8.2, not in 2.4.1

@@ -5,6 +5,7 @@ Behaviours:
 - Records are sent by reference from the log, never copied.
 - Consumers read up to the high watermark, of committed records up to the last stable offset, with the list
   of aborted transactions; from a follower too since v11 (KIP-392).
+- A consumer that names its rack is sent to an in-sync replica there: from 2.4 on, where brokers have racks.
 - An old reader is given records in its own format: magic 0 for v0-1, at most magic 1 for v2-3.
 - Leader epochs are checked since v9 (KIP-320): FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 
@@ -14,8 +15,8 @@ Version notes:
   (KIP-595), v13+ topic ids (KIP-516), v15+ replica state (KIP-903), v16+ leader hints (KIP-951).
 - v0-2 return no batch that is larger than the limit, but its first bytes.
 
-Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), preferred read
-replicas, fetches by followers (31), directory ids.
+Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), fetches by
+followers (31), directory ids.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from parley.devcluster.state.codes import (
 from parley.devcluster.state.log import ReadResult
 from parley.devcluster.state.partition_transactions import AbortedTransaction
 from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.selection import preferred_replica
 from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.messages import FetchResponse
 from parley.records import convert
@@ -71,6 +73,7 @@ class _Wanted:
     replica: Replica | None = None
     code: int = NONE
     diverging: tuple[int, int] | None = None
+    preferred: int | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ class _Fetch:
             reads.append(read)
             size += read.size
             left = max(0, left - read.size)
-            settled = settled or read.code != NONE or one.diverging is not None
+            settled = settled or read.code != NONE or one.diverging is not None or one.preferred is not None
         if not settled and size < self._request.min_bytes:
             return None
         return self._response(reads)
@@ -155,6 +158,9 @@ class _Fetch:
             return _Read()
         if not replica.log.start_offset <= asked.fetch_offset <= replica.log.end_offset:
             raise Refused(OFFSET_OUT_OF_RANGE)
+        one.preferred = self._preferred(replica, asked.fetch_offset)
+        if one.preferred is not None:
+            return _Read()
         limit = min(asked.partition_max_bytes, left)
         end = self._readable_end(replica)
         found = replica.log.read(
@@ -171,6 +177,11 @@ class _Fetch:
             reach = replica.log.end_offset if beyond else found.next_offset
             aborted = replica.producers.transactions.aborted_within(asked.fetch_offset, reach)
         return _Read(NONE, parts, size, aborted)
+
+    def _preferred(self, replica: Replica, offset: int) -> int | None:
+        if not (self._request.rack_id and replica.is_leader and self._call.profile.behaviour.selects_replicas):
+            return None
+        return preferred_replica(replica, self._call.image.brokers, self._request.rack_id, offset)
 
     def _readable_end(self, replica: Replica) -> int:
         if self._request.isolation_level == READ_COMMITTED:
@@ -254,6 +265,8 @@ class _Fetch:
                     response.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
                     for entry in read.aborted
                 ]
+            if one.preferred is not None:
+                partition.preferred_read_replica = one.preferred
             if one.diverging is not None:
                 partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = one.diverging
         return partition
