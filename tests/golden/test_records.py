@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from parley.records import AbortedFilter, ReadOptions, decode_columns, records, split
+from parley.devcluster.state.batches import read_facts
+from parley.records import (
+    AbortedFilter,
+    ReadOptions,
+    assign_offsets,
+    decode_columns,
+    end_marker,
+    records,
+    split,
+)
 from parley.testing.golden import GoldenLog, read_logs
 
 FOLDER = Path(__file__).parent / "records"
@@ -129,3 +138,23 @@ def _encode_again(log: GoldenLog, kernel: str) -> Iterator[bytes]:
             transactional=batch.is_transactional,
         )
         yield bytes(chosen.encode(chunk.columns, None, 0, options).data)
+
+
+def test_the_markers_of_real_brokers_are_made_byte_for_byte() -> None:
+    """What the embedded cluster writes at a transaction's end is what brokers of each release wrote."""
+    seen = set()
+    for log in LOGS:
+        for batch in split(log.data):
+            if not batch.is_control:
+                continue
+            stored = bytearray(log.data[batch.start : batch.end])
+            facts = read_facts(stored)
+            assert facts is not None
+            made = end_marker(
+                facts.producer_id, facts.producer_epoch, facts.coordinator_epoch,
+                commit=facts.control_type == 1, now_ms=facts.max_timestamp_ms,
+            )  # fmt: skip
+            assert bytes(assign_offsets(bytearray(made), facts.base_offset, facts.leader_epoch)) == stored
+            seen.add((log.release, facts.control_type))
+    assert {kind for _, kind in seen} == {0, 1}
+    assert len({release for release, _ in seen}) >= 4
