@@ -8,7 +8,7 @@ startingOffsets; the same for the ending.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, OffsetSpec, Timestamp, TopicPartition
@@ -61,6 +61,16 @@ class Bound:
             parts.append(f"these are not read, or do not exist: {show(extra)}")
         hint = " Use -2 for earliest and -1 for latest where it does not matter." if self.offsets is not None else ""
         raise ConfigError(f"{self.option} must name all partitions that are read: {'; '.join(parts)}.{hint}")
+
+    def only(self, partitions: Collection[TopicPartition]) -> Bound:
+        """Return the bound without what it says about other partitions."""
+        kept = set(partitions)
+        offsets, timestamps = self.offsets, self.timestamps
+        if offsets is not None:
+            offsets = {tp: offset for tp, offset in offsets.items() if tp in kept}
+        if timestamps is not None:
+            timestamps = {tp: ms for tp, ms in timestamps.items() if tp in kept}
+        return replace(self, offsets=offsets, timestamps=timestamps)
 
     def questions(self, partitions: Collection[TopicPartition], now_ms: int = 0) -> dict[TopicPartition, Question]:
         """Return what must be asked for these partitions. Those with an offset of their own are left out.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from parley.spark.batch_plan import plan_batch
 from parley.spark.planner import Planner
+from parley.spark.pushdown import Pushed, push
 from parley.spark.ranges import OffsetRange
 from parley.spark.reading import read_range
 from parley.spark.source_options import SourceOptions
@@ -28,7 +29,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
     """Reads a batch. Holds options only: nothing is open between calls, and nothing is pickled but them.
 
     `pushFilters` is not here on purpose: Spark refuses every read of a class that has it while
-    spark.sql.python.filterPushdown.enabled is false, which is the default.
+    spark.sql.python.filterPushdown.enabled is false, which is the default. `FilteringReader` has it.
     """
 
     def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
@@ -44,3 +45,20 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
         if partition.value is None:
             return iter(())
         return read_range(partition.value, self._options, self._schema)
+
+
+class FilteringReader(BatchReader):
+    """Reads a batch and does some of the filters itself. Made only where Spark asks for it (`source.py`)."""
+
+    def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
+        super().__init__(options, schema)
+        self._pushed = Pushed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take the filters on topic, partition, offset and timestamp; return those that Spark has to evaluate."""
+        self._pushed, rest = push(filters)
+        return rest
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the ranges of the tasks that the filters leave."""
+        return [RangePartition(found) for found in plan_batch(Planner(self._options), self._pushed)]

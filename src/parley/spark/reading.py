@@ -16,6 +16,7 @@ from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, Topi
 from parley.errors import BrokerError, DataLossError, LogTruncationError
 from parley.spark.clients import client_for
 from parley.spark.loss import LossPolicy
+from parley.spark.numbers import stored_schema, to_numbers
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions
 from parley.types import ZERO_UUID, format_uuid, parse_uuid
@@ -36,7 +37,7 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
     """
     _settle_memory()
     client = client_for(options.client)
-    fetch = options.fetch.replace(shape=spark_shape(schema), **_rack(options))
+    fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)), **_rack(options))
     policy = LossPolicy(options.fail_on_data_loss)
     position, end, epoch, planned_epoch = task.start, task.end, task.leader_epoch, task.leader_epoch
     topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
@@ -50,7 +51,7 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
                     planned_epoch = -1
                     break
                 position, epoch = found.next_offset, found.leader_epoch
-                yield found.batch
+                yield to_numbers(found.batch, schema, str(task.tp))
             else:
                 return
         except DataLossError as error:

@@ -2,7 +2,7 @@
 
 Reading: key, value, topic, partition, offset, timestamp, timestampType, and headers with
 `includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may be
-string then. Columns that are not named are not even decoded.
+string then, or a number that one of Kafka's Java serializers wrote. Columns that are not named are not even decoded.
 
 Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be.
 """
@@ -15,14 +15,15 @@ import pyarrow as pa
 
 from parley.arrow import spark_schema
 from parley.errors import ConfigError, nearest_hint
+from parley.spark.numbers import SERIALIZERS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 HEADERS_DDL = "array<struct<key:string,value:binary>>"
 READ_TYPES = {
-    "key": ("binary", "string"),
-    "value": ("binary", "string"),
+    "key": ("binary", "string", *SERIALIZERS),
+    "value": ("binary", "string", *SERIALIZERS),
     "topic": ("string",),
     "partition": ("int",),
     "offset": ("bigint",),
@@ -31,6 +32,10 @@ READ_TYPES = {
     "headers": (HEADERS_DDL,),
 }
 """Columns of a read and the Spark types they may have, the default first."""
+_CHOSEN = {
+    "binary": pa.binary(), "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(),
+}  # fmt: skip
 WRITE_TYPES = {
     "topic": ("string",),
     "key": ("string", "binary"),
@@ -64,7 +69,7 @@ def arrow_read_schema(schema: StructType) -> pa.Schema:
         given = column.dataType.simpleString()
         if given not in kinds:
             raise ConfigError(f'column "{column.name}" cannot be read as {given}: {" or ".join(kinds)} is expected')
-        kind = pa.string() if given == "string" else default[column.name].type
+        kind = _CHOSEN[given] if column.name in ("key", "value") else default[column.name].type
         fields.append(pa.field(column.name, kind, nullable=column.nullable))
     if len(set(schema.names)) != len(fields):
         raise ConfigError("the schema names a column twice")

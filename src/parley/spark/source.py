@@ -42,13 +42,17 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         return read_schema_ddl(read_options(self.options, Use.BATCH_READ)["includeHeaders"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch."""
+        """Return the reader of a batch; one that takes filters where Spark is about to hand it some."""
         from parley.spark.options import Use
-        from parley.spark.reader import BatchReader
+        from parley.spark.reader import BatchReader, FilteringReader
         from parley.spark.schema import arrow_read_schema
         from parley.spark.source_options import read_source_options
 
-        return BatchReader(read_source_options(self.options, Use.BATCH_READ), arrow_read_schema(schema))
+        # Spark refuses a reader with pushFilters unless its setting allows push-down, and tells nobody which
+        # it is; but only with the setting on does this module of Spark's ask for a reader.
+        asks = sys._getframe(1).f_globals.get("__name__")
+        kind = FilteringReader if asks == "pyspark.sql.worker.data_source_pushdown_filters" else BatchReader
+        return kind(read_source_options(self.options, Use.BATCH_READ), arrow_read_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Cheap: nothing is opened before Spark asks for offsets."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.client import TopicPartition
-from parley.spark.ranges import OffsetRange, divide, split_ranges
+from parley.spark.ranges import OffsetRange, divide, divide_bytes, split_ranges
 
 T = [TopicPartition("t", number) for number in range(20)]
 sizes = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**62)), max_size=12)
@@ -85,3 +87,28 @@ def test_parts_of_one_range_differ_by_one_at_most(size: int, number: int) -> Non
 def test_ten_thousand_partitions_are_split() -> None:
     ranges = [OffsetRange(TopicPartition("t", number), 0, 1 + number % 97) for number in range(10_000)]
     assert len(split_ranges(ranges, min_partitions=20_000)) >= 20_000
+
+
+@given(st.integers(1, 10_000), st.lists(st.floats(0.1, 1000), min_size=1, max_size=5), st.integers(1, 200_000))
+def test_a_range_cut_by_bytes_has_no_gap_and_no_part_too_large(size: int, densities: list[float], most: int) -> None:
+    whole = OffsetRange(TopicPartition("t", 0), 100, 100 + size)
+    parts = divide_bytes(whole, densities, most)
+    assert parts[0].start == 100
+    assert parts[-1].end == 100 + size
+    assert all(before.end == after.start for before, after in itertools.pairwise(parts))
+    assert all(part.size > 0 for part in parts)
+    stretch = size / len(densities)
+
+    def weight(part: OffsetRange) -> float:
+        return sum(densities[min(len(densities) - 1, int((n - 100) / stretch))] for n in range(part.start, part.end))
+
+    assert all(part.size == 1 or weight(part) <= most + 2 * max(densities) for part in parts)
+
+
+def test_a_partition_with_large_records_is_split_more() -> None:
+    small, large = TopicPartition("t", 0), TopicPartition("t", 1)
+    ranges = [OffsetRange(small, 0, 100), OffsetRange(large, 0, 100)]
+    parts = split_ranges(ranges, max_bytes=1000, densities={small: (5.0,), large: (50.0, 10.0)})
+    assert [(part.tp.partition, part.start, part.end) for part in parts] == [
+        (0, 0, 100), (1, 0, 20), (1, 20, 40), (1, 40, 100),
+    ]  # fmt: skip

@@ -62,7 +62,7 @@ def test_the_default_columns_are_those_of_sparks_own_source() -> None:
         (schema(vaule="binary"), 'no column "vaule".* Did you mean "value"'),
         (schema(offset="int"), 'column "offset" cannot be read as int: bigint is expected'),
         (schema(topic="binary"), 'column "topic" cannot be read as binary: string is expected'),
-        (schema(value="int"), 'column "value" cannot be read as int: binary or string is expected'),
+        (schema(value="timestamp"), 'column "value" cannot be read as timestamp: binary or string or '),
         (schema(timestamp="timestamp_ntz"), "timestamp_ntz: timestamp is expected"),
         (StructType([StructField("value", BinaryType())] * 2), "names a column twice"),
     ],

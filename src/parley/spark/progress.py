@@ -1,0 +1,122 @@
+"""How far behind a streaming query is: read from its progress, for people, alerts and dashboards.
+
+    from parley.spark.progress import LagListener, lag
+
+    for source in lag(query.lastProgress):
+        print(source.topic_names, source.records, source.bytes, source.ms)
+    spark.streams.addListener(LagListener(lambda name, sources: print(name, sources)))
+
+Records are counted from the offsets that every progress has. Bytes and time are there with
+`option("reportLag", "true")`; they are as of the beginning of the micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from parley.client import TopicPartition
+from parley.spark.offsets import FORMAT_KEY, Offsets
+
+log = logging.getLogger("parley.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """The lag of one source of a query, after its last micro-batch."""
+
+    records: int
+    """Offsets between what was read and the end of the logs, over all partitions."""
+    partitions: Mapping[TopicPartition, int]
+    """The same for each partition."""
+    bytes: int | None = None
+    """About the bytes of keys and values behind, when the micro-batch began; None without `reportLag`."""
+    ms: int | None = None
+    """Age in milliseconds of the oldest record that was not read when the micro-batch began."""
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The topics of the source."""
+        return sorted({tp.topic for tp in self.partitions})
+
+    @property
+    def min_offsets_behind_latest(self) -> int:
+        """As the metric of Spark's own source."""
+        return min(self.partitions.values(), default=0)
+
+    @property
+    def max_offsets_behind_latest(self) -> int:
+        """As the metric of Spark's own source."""
+        return max(self.partitions.values(), default=0)
+
+    @property
+    def avg_offsets_behind_latest(self) -> float:
+        """As the metric of Spark's own source."""
+        return self.records / len(self.partitions) if self.partitions else 0.0
+
+
+def lag(progress: Any) -> list[SourceLag]:
+    """Return the lag of each parley source in a query's progress, in the order of the sources.
+
+    Takes what `query.lastProgress`, `query.recentProgress` and listeners give; None gives an empty list.
+    """
+    found = []
+    for source in _get(progress, "sources") or []:
+        latest = _offsets(_get(source, "latestOffset"))
+        done = _offsets(_get(source, "endOffset"))
+        if latest is None or done is None or FORMAT_KEY not in latest:
+            continue
+        ends, read = Offsets.from_json(latest).positions, Offsets.from_json(done).positions
+        behind = {tp: max(0, end - read[tp]) for tp, end in ends.items() if tp in read}
+        said = latest.get("@lag", {})
+        found.append(SourceLag(sum(behind.values()), behind, said.get("bytes"), said.get("ms")))
+    return found
+
+
+class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark comes without types
+    """Calls `tell(name, lags)` after every micro-batch; `name` is the query's name, or its id where it has none.
+
+    An error in `tell` is logged and does not disturb the query.
+    """
+
+    def __init__(self, tell: Callable[[str, list[SourceLag]], None]) -> None:
+        self._tell = tell
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Do nothing."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Tell the lag of the query that made progress."""
+        progress = event.progress
+        try:
+            sources = lag(progress)
+            if sources:
+                self._tell(str(_get(progress, "name") or _get(progress, "id")), sources)
+        except Exception:
+            log.exception("a LagListener failed")
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Do nothing."""
+
+
+def _get(thing: Any, name: str) -> Any:
+    if thing is None:
+        return None
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+
+def _offsets(text: Any) -> dict[str, Any] | None:
+    if isinstance(text, str):
+        try:
+            text = json.loads(text)
+        except ValueError:
+            return None
+    return text if isinstance(text, dict) else None
