@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,3 +72,54 @@ def topic(request: pytest.FixtureRequest, cluster: LocalCluster) -> Callable[...
         return name
 
     return make
+
+
+class Stream:
+    """A streaming query that collects into a Parquet folder, run with AvailableNow as often as wanted."""
+
+    def __init__(self, spark: Any, servers: str, folder: Path, options: dict[str, Any]) -> None:
+        self.spark = spark
+        self.servers = servers
+        self.folder = folder
+        self.options = options
+
+    def frame(self) -> Any:
+        found = self.spark.readStream.format("parley").option("kafka.bootstrap.servers", self.servers)
+        for name, value in {"startingOffsets": "earliest", **self.options}.items():
+            found = found.option(name, value)
+        return found.load().selectExpr("topic", "partition", "offset", "cast(value as string) as value")
+
+    def start(self, **trigger: Any) -> Any:
+        writer = self.frame().writeStream.format("parquet").option("path", str(self.folder / "out"))
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start()
+
+    def run(self, **options: Any) -> Any:
+        """Run until everything that is there now is read; return the query for its progress."""
+        self.options |= options
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(60)
+        return query
+
+    def rows(self) -> list[tuple[int, int, str]]:
+        frame = self.spark.read.schema("topic string, partition int, offset bigint, value string")
+        rows = frame.parquet(str(self.folder / "out")).collect()
+        return sorted((row.partition, row.offset, row.value) for row in rows)
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """Return the offsets of the checkpoint that are still there, in the order of the batches."""
+        files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
+        return [
+            json.loads(file.read_text().splitlines()[-1]) for file in sorted(files, key=lambda file: int(file.name))
+        ]
+
+
+@pytest.fixture
+def stream(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Stream]]:
+    """Make streaming queries: `stream(subscribe=…)`, of another cluster with `servers=…`."""
+
+    def make(servers: str | None = None, **options: Any) -> Stream:
+        return Stream(spark, servers or cluster.bootstrap_servers, tmp_path, options)
+
+    yield make
+    for query in spark.streams.active:
+        query.stop()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,55 +12,6 @@ import pytest
 from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
 from parley.messages import DeleteRecordsRequest
-
-
-class Stream:
-    """A streaming query that collects into a Parquet folder, run with AvailableNow as often as wanted."""
-
-    def __init__(self, spark: Any, servers: str, folder: Path, options: dict[str, Any]) -> None:
-        self.spark = spark
-        self.servers = servers
-        self.folder = folder
-        self.options = options
-
-    def frame(self) -> Any:
-        found = self.spark.readStream.format("parley").option("kafka.bootstrap.servers", self.servers)
-        for name, value in {"startingOffsets": "earliest", **self.options}.items():
-            found = found.option(name, value)
-        return found.load().selectExpr("topic", "partition", "offset", "cast(value as string) as value")
-
-    def start(self, **trigger: Any) -> Any:
-        writer = self.frame().writeStream.format("parquet").option("path", str(self.folder / "out"))
-        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start()
-
-    def run(self, **options: Any) -> Any:
-        """Run until everything that is there now is read; return the query for its progress."""
-        self.options |= options
-        query = self.start(availableNow=True)
-        assert query.awaitTermination(60)
-        return query
-
-    def rows(self) -> list[tuple[int, int, str]]:
-        frame = self.spark.read.schema("topic string, partition int, offset bigint, value string")
-        rows = frame.parquet(str(self.folder / "out")).collect()
-        return sorted((row.partition, row.offset, row.value) for row in rows)
-
-    def offsets(self) -> list[dict[str, Any]]:
-        """Return the offsets of the checkpoint that are still there, in the order of the batches."""
-        files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
-        return [
-            json.loads(file.read_text().splitlines()[-1]) for file in sorted(files, key=lambda file: int(file.name))
-        ]
-
-
-@pytest.fixture
-def stream(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Stream]]:
-    def make(**options: Any) -> Stream:
-        return Stream(spark, cluster.bootstrap_servers, tmp_path, options)
-
-    yield make
-    for query in spark.streams.active:
-        query.stop()
 
 
 def put(client: BlockingClient, topic: str, partition: int, values: range) -> None:
@@ -166,10 +116,10 @@ def test_topics_that_come_later_are_found_by_a_pattern(stream: Any, client: Bloc
 
 
 @pytest.fixture
-def alone(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterator[tuple[LocalCluster, Stream]]:
+def alone(request: pytest.FixtureRequest, stream: Any) -> Iterator[tuple[LocalCluster, Any]]:
     """A broker of the release that the test is parametrized with, and a stream from it."""
     with LocalCluster(brokers=1, release=request.param) as cluster:
-        yield cluster, Stream(spark, cluster.bootstrap_servers, tmp_path, {"subscribe": "again"})
+        yield cluster, stream(servers=cluster.bootstrap_servers, subscribe="again")
 
 
 def recreate(cluster: LocalCluster, values: range) -> None:
@@ -182,7 +132,7 @@ def recreate(cluster: LocalCluster, values: range) -> None:
 
 
 @pytest.mark.parametrize("alone", ["4.3"], indirect=True)
-def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Stream]) -> None:
+def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Any]) -> None:
     cluster, query = alone
     recreate(cluster, range(4))
     query.run()
@@ -194,7 +144,7 @@ def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Strea
 
 
 @pytest.mark.parametrize("alone", ["2.4"], indirect=True)
-def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Stream]) -> None:
+def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Any]) -> None:
     cluster, query = alone
     recreate(cluster, range(4))
     query.run()
@@ -209,7 +159,7 @@ def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Stream
 
 
 @pytest.mark.parametrize("alone", ["4.3"], indirect=True)
-def test_a_topic_that_is_gone_fails_the_query(alone: tuple[LocalCluster, Stream]) -> None:
+def test_a_topic_that_is_gone_fails_the_query(alone: tuple[LocalCluster, Any]) -> None:
     cluster, query = alone
     recreate(cluster, range(4))
     query.run()

@@ -205,6 +205,15 @@ THE_REST = (
         "whether the latest offsets in a query's progress also tell the lag in bytes and in time",
         sparks=OURS,
     ),
+    SparkOption(
+        "pushFilters",
+        Use.BATCH_READ,
+        Kind.BOOLEAN,
+        False,
+        "whether filters on topic, partition, offset and timestamp narrow what is read; needs "
+        "spark.sql.python.filterPushdown.enabled=true",
+        sparks=OURS,
+    ),
     _read(
         "rackFromEnv",
         Kind.TEXT,

@@ -52,6 +52,25 @@ def read_schema_ddl(include_headers: bool) -> str:
     return ", ".join(f"{name} {READ_TYPES[name][0]}" for name in names)
 
 
+def read_schema(include_headers: bool) -> StructType:
+    """Return the default schema of a read."""
+    from pyspark.sql import types
+
+    header = types.StructType(
+        [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+    )
+    kinds = {
+        "binary": types.BinaryType(),
+        "string": types.StringType(),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "timestamp": types.TimestampType(),
+        HEADERS_DDL: types.ArrayType(header),
+    }
+    names = [name for name in READ_TYPES if include_headers or name != "headers"]
+    return types.StructType([types.StructField(name, kinds[READ_TYPES[name][0]]) for name in names])
+
+
 def arrow_read_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of the batches that a read yields: exactly what Spark expects for `schema`.
 

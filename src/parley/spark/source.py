@@ -34,25 +34,31 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         """Return the name for `format(...)`. Spark keeps "kafka" for its own JAR."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         """Return the columns of a read, unless the user gave a schema. Checks the options that need no broker."""
         from parley.spark.options import Use, read_options
-        from parley.spark.schema import read_schema_ddl
+        from parley.spark.schema import read_schema, read_schema_ddl
+        from parley.spark.tables import is_table, schema_of_table
 
-        return read_schema_ddl(read_options(self.options, Use.BATCH_READ)["includeHeaders"])
+        include_headers = read_options(self.options, Use.BATCH_READ)["includeHeaders"]
+        if is_table(self.options):
+            return schema_of_table(read_schema(include_headers), self.options)
+        return read_schema_ddl(include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch; one that takes filters where Spark is about to hand it some."""
+        """Return the reader of a batch; one that takes filters where that is wanted and Spark is about to hand some."""
         from parley.spark.options import Use
         from parley.spark.reader import BatchReader, FilteringReader
         from parley.spark.schema import arrow_read_schema
         from parley.spark.source_options import read_source_options
+        from parley.spark.tables import options_of_read
 
+        options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
         # Spark refuses a reader with pushFilters unless its setting allows push-down, and tells nobody which
         # it is; but only with the setting on does this module of Spark's ask for a reader.
         asks = sys._getframe(1).f_globals.get("__name__")
-        kind = FilteringReader if asks == "pyspark.sql.worker.data_source_pushdown_filters" else BatchReader
-        return kind(read_source_options(self.options, Use.BATCH_READ), arrow_read_schema(schema))
+        filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
+        return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Cheap: nothing is opened before Spark asks for offsets."""
@@ -60,8 +66,10 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.schema import arrow_read_schema
         from parley.spark.source_options import read_source_options
         from parley.spark.stream import StreamReader
+        from parley.spark.tables import options_of_read
 
-        return StreamReader(read_source_options(self.options, Use.STREAM_READ), arrow_read_schema(schema))
+        options = read_source_options(options_of_read(self.options, schema), Use.STREAM_READ)
+        return StreamReader(options, arrow_read_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""

@@ -37,6 +37,7 @@ class SourceOptions:
     commit_to_group: str | None
     report_lag: bool
     rack_from_env: str | None
+    push_filters: bool
     offset_retries: int
     offset_retry_interval_ms: int
 
@@ -69,6 +70,7 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
         commit_to_group=given["commitToGroup"],
         report_lag=given["reportLag"],
         rack_from_env=given["rackFromEnv"],
+        push_filters=given["pushFilters"],
         offset_retries=given["fetchOffset.numRetries"],
         offset_retry_interval_ms=given["fetchOffset.retryIntervalMs"],
     )

@@ -1,0 +1,189 @@
+"""The same program under every kind of Spark: Connect, a pipeline, executors in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+
+from parley.client import BlockingClient
+from parley.devcluster import LocalCluster
+from parley.host import spark_environment
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+HOME = Path(pyspark.__file__).parent
+CONFIG = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+PROGRAM = """
+    import json, sys
+    from pyspark.sql import SparkSession
+    import parley.spark
+
+    how, where, servers, topic, folder, config = sys.argv[1:]
+    builder = getattr(SparkSession.builder, how)(where)
+    for name, value in json.loads(config).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    parley.spark.register(spark)
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+    batch = spark.read.format("parley").options(**options).option("minPartitions", 4).load()
+    counts = {"batch": batch.count(), "tasks": batch.selectExpr("spark_partition_id() AS id").distinct().count()}
+    rows = spark.readStream.format("parley").options(**options).option("maxOffsetsPerTrigger", 150).load()
+    query = (
+        rows.writeStream.format("parquet").option("path", folder + "/out")
+        .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
+    )
+    assert query.awaitTermination(120)
+    values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value").collect()
+    counts["stream"] = sorted(int(row.value) for row in values) == list(range(400))
+    counts["batches"] = len([p for p in query.recentProgress if p["numInputRows"]])
+    batch.selectExpr("value", f"'{topic}.copy' AS topic").write.format("parley").mode("append").option(
+        "kafka.bootstrap.servers", servers
+    ).save()
+    copy = spark.read.format("parley").options(**{**options, "subscribe": topic + ".copy"}).load()
+    counts["copied"] = copy.count()
+    spark.stop()
+    print("RESULT " + json.dumps(counts))
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    found = {**os.environ, **spark_environment(), "SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    return {**found, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.fixture
+def job(
+    cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path, environment: dict[str, str]
+) -> Callable[..., dict[str, Any]]:
+    """Run the program with a topic of 400 rows: `job("master", "local[2]")`."""
+    name = topic(partitions=2)
+    topic("copy", partitions=2)
+    client.produce(name, pa.table({"value": [str(n) for n in range(400)]}))
+
+    def run(how: str, where: str) -> dict[str, Any]:
+        config = {} if how == "remote" else CONFIG
+        arguments = [how, where, cluster.bootstrap_servers, name, str(tmp_path), json.dumps(config)]
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments],
+            capture_output=True, text=True, env=environment, timeout=280, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        return dict(json.loads(line.removeprefix("RESULT ")))
+
+    return run
+
+
+EXPECTED = {"batch": 400, "tasks": 4, "stream": True, "batches": 3, "copied": 400}
+
+
+def test_spark_connect(job: Any) -> None:
+    assert job("remote", "local[2]") == EXPECTED
+
+
+def test_executors_in_processes_of_their_own(job: Any) -> None:
+    assert job("master", "local-cluster[2,1,512]") == EXPECTED
+
+
+@pytest.fixture
+def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A standalone master with two workers; yields its address."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, kind: str, *arguments: str) -> Path:
+        log = logs / name
+        command = [str(HOME / "bin" / "spark-class"), kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        with log.open("wb") as output:
+            started.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment))
+        return log
+
+    def wait_for(log: Path, pattern: str) -> str:
+        deadline = time.monotonic() + 60
+        while (found := re.search(pattern, log.read_text())) is None:
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            started[-1].poll()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                started[-1].wait(0.1)
+        return found.group(0)
+
+    try:
+        master = start("master", "org.apache.spark.deploy.master.Master", "--port", "0")
+        address = wait_for(master, r"spark://127\.0\.0\.1:\d+")
+        for number in (1, 2):
+            folder = ["--work-dir", str(tmp_path / f"work{number}")]
+            log = start(f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "512m",
+                        *folder, address)  # fmt: skip
+            wait_for(log, "Successfully registered with master")
+        yield address
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def test_a_standalone_master_with_two_workers(job: Any, standalone: str) -> None:
+    assert job("master", standalone) == EXPECTED
+
+
+def test_a_declarative_pipeline(
+    cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    name = topic(partitions=2)
+    client.produce(name, pa.table({"value": [str(n) for n in range(50)]}))
+    (tmp_path / "rows.py").write_text(
+        textwrap.dedent(f"""
+            from pyspark import pipelines as dp
+            from pyspark.sql import SparkSession
+
+            spark = SparkSession.active()
+            OPTIONS = {{"kafka.bootstrap.servers": "{cluster.bootstrap_servers}", "subscribe": "{name}",
+                       "startingOffsets": "earliest"}}
+
+            @dp.table
+            def streamed():
+                return spark.readStream.format("parley").options(**OPTIONS).load()
+
+            @dp.materialized_view
+            def counted():
+                return spark.read.format("parley").options(**OPTIONS).load().groupBy("topic").count()
+        """)
+    )
+    (tmp_path / "spark-pipeline.yml").write_text(
+        f"name: parley\nstorage: file://{tmp_path}/storage\nlibraries:\n  - glob:\n      include: rows.py\n"
+    )
+    command = [
+        str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(tmp_path / "spark-pipeline.yml"),
+        "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=280, check=False
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    tables = [path for path in tmp_path.rglob("*.parquet") if "streamed" in str(path)]
+    import pyarrow.parquet as pq
+
+    assert sum(pq.read_metadata(path).num_rows for path in tables) == 50
