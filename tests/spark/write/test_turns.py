@@ -34,7 +34,7 @@ def test_any_other_attempt_writes_under_an_id_named_after_its_own_turn() -> None
 
 def test_what_others_left_is_named_without_the_attempts_own_id() -> None:
     assert list(earlier(RECORDED, Turn(1000, 8))) == []
-    assert list(earlier(RECORDED, Turn(1000, 10))) == [Turn(1000, 9), SPARE]
+    assert list(earlier(RECORDED, Turn(1000, 10))) == [Turn(1000, 9), Turn(1000, 8), SPARE]
     assert list(earlier(None, Turn(1000, 2))) == [Turn(1000, 1), Turn(1000, 0)]
     assert list(earlier(RECORDED, Turn(2000, 1))) == [Turn(2000, 0)]  # the coordinator gave a new producer id
     assert len(list(earlier(None, Turn(1000, 30_000)))) == MOST_EARLIER_TURNS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,14 +32,12 @@ from parley.spark.write.intent import Done, Entry, Intent, Mark, Newest, decode,
 from parley.spark.write.seams import Outcome, ToEnd
 from parley.spark.write.turns import Identity
 
-log = logging.getLogger("parley.spark")
 AT_ONCE = 16
 """Transactions that are ended at the same time."""
 FIRST_LOOK = 64
 """Offsets read back from the journal's end; a batch takes about five of them."""
 INVALID_TRANSACTION_TIMEOUT = 50
 TOPIC_ALREADY_EXISTS = 36
-UNKNOWN_TOPIC = 3
 JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
 REPLICAS_BEFORE_24 = 3
 """Replicas of a journal where the brokers do not choose by their default (CreateTopics before v4)."""
@@ -124,6 +121,8 @@ class TopicJournal:
     def __init__(self, client: BlockingClient, topic: str, timeout_ms: int) -> None:
         self._client, self._place, self._timeout_ms = client, TopicPartition(topic, 0), timeout_ms
         self._options = ProduceOptions(enable_idempotence=True, allow_auto_create_topics=False)
+        self._is_there = False
+        self._refused: BrokerError | None = None
 
     def read(self) -> Newest:
         """Return the newest intent in front of a mark that is written now."""
@@ -155,13 +154,19 @@ class TopicJournal:
 
     def _append(self, entry: Entry) -> int:
         """Write an entry and return an offset that it and everything before it lies in front of."""
+        if not self._is_there:
+            self._make()
         try:
             result = self._client.produce(self._place.topic, _record(entry), 0, self._options)
         except BrokerError as error:
-            if error.code != UNKNOWN_TOPIC:
-                raise
-            self._create()
-            result = self._client.produce(self._place.topic, _record(entry), 0, self._options)
+            if self._refused is not None:
+                error.add_note(
+                    f"The topic {self._place.topic} is needed for delivery=exactly-once and could not be made "
+                    f"({self._refused}). Have it made with one partition and cleanup.policy=compact, and let this "
+                    "user write and read it."
+                )
+            raise
+        self._is_there = True
         offset = result.partitions[self._place].base_offset
         if offset >= 0:
             return offset + 1
@@ -175,10 +180,8 @@ class TopicJournal:
                 if value is not None:
                     yield decode(value)
 
-    def _create(self) -> None:
-        log.info(
-            "making the topic %s, which a query with delivery=exactly-once keeps its journal in", self._place.topic
-        )
+    def _make(self) -> None:
+        """Have the topic made unless it is there. Whoever may not make topics may still have it."""
         try:
             try:
                 self._client.create_topics([NewTopic(self._place.topic, 1, -1, JOURNAL_CONFIGS)])
@@ -187,11 +190,7 @@ class TopicJournal:
                 self._client.create_topics([NewTopic(self._place.topic, 1, replicas, JOURNAL_CONFIGS)])
         except BrokerError as error:
             if error.code != TOPIC_ALREADY_EXISTS:
-                error.add_note(
-                    f"The topic {self._place.topic} is needed for delivery=exactly-once: have it made with one "
-                    "partition and cleanup.policy=compact, and let this user write and read it."
-                )
-                raise
+                self._refused = error
 
 
 DONE_KEYS = 1024

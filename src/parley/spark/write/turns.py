@@ -80,14 +80,18 @@ def choose(recorded: Slot | None, turn: Turn) -> Turn:
 
 
 def earlier(recorded: Slot | None, turn: Turn) -> Iterator[Turn]:
-    """Yield what the ids of all attempts between the record and a turn are named after, the latest first.
+    """Yield what the ids of all attempts between the record and a turn may be named after, the latest first.
 
-    None of them is the id of the attempt that holds the turn.
+    The first of them may write under the spare, or under a name of its own if its plan was an older one.
+    The id of the attempt that holds the turn is not among them.
     """
     known = recorded is not None and recorded.turn.producer_id == turn.producer_id
     first = recorded.turn.epoch + 1 if known and recorded is not None else 0
     for epoch in range(turn.epoch - 1, max(first, turn.epoch - MOST_EARLIER_TURNS) - 1, -1):
-        yield choose(recorded, Turn(turn.producer_id, epoch))
+        other = Turn(turn.producer_id, epoch)
+        yield other
+        if (name := choose(recorded, other)) != other:
+            yield name
 
 
 def after_sweep(recorded: Slot, turn: Turn) -> Slot:
