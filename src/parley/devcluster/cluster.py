@@ -96,6 +96,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         now_ms = self._wall_clock()
         self._expiry = Expiry(self._state.transactions, self._clock, now_ms)
         self._expiry.arm()
+        self._state.transactions.epochs_per_fence = self._epochs_per_fence
         shared = Shared(self._state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
         for broker_id, name in self._names.items():
             address = (self.settings.host, self._ports[broker_id])
@@ -306,6 +307,11 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     def transactions(self) -> dict[str, Transaction]:
         """Return what the coordinators know of each transactional id: state, producer, epoch, partitions."""
         return {held.transactional_id: held for held in self.state.transactions}
+
+    def _epochs_per_fence(self, transactional_id: str) -> int:
+        alive = self.state.image.brokers
+        found = self._brokers.get(self.state.coordinators.of(TRANSACTION, transactional_id, alive.keys()))
+        return 1 if found is None else found.profile.behaviour.epochs_per_fence
 
     def move_coordinator(self, transactional_id: str, to: int) -> None:
         """Let broker `to` coordinate a transactional id while it runs. Raises ConfigError when it does not."""

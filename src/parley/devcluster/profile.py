@@ -133,6 +133,14 @@ class Behaviour:
     """TxnOffsetCommit likewise."""
     unverified_code: int = INVALID_TXN_STATE
     """The coordinator's word for a partition that is not part of the transaction."""
+    explains_verification: bool = False
+    """Produce gives a text with each error of the coordinator; later ones do with INVALID_TXN_STATE alone."""
+    epochs_per_fence: int = 1
+    """How far the epoch rises when an open transaction is aborted, its producer fenced."""
+    adds_unknown_partitions: bool = False
+    """AddPartitionsToTxn takes any partition of a topic that exists."""
+    refuses_lone_members: bool = True
+    """TxnOffsetCommit v3+ refuses a member without a generation, and says ILLEGAL_GENERATION to the opposite."""
     fences_offsets: bool = False
     """TxnOffsetCommit refuses an epoch older than the one that its log has seen, and a group without a name."""
     forgets_start_time: bool = False
@@ -188,12 +196,15 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.8", {"names_unasked_topics": True}),
     ("2.8", {"fragile_appends": False, "tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
     ("3.3", {"invalid_altered_value_code": INVALID_CONFIG, "checks_assignment_first": False}),
-    ("3.6", {"verifies_transactions": True}),
-    ("3.7", {"verifies_offsets": True}),
+    ("3.6", {"verifies_transactions": True, "explains_verification": True}),
+    ("3.7", {"verifies_offsets": True, "explains_verification": False}),
     ("2.5", {"fences_higher_epochs": True}),
     ("3.8", {"unverified_code": TRANSACTION_ABORTABLE}),
-    ("4.0", {"verifies_epochs": True, "forgets_start_time": True}),
-    ("1.0", {"fences_offsets": True, "demands_transactional_id": True}),
+    ("4.0", {"verifies_epochs": True, "epochs_per_fence": 2}),
+    ("4.1", {"forgets_start_time": True, "epochs_per_fence": 1}),
+    ("1.0", {"adds_unknown_partitions": True}),
+    ("2.0", {"adds_unknown_partitions": False, "fences_offsets": True, "demands_transactional_id": True}),
+    ("3.0", {"refuses_lone_members": False}),
     ("2.8", {"aborted_when_empty": False}),
     ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),

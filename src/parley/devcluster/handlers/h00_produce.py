@@ -159,6 +159,7 @@ def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
 
 def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview | None) -> None:
     replica: Replica | None = None
+    explained = False  # whether the producer is told why, in words
     acks = request.acks
     try:
         if acks not in (-1, 0, 1):
@@ -169,8 +170,9 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
             settings = call.cluster.topic_settings(known.configs)
             check_shape(records, _rules(call, settings))
         leader = leader_replica(call, outcome.topic, outcome.index)
+        explained = call.profile.behaviour.explains_verification
         admit_batch(call, request.transactional_id, leader, None if records is None else read_facts(records))
-        replica = leader
+        replica, explained = leader, False
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
             raise Refused(
                 NOT_ENOUGH_REPLICAS,
@@ -186,7 +188,7 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
         # Brokers put a text into the answer only for records refused one by one (KIP-467), and for this.
         log.debug("Produce to %s-%d is refused with %d: %s", outcome.topic, outcome.index, error.code, error.message)
         outcome.code = error.code
-        if replica is None and error.code == INVALID_TXN_STATE:
+        if replica is None and (error.code == INVALID_TXN_STATE or explained):
             outcome.message = error.message
         if replica is not None and error.code in CODES_WITH_LOG_START:
             outcome.log_start_offset = replica.log.start_offset

@@ -64,6 +64,8 @@ def _first_form(request: Message) -> Message:
 def _codes(call: Call, asked: Message) -> Codes:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
     unknown = {at for at in partitions if call.image.partition(*at) is None}
+    if call.profile.behaviour.adds_unknown_partitions:
+        unknown = {at for at in unknown if at[0] not in call.image.topics}
     if unknown:
         return {at: UNKNOWN_TOPIC_OR_PARTITION if at in unknown else OPERATION_NOT_ATTEMPTED for at in partitions}
     producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)

@@ -19,6 +19,7 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
 from parley.devcluster.state.codes import (
+    ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
@@ -77,10 +78,17 @@ def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], Committe
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, request.group_id)
     admit_offsets(call, request.transactional_id, producer, request.group_id)
-    if request.generation_id != NO_GENERATION:
-        raise Refused(UNKNOWN_MEMBER_ID, f'group "{request.group_id}" has no members')
+    check_member(call, request)
     if accepted:
         call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=fences)
+
+
+def check_member(call: Call, request: Message) -> None:
+    """Raise Refused when the producer speaks for a member: there are none."""
+    lone = call.profile.behaviour.refuses_lone_members
+    if request.generation_id != NO_GENERATION or (lone and request.member_id):
+        code = ILLEGAL_GENERATION if lone and not request.member_id else UNKNOWN_MEMBER_ID
+        raise Refused(code, f'group "{request.group_id}" has no members')
 
 
 def _response(request: Message, codes: Codes) -> Message:

@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from parley.devcluster.state.codes import CONCURRENT_TRANSACTIONS, Refused
@@ -82,6 +82,8 @@ class Transactions:
         self._unmarked: dict[str, set[Partition]] = {}  # of those that are prepared
         self.offsets = PendingOffsets()
         self.coordinator_epoch = 0
+        self.epochs_per_fence: Callable[[str], int] = lambda _: 1
+        """How far the release of an id's coordinator raises the epoch of a producer that it fences."""
         self.next_due_ms: int | None = None
         """The next moment at which `expire` may have something to do; None for never."""
 
@@ -121,7 +123,7 @@ class Transactions:
             held = Transaction(name, self._ids.new())
         if held.state is State.ONGOING:
             check_claim(held, claimed)
-            self._end(fenced(held, now_ms=now_ms), now_ms=now_ms)
+            self._fence(held, now_ms=now_ms)
             raise Refused(CONCURRENT_TRANSACTIONS, f"the open transaction of {name!r} is aborted first")
         begun = initialised(held, claimed, timeout_ms=timeout_ms, now_ms=now_ms, new_id=self._ids.new)
         self._keep(begun, {"kind": "producers", "next": self._ids.next_id})
@@ -200,7 +202,7 @@ class Transactions:
                 continue
             try:
                 if held.state is State.ONGOING:
-                    self._end(fenced(held, now_ms=now_ms), now_ms=now_ms)
+                    self._fence(held, now_ms=now_ms)
                 else:
                     self._cluster.keep(no_transaction_entry(held.transactional_id))
                     del self._by_name[held.transactional_id]
@@ -211,6 +213,10 @@ class Transactions:
         self.next_due_ms = min((due if due >= now_ms else again_ms for due in moments if due is not None), default=None)
 
     # -- ends ----------------------------------------------------------------------------------
+
+    def _fence(self, held: Transaction, *, now_ms: int) -> None:
+        epochs = self.epochs_per_fence(held.transactional_id)
+        self._end(fenced(held, now_ms=now_ms, epochs=epochs), now_ms=now_ms)
 
     def _end(self, begun: Transaction, *, now_ms: int) -> None:
         self._keep(begun, {"kind": "producers", "next": self._ids.next_id})

@@ -259,9 +259,13 @@ def _is_valid_second(held: Transaction, producer: ProducerIdentity, *, bumped: b
     return producer.epoch == held.epoch
 
 
-def fenced(held: Transaction, *, now_ms: int) -> Transaction:
-    """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has a successor."""
-    return replace(held, epoch=held.epoch + 1, last_epoch=NO_EPOCH, state=State.PREPARE_ABORT, updated_ms=now_ms)
+def fenced(held: Transaction, *, now_ms: int, epochs: int = 1) -> Transaction:
+    """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has a successor.
+
+    The epoch rises by `epochs`, as far as there are any.
+    """
+    epoch = min(held.epoch + epochs, LARGEST_EPOCH + 1)
+    return replace(held, epoch=epoch, last_epoch=NO_EPOCH, state=State.PREPARE_ABORT, updated_ms=now_ms)
 
 
 def completed(held: Transaction, *, now_ms: int) -> Transaction:
