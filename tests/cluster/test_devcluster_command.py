@@ -165,7 +165,7 @@ def test_listening_for_everybody_is_warned_about(start: Callable[..., Command]) 
 # -- what survives ---------------------------------------------------------------------------------
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(
+def test_b7_kill_9_loses_nothing_that_was_acknowledged(
     start: Callable[..., Command], tmp_path: Path, batch: Batch
 ) -> None:
     expected: list[bytes | None] = []
@@ -189,10 +189,14 @@ def test_kill_9_loses_nothing_that_was_acknowledged(
                 leader = broker["address"]
         assert values(leader) == expected
         command.end(signal.SIGKILL)
-    # The last life's tail is torn as well: half a batch that nobody was told of.
-    (log,) = [path for path in (tmp_path / "data").rglob("*.log") if path.stat().st_size]
-    with log.open("ab") as file:
-        file.write(batch(5)[:40])
+    # The tails are torn as well: half a batch that nobody was told of, and a whole one that its CRC gives away.
+    torn = bytearray(batch(5))
+    torn[0:8] = len(expected).to_bytes(8, "big")
+    torn[-1] ^= 1
+    logs = [path for path in (tmp_path / "data").rglob("*.log") if path.stat().st_size]
+    for log, tail in zip(logs, (torn, torn[:40]), strict=False):
+        with log.open("ab") as file:
+            file.write(tail)
     command = start("--brokers", "2", "--release", "4.3", "--data", str(tmp_path / "data"))
     for broker in command.document["brokers"]:
         with Wire(broker["address"]) as wire:

@@ -84,7 +84,8 @@ class Broker:
         """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         shared = self._shared
-        tls, settings = shared.listeners.of(self.profile.release, shared.clock, shared.now_ms)
+        idle_ms = shared.state.settings.connections_max_idle_ms
+        tls, settings = shared.listeners.of(self.profile.release, shared.clock, shared.now_ms, idle_ms)
         self._server = await serve(
             self.address.host, self.address.port, self._converse, policy=policy, ssl_context=tls, settings=settings
         )

@@ -112,15 +112,15 @@ class Listeners:
         return [name for name in known if name in (self.security.mechanisms or known)]
 
     def of(
-        self, release: Release, clock: Clock, now_ms: Callable[[], int]
+        self, release: Release, clock: Clock, now_ms: Callable[[], int], idle_timeout_ms: int
     ) -> tuple[ssl.SSLContext | None, ServerSettings]:
         """Return the TLS context and the settings of a broker's listener."""
         if not self.security.uses_sasl:
-            return self._tls, ServerSettings(clock=clock)
+            return self._tls, ServerSettings(clock=clock, idle_timeout_ms=idle_timeout_ms)
         makers = {name: self._maker(name, now_ms) for name in self.mechanisms_of(release)}
         ends = release.number >= release_number(FIRST_RELEASE_OF_SESSIONS)
         sasl = BrokerSasl(makers, self.security.session_lifetime_ms if ends else 0)
-        return self._tls, ServerSettings(sasl=sasl, clock=clock)
+        return self._tls, ServerSettings(sasl=sasl, clock=clock, idle_timeout_ms=idle_timeout_ms)
 
     def _maker(self, mechanism: str, now_ms: Callable[[], int]) -> Callable[[], ServerMechanism]:
         if mechanism == "PLAIN":

@@ -113,6 +113,12 @@ class AsyncioStream(asyncio.BufferedProtocol):
         """False while more than WRITE_HIGH_BYTES wait."""
         return self._unsent_bytes < WRITE_HIGH_BYTES
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits here, and in the transport."""
+        held = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._unsent_bytes + held
+
     def write(self, segments: Sequence[Segment]) -> None:
         """Queue bytes. After the end they are dropped: the receiver is told of the end, not the writer."""
         if self._closing:

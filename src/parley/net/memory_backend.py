@@ -161,6 +161,11 @@ class MemoryStream:
         """False while more than 1 MiB is on its way."""
         return self._outgoing.queued_bytes < _HIGH_BYTES
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What is on its way."""
+        return self._outgoing.queued_bytes
+
     def write(self, segments: Sequence[Segment]) -> None:
         """Queue a copy of the bytes; after the end they are dropped."""
         if not self._closing and not self.is_over:

@@ -15,6 +15,7 @@ from parley.net.address import Address
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import Clock, LoopClock
 from parley.net.failures import REQUEST, explain
+from parley.net.idle import Activity, IdleSweeps
 from parley.net.stream import Backend, Listener, Stream
 from parley.protocol import (
     NEED_DATA,
@@ -52,6 +53,7 @@ class ServerConnection:
         self._arrived = asyncio.Event()
         self._event: Event | NoEvent | None = None  # taken from the protocol, not yet received
         self._paused = False
+        self._activity = Activity(settings.clock.now_ms())
         self._held_back: list[bytes] = []  # answers that leave after the next one
         self._thawed = asyncio.Event()
         self._thawed.set()
@@ -184,6 +186,7 @@ class ServerConnection:
 
     def buffer_updated(self, received_bytes: int) -> None:
         """Take received bytes. Called by the stream."""
+        self._activity.at_ms = self._settings.clock.now_ms()
         self._protocol.buffer_updated(received_bytes)
         if self._protocol.is_serving:
             if self._protocol.unread_bytes > READ_AHEAD_BYTES and not self._paused:
@@ -207,6 +210,16 @@ class ServerConnection:
 
     # -- inside
 
+    def end_if_idle(self, now_ms: int, timeout_ms: int) -> None:
+        """End the connection when nothing moved on it for so long. Called by the server's sweeps."""
+        unsent = self._stream.unsent_bytes
+        if self._thawed.is_set() and self._activity.is_over(
+            now_ms, timeout_ms, unsent, serving=self._protocol.is_serving
+        ):
+            what = f"takes no answer, {unsent} bytes wait" if unsent else "sends nothing"
+            _log.info("client %s %s for %d ms; its connection is closed", self.peer, what, timeout_ms)
+            self.abort()
+
     def _wake(self) -> None:
         self._thawed.set()  # an end is told to a frozen connection too
         self._arrived.set()
@@ -222,8 +235,18 @@ class ServerConnection:
 
     def _flush(self) -> None:
         data = self._protocol.data_to_send() if self._thawed.is_set() else ()
-        if data:
-            self._stream.write(data)
+        if not data:
+            return
+        if self._stream.unsent_bytes > self._settings.max_unsent_bytes:
+            # Refusals by the policy are answered without waiting for the client to read.
+            _log.warning(
+                "client %s asks and does not read, %d bytes wait for it; its connection is closed",
+                self.peer,
+                self._stream.unsent_bytes,
+            )
+            self.abort()
+            return
+        self._stream.write(data)
 
     def _end(self, event: Closed) -> None:
         self.error = event.error
@@ -238,6 +261,10 @@ class ServerSettings:
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     sasl: BrokerSasl | None = None
     clock: Clock = field(default_factory=LoopClock)
+    idle_timeout_ms: int = 0
+    """connections.max.idle.ms; 0 lets connections last."""
+    max_unsent_bytes: int = 64 * 1024 * 1024
+    """How much may wait for a client that does not read; one more answer ends its connection."""
 
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -254,6 +281,7 @@ class Server:
         self._listener: Listener | None = None
         self._tasks: dict[asyncio.Task[None], ServerConnection] = {}  # the handlers that run
         self._open: set[ServerConnection] = set()  # until their streams are over
+        self._idle = IdleSweeps(settings.clock, settings.idle_timeout_ms, lambda: self._open)
         self._is_closing = False
         self._is_frozen = False
         self.address = Address("", 0)
@@ -308,6 +336,7 @@ class Server:
 
     async def _stop_listening(self) -> None:
         self._is_closing = True
+        self._idle.cancel()
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
@@ -321,6 +350,7 @@ class Server:
     def _accept(self, stream: Stream) -> ServerConnection:
         connection = ServerConnection(stream, self._policy(), self._settings, self._open.discard)
         self._open.add(connection)
+        self._idle.arm()
         if self._is_closing:  # it was on its way when the listener was closed
             connection.abort(reset=True)
             return connection

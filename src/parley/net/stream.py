@@ -52,6 +52,11 @@ class Stream(Protocol):
         """False while so much waits to be sent that callers should `await drained()` first."""
         ...
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How much waits to be sent."""
+        ...
+
     def write(self, segments: Sequence[Segment]) -> None:
         """Queue bytes; never blocks. The segments must not change until they are sent."""
         ...

@@ -69,6 +69,7 @@ class ClusterSettings:
     default_replication_factor: int = 1
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     racks: Mapping[int, str] = field(default_factory=dict)
+    connections_max_idle_ms: int = 600_000
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
     transaction_max_timeout_ms: int = 15 * 60 * 1000
