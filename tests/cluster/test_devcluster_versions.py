@@ -36,6 +36,7 @@ ABSENT = {
     ApiKey.DELETE_GROUPS: {69},
     ApiKey.INCREMENTAL_ALTER_CONFIGS: {-1, 3, 40},
     ApiKey.OFFSET_DELETE: {69},
+    ApiKey.DESCRIBE_QUORUM: {0, 3},
     ApiKey.DESCRIBE_PRODUCERS: {3},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {3},
     ApiKey.ADD_PARTITIONS_TO_TXN: {0, 3},
@@ -46,6 +47,7 @@ ABSENT = {
 }
 """What is said about things that do not exist, where `a_request` asks for such."""
 
+HEAD_OF_V99 = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (7).to_bytes(4, "big")
 RELEASES = list(releases())
 ANSWERING = [name for name, found in releases().items() if found.answers_api_versions]
 
@@ -185,8 +187,7 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
     kind = request_class(ApiKey.API_VERSIONS)
     own = found.ranges[18].max
     if own == 4:
-        head = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\xff\xff"
-        wire.send_frame(head)
+        wire.send_frame(HEAD_OF_V99 + b"\xff\xff\x00")
     else:
         wire.send(kind(), own + 1)
     frame = wire.receive_frame()
@@ -198,6 +199,46 @@ def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCl
     )
     assert frame[4:] == expected
     assert wire.ask(kind(), 0).error_code == 0, "and the connection goes on"
+
+
+UNREADABLE = {
+    "without tags": b"\x00\x04wire",
+    "null client id, without tags": b"\xff\xff",
+    "tags that end early": b"\x00\x04wire\x05",
+    "a client id that ends early": b"\x00\x40wi",
+    "no client id": b"",
+}
+FLEXIBLE_ONLY = {"without tags", "null client id, without tags", "tags that end early"}
+
+
+@pytest.mark.parametrize("name", list(UNREADABLE))
+def test_api_versions_above_the_maximum_needs_a_header_that_can_be_read(cluster: LocalCluster, name: str) -> None:
+    """Since 2.4 every version above the own one is taken for a flexible one: its header ends with tags."""
+    found = cluster._cluster.broker(1).profile.release
+    if not found.answers_api_versions:
+        return
+    with Wire(cluster.bootstrap_servers) as other:
+        other.send_frame(HEAD_OF_V99 + UNREADABLE[name])
+        answered = found.number < (2, 4) and name in FLEXIBLE_ONLY
+        assert bool(other.receive_frame()) is answered
+
+
+def test_the_quorum_is_the_controller_and_the_others_observe_it() -> None:
+    kind = request_class(ApiKey.DESCRIBE_QUORUM)
+    part = kind.PartitionData(partition_index=0)
+    asked = kind(topics=[kind.TopicData(topic_name="__cluster_metadata", partitions=[part])])
+    with LocalCluster(brokers=3) as cluster, Wire(cluster.bootstrap_servers.split(",")[1]) as wire:
+        for version in range(3):
+            answer = wire.ask(asked, version)
+            (found,) = answer.topics[0].partitions
+            assert (answer.error_code, found.error_code, found.leader_id) == (0, 0, 1)
+            assert [voter.replica_id for voter in found.current_voters] == [1]
+            assert sorted(observer.replica_id for observer in found.observers) == [2, 3]
+            assert found.high_watermark > 0
+            assert [node.node_id for node in answer.nodes] == ([1] if version >= 2 else [])
+        lost = kind(topics=[kind.TopicData(topic_name="events", partitions=[part]), asked.topics[0]])
+        answer = wire.ask(lost, 2)
+        assert [topic.partitions[0].error_code for topic in answer.topics] == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ OffsetCommit: Any = request_class(ApiKey.OFFSET_COMMIT)
 OffsetDelete: Any = request_class(ApiKey.OFFSET_DELETE)
 DescribeCluster: Any = request_class(ApiKey.DESCRIBE_CLUSTER)
 DescribeProducers: Any = request_class(ApiKey.DESCRIBE_PRODUCERS)
+DescribeQuorum: Any = request_class(ApiKey.DESCRIBE_QUORUM)
 DescribePartitions: Any = request_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 FindCoordinator: Any = request_class(ApiKey.FIND_COORDINATOR)
 Metadata: Any = request_class(ApiKey.METADATA)
@@ -295,6 +296,31 @@ def scene_describe_producers(side: Side) -> None:
     side.make_topic(1)
     named = DescribeProducers.TopicRequest(name=side.topic, partition_indexes=[0, 9])
     side.ask(DescribeProducers(topics=[named]), 0, until=lambda a: 6 not in set(codes(a)))
+
+
+def scene_describe_quorum(side: Side) -> None:
+    asked = DescribeQuorum.TopicData
+    part = DescribeQuorum.PartitionData
+    log = asked(topic_name="__cluster_metadata", partitions=[part(partition_index=0)])
+    other = asked(topic_name=side.topic, partitions=[part(partition_index=0)])
+    second = asked(topic_name="__cluster_metadata", partitions=[part(partition_index=1)])
+    for version in side.versions(DescribeQuorum()):
+        for topics in ([log], [other], [second], [log, other], []):
+            answer = side.ask(DescribeQuorum(topics=topics), version)
+            for found in (p for t in answer["topics"] for p in t["partitions"]):
+                mask_progress(found, *found["current_voters"])
+            for node in answer["nodes"]:
+                del node["listeners"]  # controllers have none of their own here
+
+
+def mask_progress(*entries: dict[str, Any]) -> None:
+    """Take out how far the log of the metadata is, and since when: both go on."""
+    for entry in entries:
+        for name in ("leader_epoch", "high_watermark", "log_end_offset", "replica_directory_id"):
+            entry.pop(name, None)
+        for name in ("last_fetch_timestamp", "last_caught_up_timestamp"):
+            if name in entry:
+                entry[name] = entry[name] > 0
 
 
 SCENES = {name[6:]: play for name, play in list(globals().items()) if name.startswith("scene_")}

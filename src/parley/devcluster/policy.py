@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from parley.devcluster.handlers.h18_api_versions import unsupported
+from parley.devcluster.handlers.h18_api_versions import FIRST_NAME_VERSION, unsupported
 from parley.devcluster.profile import Profile
 from parley.frames import EmptyFrames
 from parley.protocol import Close, Decision, Dialect, Respond, Serve, Swallow
@@ -55,7 +55,8 @@ class ReleasePolicy:
         if behaviour.silent_refusals:
             return Swallow()
         if api_key == API_VERSIONS and served is not None:
-            return Respond(unsupported(self._profile), 0)
+            flexible = min(served.max, api_version) >= FIRST_NAME_VERSION  # which then every later one is
+            return Respond(unsupported(self._profile), 0, header_version=2 if flexible else 1)
         return Close(f"release {self._profile.name} does not serve API {api_key} v{api_version}")
 
     def malformed(self, api_key: int, api_version: int) -> Decision:

@@ -89,15 +89,17 @@ def peek_request_header(frame: bytes | memoryview) -> tuple[int, int, int]:
     return api_key, version, correlation_id
 
 
-def decode_request_header(frame: bytes | memoryview) -> tuple[RequestHeader, int]:
+def decode_request_header(frame: bytes | memoryview, *, header_version: int | None = None) -> tuple[RequestHeader, int]:
     """Return a request's header, and the position at which its body begins.
 
-    Raises RemoteProtocolError for an API key that parley does not know: where the header ends
-    depends on the API.
+    `header_version` reads another one than the API and its version have: brokers take every version of
+    ApiVersions above their own for a flexible one. Raises RemoteProtocolError for an API key that parley
+    does not know: where the header ends depends on the API.
     """
     api_key, version, correlation_id = peek_request_header(frame)
     header = RequestHeader(api_key, version, correlation_id, None)
-    header_version = request_header_version(api_key, version)
+    if header_version is None:
+        header_version = request_header_version(api_key, version)
     cursor = Cursor(frame, _HEAD.size)
     if header_version >= 1:
         header.client_id = cursor.read_nullable_string()

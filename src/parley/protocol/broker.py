@@ -15,7 +15,7 @@ from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
-from parley.messages import decode_request, encode_response, peek_request_header
+from parley.messages import decode_request, decode_request_header, encode_response, peek_request_header
 from parley.protocol.broker_login import BrokerLogin, BrokerSasl, Phase, Refusal
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import PAUSED, NoEvent, RequestReceived
@@ -102,13 +102,21 @@ class BrokerProtocol(Connection):
         if isinstance(decision, Serve):
             self._serve(decision, data, api_key, api_version)
         elif isinstance(decision, Respond):
-            self._queue(encode_response(decision.message, decision.version, correlation_id))
+            self._respond(decision, data, api_key, api_version)
         elif isinstance(decision, RespondBytes):
             self._queue([correlation_id.to_bytes(4, "big", signed=True), decision.body])
         elif isinstance(decision, Translate):
             self._translate(decision.translator, data, api_key, api_version)
         else:
             self._refuse(decision, None)
+
+    def _respond(self, decision: Respond, data: memoryview, api_key: int, api_version: int) -> None:
+        try:
+            header, _ = decode_request_header(data, header_version=decision.header_version)
+        except RemoteProtocolError as error:
+            self._refuse(self._policy.malformed(api_key, api_version), error)
+            return
+        self._queue(encode_response(decision.message, decision.version, header.correlation_id))
 
     def _serve(self, decision: Serve, data: memoryview, api_key: int, api_version: int) -> None:
         version = api_version if decision.as_version is None else decision.as_version

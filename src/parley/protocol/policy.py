@@ -39,10 +39,15 @@ class Swallow:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0 shape)."""
+    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0 shape).
+
+    The request's header must be readable as one of `header_version`; 0 looks at no more of it than is
+    needed for the answer.
+    """
 
     message: Any
     version: int
+    header_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ NO_MEMBERS = "groups have no members here, only committed offsets"
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_TOKENS = "delegation tokens need a login that this listener does not have"
 NO_NEW_GROUPS = "the group protocols of this kind are switched off"
-NO_QUORUM = "the controllers are inside the cluster; their quorum cannot be seen or changed"
+NO_QUORUM = "the controllers are inside the cluster; their quorum cannot be changed"
 NO_QUOTAS = "there are no quotas here"
 NO_CREDENTIALS = "users are given to the cluster at its start, not by clients"
 
@@ -109,7 +109,6 @@ TABLE: tuple[Refusal, ...] = (
     Refusal(
         K.ALTER_USER_SCRAM_CREDENTIALS, (c.UNSUPPORTED_SASL_MECHANISM,), NO_CREDENTIALS, build=choose.alter_credentials
     ),
-    entries(K.DESCRIBE_QUORUM, c.UNKNOWN_TOPIC_OR_PARTITION, NO_QUORUM),
     head(K.ALTER_PARTITION, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
     head(K.UNREGISTER_BROKER, c.CLUSTER_AUTHORIZATION_FAILED, "brokers come and go with LocalCluster.stop_broker"),
