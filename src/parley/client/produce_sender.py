@@ -331,6 +331,7 @@ class Sender:
         else:
             batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error))
             log.dropped(batch)
+            log.last_error = error or log.last_error
             failed = error if error is not None else _closed()
             batch.call.failed(failed)
             self.abandon(batch.call, failed)

@@ -283,7 +283,7 @@ class PartitionLog:
     def renumber(self) -> None:
         """Forget the numbering: a new one begins, under another epoch."""
         self.window.clear()
-        self.numbers, self.acked_next = None, 0
+        self.numbers, self.acked_next, self.last_error = None, 0, None
         self.confirmed = self.in_doubt = False
 
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:

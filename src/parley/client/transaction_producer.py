@@ -26,9 +26,9 @@ from parley.client.transaction_options import TransactionOptions
 from parley.client.transaction_requests import GroupMember
 from parley.client.transaction_state import Identity, State, TransactionState
 from parley.client.transaction_topics import WrittenTopics, check_topics
-from parley.client.transaction_verdicts import Verdict, judge
+from parley.client.transaction_verdicts import UNKNOWN_PRODUCER_ID, Verdict, judge
 from parley.client.transaction_writer import TransactionWriter
-from parley.errors import DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -296,7 +296,10 @@ class TransactionProducer:
         """Let an error of a write end the transaction's good state; return what the caller is to see."""
         known = given_up(error)
         if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
-            self._txn.failed(judge(api, known), known)
+            verdict = judge(api, known)
+            if _names_unknown_producer(known) and not self._txn.can_renew:
+                verdict = Verdict.ABORTABLE  # the partitions that say so begin at sequence 0 again
+            self._txn.failed(verdict, known)
             if isinstance(error, DataLossError):
                 self._lost(error)
         if self._txn.state is State.FATAL and isinstance(error, KafkaError):
@@ -355,6 +358,7 @@ class TransactionProducer:
                 self._writer.renumber(self._txn.identity)
             else:
                 self._writer.rewind()
+                self._writer.forget_unknown()
 
     async def _reach(self) -> None:
         if not self._connected:
@@ -362,3 +366,8 @@ class TransactionProducer:
             self._driver = TransactionDriver(self._cluster, coordinators, self.options, self._txn)
             self._writer = TransactionWriter(self._cluster, self._admit)
             self._connected = True
+
+
+def _names_unknown_producer(error: KafkaError) -> bool:
+    """Return whether a partition's leader knows nothing of this producer: its records are gone, or the topic is."""
+    return isinstance(error, BrokerError) and error.code == UNKNOWN_PRODUCER_ID and error.api == ApiKey.PRODUCE.name

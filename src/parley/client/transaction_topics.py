@@ -84,7 +84,7 @@ async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadl
             return
         except DataLossError:
             if attempt + 1 == CONFIRMATIONS:
-                cluster.schedule.request_full()
+                await cluster.refresh_quietly(deadline)  # the next transaction begins with the new ids
                 raise
         await cluster.pause(attempt, deadline)
 

@@ -10,7 +10,8 @@ from parley.client.produce_state import OutBatch, ProduceCall
 from parley.client.producer import Producer, Writing
 from parley.client.results import ProduceResult
 from parley.client.transaction_state import Identity
-from parley.errors import KafkaError, LocalProtocolError
+from parley.client.transaction_verdicts import UNKNOWN_PRODUCER_ID
+from parley.errors import BrokerError, KafkaError, LocalProtocolError
 
 Admit = Callable[[list[OutBatch]], Awaitable[None]]
 
@@ -68,6 +69,15 @@ class TransactionWriter(Producer):
                 doubt = log.in_doubt
                 log.renumber()
                 log.in_doubt = doubt
+
+    def forget_unknown(self) -> None:
+        """Begin the sequences at 0 again where the leader said that it knows nothing of this producer (59).
+
+        Nowhere else: where it remembers earlier batches, it would take the same sequences for repetitions.
+        """
+        for log in self.sender.logs.values():
+            if isinstance(log.last_error, BrokerError) and log.last_error.code == UNKNOWN_PRODUCER_ID:
+                log.renumber()
 
     async def _renew(self) -> tuple[int, int]:
         raise LocalProtocolError("a transaction's records are never numbered anew; it has to be aborted")
