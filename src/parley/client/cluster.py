@@ -33,6 +33,7 @@ from parley.client.retry import Backoff, Deadline, Reaction, classify
 from parley.errors import KafkaError, NetworkError, RequestTimedOut, broker_error
 from parley.messages import MetadataRequest
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
+from parley.net import Deadline as ClockDeadline
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
@@ -297,7 +298,7 @@ class Cluster:
     async def _refresh_once(self, deadline: Deadline) -> Applied:
         task = self._refreshing if self._refreshing is not None else self._start_refresh()
         try:
-            async with asyncio.timeout(max(1, deadline.remaining_ms(self.now_ms())) / 1000):
+            async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
                 return await asyncio.shield(task)
         except TimeoutError:
             raise RequestTimedOut("metadata did not arrive before the deadline of the call", stage="request") from None

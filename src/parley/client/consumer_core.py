@@ -23,6 +23,7 @@ from parley.client.positions import DataLoss, PartitionPosition, Spec, Stage
 from parley.client.results import FetchedBatch
 from parley.client.retry import Deadline
 from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError, RequestTimedOut
+from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -314,7 +315,7 @@ class ConsumerCore:
         if left_ms <= 0:
             return False
         try:
-            async with asyncio.timeout(left_ms / 1000):
+            async with ClockDeadline(self.cluster.clock, self.cluster.now_ms() + left_ms):
                 await self.session.changed()
         except TimeoutError:
             return False

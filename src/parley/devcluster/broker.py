@@ -19,7 +19,7 @@ from parley.devcluster.security import Listeners
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.tampering import Act, Tampering
-from parley.net import Address, Clock, Server, ServerConnection, serve
+from parley.net import Address, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
 
@@ -38,6 +38,8 @@ class Shared:
     requests: Requests
     listeners: Listeners
     expiry: Expiry
+    backend: Backend | None = None
+    """The network, sockets if None."""
 
 
 class Broker:
@@ -87,7 +89,13 @@ class Broker:
         idle_ms = shared.state.settings.connections_max_idle_ms
         tls, settings = shared.listeners.of(self.profile.release, shared.clock, shared.now_ms, idle_ms)
         self._server = await serve(
-            self.address.host, self.address.port, self._converse, policy=policy, ssl_context=tls, settings=settings
+            self.address.host,
+            self.address.port,
+            self._converse,
+            policy=policy,
+            backend=shared.backend,
+            ssl_context=tls,
+            settings=settings,
         )
         self.address = self._server.address
 

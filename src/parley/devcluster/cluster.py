@@ -28,7 +28,7 @@ from parley.devcluster.state.groups import TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
-from parley.net import AdvancingClock, Clock
+from parley.net import AdvancingClock, Backend, Clock
 from parley.records import crc_is_right
 from parley.types import format_uuid
 
@@ -43,7 +43,8 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
     records, topics, offsets and producer ids survive, also a kill -9. `port` is broker 1's, the
     others follow; without it free ports are taken. `clock` drives every wait; `seed` makes cluster
-    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. Raises
+    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. `backend` is the
+    network, sockets if not given. Raises
     ConfigError for unknown releases and broker ids, and for releases that cannot do what is wanted.
     """
 
@@ -59,6 +60,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         clock: Clock | None = None,
         seed: int | None = None,
         security: Security | None = None,
+        backend: Backend | None = None,
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"a cluster of {brokers} brokers cannot be; at least 1 is needed")
@@ -70,6 +72,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
         self._clock = clock or AdvancingClock()
+        self._backend = backend
         self._faults = Faults(random.Random(seed))
         self._requests = Requests()
         self._state: ClusterState | None = None
@@ -98,6 +101,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._expiry.arm()
         self._state.transactions.epochs_per_fence = self._epochs_per_fence
         shared = Shared(self._state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
+        shared.backend = self._backend
         for broker_id, name in self._names.items():
             address = (self.settings.host, self._ports[broker_id])
             self._brokers[broker_id] = Broker(broker_id, name, shared, *address)

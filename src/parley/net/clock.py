@@ -157,6 +157,11 @@ class ManualClock:
         """The number of planned calls and sleepers."""
         return sum(not timer.cancelled for _, _, timer in self._timers)
 
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next planned call or sleeper is due, None when there is none."""
+        return min((when_ms for when_ms, _, timer in self._timers if not timer.cancelled), default=None)
+
     async def sleep_ms(self, duration_ms: int) -> None:
         """Return when the clock was advanced far enough."""
         if duration_ms <= 0:

@@ -1,0 +1,259 @@
+"""A client and a cluster in virtual time, what may be done to them, and what must hold whatever was done.
+
+The cluster's own logs are the oracle: they are looked at directly, never through the client under test.
+
+1. No acknowledged record is lost silently: it is in its leader's log, unless an unclean election or a
+   re-creation took it, which the test has done itself.
+2. Nothing is there twice, and the values of a partition are in the order in which they were given.
+3. What the reader has handed out for an offset is what lies at that offset when all is quiet again; it goes
+   up to the end. Where the log lost records that were handed out, the reader has said so.
+4. Leader epochs in the client's cache never go backwards, but for an event that the application heard.
+5. Metadata requests are bounded by the time that has passed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from parley.client import AsyncClient, Consumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
+from parley.devcluster import AsyncLocalCluster
+from parley.devcluster.state.replica import ReplicaKey
+from parley.errors import ConfigError, KafkaError
+from parley.records import ReadOptions, decode_columns, records
+from parley.testing.virtual import VirtualTime
+
+TOPIC = "t"
+PARTITIONS = 2
+BROKERS = 3
+OPTIONS = ProduceOptions(delivery_timeout_ms=300_000, batch_size=200)
+CLIENT = {
+    "request_timeout_ms": 2_000,
+    "default_api_timeout_ms": 30_000,
+    "reconnect_backoff_ms": 20,
+    "reconnect_backoff_max_ms": 200,
+}
+QUIET_MS = 120_000
+"""Time of the clock within which everything that was wanted has happened, once nothing is wrong any more."""
+
+
+class World:
+    """A cluster, a client that writes and one that reads, and the account of both."""
+
+    def __init__(self, releases: tuple[str, ...], seed: int = 0) -> None:
+        self.time = VirtualTime(seed)
+        self.cluster = AsyncLocalCluster(
+            brokers=BROKERS,
+            releases=dict(enumerate(releases, 1)),
+            clock=self.time.clock,
+            seed=seed,
+            backend=self.time.network,
+        )
+        self.tells_ids = all(tuple(map(int, release.split("."))) >= (2, 8) for release in releases)
+        self.heard: list[Any] = []
+        self.seen = Counter[str]()
+        self.values = 0
+        self.calls: list[tuple[Any, TopicPartition, list[int]]] = []
+        self.acked: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
+        self.may_be_gone: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
+        self.handed_out: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
+        self.epochs: dict[TopicPartition, int] = {}
+        self.blind = False  # whether a re-creation happened that no client of these releases can see
+        self.time.run(self.cluster.start())
+        self.cluster.create_topic(TOPIC, PARTITIONS, BROKERS)
+        servers = ",".join(str(broker.address) for broker in self.cluster.brokers)
+        self.writer, self.reader = (
+            AsyncClient(
+                bootstrap_servers=servers,
+                backend=self.time.network,
+                clock=self.time.clock,
+                dice=self.time.dice,
+                on_event=self.heard.append,
+                **CLIENT,
+            )
+            for _ in range(2)
+        )
+        self.consumer = Consumer(self.reader, auto_offset_reset="earliest", fetch_max_wait_ms=100)
+        self.time.run(self._begin())
+        self._asked = self._count_metadata()
+        self._allowed = 0.0
+
+    async def _begin(self) -> None:
+        await self.writer.start()
+        await self.consumer.start()
+        self.consumer.assign(partitions())
+
+    # -- what the clients do ---------------------------------------------------------------------------
+
+    def produce(self, partition: int, count: int) -> None:
+        """Give the writer some values; what becomes of them is seen later."""
+        tp = TopicPartition(TOPIC, partition)
+        values = list(range(self.values, self.values + count))
+        self.values += count
+        rows = pa.table({"value": [str(value) for value in values]})
+        self.calls.append((self.time.start(self.writer.produce(TOPIC, rows, partition, OPTIONS)), tp, values))
+        self._settle_calls()
+
+    def poll(self) -> None:
+        """Let the reader hand out what it has."""
+        for tp, batches in self.time.run(self._poll()).items():
+            for value, offset in batches:
+                self.handed_out[tp][offset] = value
+
+    async def _poll(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+        found: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for tp, rows in (await self.consumer.getmany(timeout_ms=0)).items():
+            found[tp] = [(int(record.value), record.offset) for record in rows]
+        return found
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass."""
+        self.time.advance(duration_ms)
+        self._allowed += duration_ms
+        self._settle_calls()
+
+    def _settle_calls(self) -> None:
+        for call in [call for call in self.calls if call[0].done()]:
+            self.calls.remove(call)
+            task, tp, values = call
+            task.result()  # raises: nothing that happens here may reach the application
+            self.acked[tp] |= set(values)
+
+    # -- what is done to the cluster -------------------------------------------------------------------
+
+    def do(self, name: str, *arguments: Any, **named: Any) -> bool:
+        """Call a control of the cluster; return False where it cannot be in this state."""
+        try:
+            result = getattr(self.cluster, name)(*arguments, **named)
+            if hasattr(result, "__await__"):
+                self.time.run(result)
+        except ConfigError:
+            return False
+        self.seen[name] += 1
+        return True
+
+    def lose_leaders(self, partition: int, to: int | None, lose: int) -> bool:
+        """Elect uncleanly; what was acknowledged until now may be gone."""
+        tp = TopicPartition(TOPIC, partition)
+        before = set(self.log(tp).values())
+        if not self.do("elect_unclean", TOPIC, partition, to, lose=lose):
+            return False
+        self.may_be_gone[tp] |= before - set(self.log(tp).values()) | before
+        return True
+
+    def recreate(self) -> None:
+        """Delete the topic and create it again."""
+        if not self.do("recreate_topic", TOPIC):
+            return
+        self.blind = self.blind or not self.tells_ids
+        for tp in partitions():
+            self.may_be_gone[tp] |= self.acked[tp]
+            self.may_be_gone[tp] |= {value for _, other, values in self.calls if other == tp for value in values}
+            self.handed_out[tp].clear() if self.blind else None
+
+    # -- what must hold --------------------------------------------------------------------------------
+
+    def log(self, tp: TopicPartition) -> dict[int, int]:
+        """Return offset → value of a partition's leader, or of its newest replica where it has no leader."""
+        image = self.cluster.state.image.topics[tp.topic]
+        key = ReplicaKey(image.topic_id, tp.partition)
+        replicas = [b.state.replicas[key] for b in self.cluster.brokers if b.state and key in b.state.replicas]
+        leader = self.cluster.state.replication.leader_of(key)
+        replica = leader or max(replicas, key=lambda r: (r.leader_epoch, r.log.end_offset))
+        found = {}
+        parts = replica.log.read(0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True).parts
+        data = b"".join(bytes(part) for part in parts)
+        for chunk in decode_columns(data, first_offset=0, options=ReadOptions()):
+            for record in records(chunk.columns):
+                found[record.offset] = int(record.value or b"")
+        return found
+
+    def check_always(self) -> None:
+        """What holds at every moment."""
+        for tp in partitions():
+            leader = self.writer._cluster.leader(tp)
+            known = self.writer._cluster.cache.last_seen_epoch(tp)
+            if known is not None:
+                told = any(
+                    tp in event.partitions if isinstance(event, PossibleDataLoss) else event.topic == tp.topic
+                    for event in self.heard
+                    if isinstance(event, PossibleDataLoss | TopicRecreated)
+                )
+                assert told or known >= self.epochs.get(tp, -1), f"{tp}: epoch {known} after {self.epochs[tp]}"
+                self.epochs[tp] = known
+            assert leader.epoch >= -1
+        asked, self._asked = self._count_metadata() - self._asked, self._count_metadata()
+        # two clients, each with pauses that begin at 80 ms; a few more for questions of a moment
+        self._allowed -= asked * 35.0
+        assert self._allowed > -600, f"{asked} metadata requests in so little time"
+        self._allowed = min(self._allowed, 2_000.0)
+
+    def _count_metadata(self) -> int:
+        return len(self.cluster.requests("Metadata"))
+
+    def heal(self) -> None:
+        """End everything that is wrong with the cluster."""
+        self.cluster.clear_faults()
+        for broker in self.cluster.brokers:
+            if not broker.running:
+                self.do("start_broker", broker.id)
+        self.do("heal")
+        self.cluster.release_metadata()
+        self.cluster.catch_up()
+        for partition, (leader, _) in self.cluster.leaders(TOPIC).items():
+            if leader < 0:
+                self.lose_leaders(partition, None, 0)
+
+    def check_quiet(self) -> None:
+        """Heal the cluster, wait until everything given is acknowledged and read, and compare."""
+        self.heal()
+        self.time.until(lambda: all(task.done() for task, _, _ in self.calls), limit_ms=QUIET_MS)
+        self._settle_calls()
+        for tp in partitions():
+            log = self.log(tp)
+            values = list(log.values())
+            assert len(values) == len(set(values)), f"{tp}: twice in the log"
+            assert values == sorted(values), f"{tp}: out of order"
+            lost = self.acked[tp] - set(values) - self.may_be_gone[tp]
+            assert not lost, f"{tp}: {sorted(lost)[:5]} were acknowledged and are gone"
+        self._drain()
+        self._asked = self._count_metadata()
+        self.cluster.clear_requests()
+        self._asked = 0
+        self._allowed = 0.0
+
+    def _drain(self) -> None:
+        began_ms = self.time.clock.now_ms()
+        while not all(self._agrees(tp) for tp in partitions()):
+            self.poll()
+            self.time.advance(50)
+            if self.time.clock.now_ms() > began_ms + QUIET_MS:
+                for tp in partitions():
+                    assert self.blind or self._read(tp) == self.log(tp), f"{tp}: the reader is in another history"
+                return
+
+    def _read(self, tp: TopicPartition) -> dict[int, int]:
+        return {offset: value for offset, value in self.handed_out[tp].items() if offset in self.log(tp)}
+
+    def _agrees(self, tp: TopicPartition) -> bool:
+        return self.blind or self._read(tp) == self.log(tp)
+
+    def close(self) -> None:
+        """End everything."""
+        self.time.run(self.consumer.stop())
+        for client in (self.writer, self.reader):
+            self.time.run(client.close())
+        for task, _, _ in self.calls:
+            task.cancel()
+        self.time.run(self.cluster.close())
+        self.time.close()
+
+
+def partitions() -> list[TopicPartition]:
+    """Return the partitions of the topic."""
+    return [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+
+
+__all__ = ["BROKERS", "PARTITIONS", "TOPIC", "KafkaError", "World", "partitions"]
