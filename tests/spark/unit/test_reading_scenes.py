@@ -16,7 +16,6 @@ from parley.devcluster import LocalCluster
 from parley.errors import DataLossError, KafkaError
 from parley.spark.options import Use
 from parley.spark.ranges import OffsetRange
-from parley.spark.reading import read_range
 from parley.spark.source_options import SourceOptions, read_source_options
 from parley.spark.stream import StreamReader
 from parley.types import format_uuid

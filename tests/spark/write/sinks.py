@@ -70,11 +70,15 @@ class Sink:
 
     def stable(self) -> list[str]:
         """Return what a read_committed consumer sees now, sorted; open transactions hide what comes after them."""
-        found: list[str] = []
+        return sorted(row["value"].decode() for row in self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the records that a read_committed consumer sees now."""
+        found: list[dict[str, Any]] = []
         for place, end in self._ends(READ_COMMITTED).items():
             for batch in self.client.fetch(place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)):
-                found += [value.decode() for value in batch.column("value").to_pylist()]
-        return sorted(found)
+                found += batch.to_pylist()
+        return found
 
     def _ends(self, isolation_level: str) -> dict[TopicPartition, int]:
         places = [
