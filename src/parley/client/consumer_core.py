@@ -235,13 +235,11 @@ class ConsumerCore:
         of = frozenset(wanted) if wanted else None
         while True:
             self._place()
+            self._drop_stale()
             if tell:
                 self._raise_trouble(of)
-            for tp, front in tuple(self._fronts.items()):
-                part = self._parts[tp]
-                if front.raw.lineage != part.place.lineage:
-                    del self._fronts[tp]
-                elif not part.paused and (of is None or tp in of):
+            for tp, front in self._fronts.items():
+                if not self._parts[tp].paused and (of is None or tp in of):
                     return front
             raw = session.take(of)
             if raw is not None:
@@ -286,6 +284,12 @@ class ConsumerCore:
     def _current(self, front: Front) -> PartitionFetch | None:
         """Return the partition of a front, None when a seek, a reset or an assignment has made it stale."""
         return self._parts.get(front.raw.tp) if self._fronts.get(front.raw.tp) is front else None
+
+    def _drop_stale(self) -> None:
+        """Forget bytes that lie before a seek or a reset, or in another history."""
+        for tp, front in tuple(self._fronts.items()):
+            if front.raw.lineage != self._parts[tp].place.lineage:
+                del self._fronts[tp]
 
     def _drop_if_done(self, part: PartitionFetch, front: Front) -> None:
         if front.raw.lineage != part.place.lineage:

@@ -137,7 +137,7 @@ class FetchSession:
         fetches: dict[int, list[PartitionFetch]] = {}
         checks: dict[int, list[PartitionFetch]] = {}
         resets: list[PartitionFetch] = []
-        later: list[int] = []
+        later = [now + max(self._cluster.schedule.due_in_ms(now), ROUND_MS)]  # paused partitions have leaders too
         for part in self._parts.values():
             if part.busy or part.done or part.place.stage in (Stage.UNSET, Stage.STOPPED):
                 continue
@@ -161,8 +161,7 @@ class FetchSession:
         for node_id, parts in fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
                 self._spawn(exchange.ask(self._begin(parts)), self._answered)
-        if later:
-            self._call_at(min(later))
+        self._call_at(min(later))
 
     def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
         flight, asked = object(), []
@@ -181,6 +180,8 @@ class FetchSession:
         if part.topic.held == ZERO_UUID and rewound(part.place.fetch.leader_epoch, leader.epoch):
             part.place.recreated(ZERO_UUID, ZERO_UUID)
             self._settle(part)
+        if part.topic.in_doubt:
+            return leader.node.id  # what metadata says may be of another topic: only a fetch by id tells
         stage = part.place.meet(leader.node.id, leader.epoch)
         if part.preferred is not None and stage is Stage.FETCHING:
             node_id, until = part.preferred
@@ -373,7 +374,7 @@ class FetchSession:
         final = part.failed(error, now, delay_ms=delay, patience_ms=self._conduct.patience_ms, epoch=epoch)
         if final is not None:
             part.place.stop(final)
-        elif refresh:
+        elif refresh or part.stubborn:
             self._cluster.leader_failed(part.tp, epoch)
             self._refresh_soon()
 

@@ -25,6 +25,9 @@ MESSAGE_TOO_LARGE = 10
 AT_ONCE = 5
 """New leaders that are asked without a pause, one after the other: hints may send a reader round and round."""
 
+STUBBORN = 5
+"""Failures in a row after which metadata is asked for whatever the error says: no broker is behind for ever."""
+
 
 class RawFetch(NamedTuple):
     """Record bytes of one partition, still to be decoded.
@@ -111,6 +114,11 @@ class PartitionFetch:
     def done(self) -> bool:
         """Whether everything up to `end` has been fetched."""
         return self.end is not None and self.position >= self.end
+
+    @property
+    def stubborn(self) -> bool:
+        """Whether it has failed so often that what is known of its leader must be looked at again."""
+        return self.attempts >= STUBBORN
 
     def jumped(self) -> None:
         """Forget what belongs to the place that was left: by a seek, a reset, or another topic."""
