@@ -14,6 +14,7 @@ from typing import Any
 
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
+    ILLEGAL_GENERATION,
     INVALID_CONFIG,
     INVALID_RECORD,
     INVALID_REQUEST,
@@ -21,6 +22,7 @@ from parley.devcluster.state.codes import (
     LEADER_NOT_AVAILABLE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     TRANSACTION_ABORTABLE,
+    UNKNOWN_MEMBER_ID,
     UNKNOWN_PRODUCER_ID,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -140,9 +142,13 @@ class Behaviour:
     adds_unknown_partitions: bool = False
     """AddPartitionsToTxn takes any partition of a topic that exists."""
     refuses_lone_members: bool = True
-    """TxnOffsetCommit v3+ refuses a member without a generation, and says ILLEGAL_GENERATION to the opposite."""
+    """TxnOffsetCommit v3+ refuses a member without a generation."""
+    lone_generation_code: int = ILLEGAL_GENERATION
+    """TxnOffsetCommit's answer to a generation without a member."""
+    commits_for_nobody: bool = True
+    """TxnOffsetCommit takes a group without a name."""
     fences_offsets: bool = False
-    """TxnOffsetCommit refuses an epoch older than the one that its log has seen, and a group without a name."""
+    """TxnOffsetCommit refuses an epoch older than the one that its log has seen."""
     forgets_start_time: bool = False
     """DescribeTransactions has no start time between transactions; before, that of the last one."""
     aborted_when_empty: bool = True
@@ -203,8 +209,10 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("4.0", {"verifies_epochs": True, "epochs_per_fence": 2}),
     ("4.1", {"forgets_start_time": True, "epochs_per_fence": 1}),
     ("1.0", {"adds_unknown_partitions": True}),
-    ("2.0", {"adds_unknown_partitions": False, "fences_offsets": True, "demands_transactional_id": True}),
-    ("3.0", {"refuses_lone_members": False}),
+    ("2.0", {"adds_unknown_partitions": False, "commits_for_nobody": False}),
+    ("2.1", {"fences_offsets": True, "demands_transactional_id": True}),
+    ("3.0", {"lone_generation_code": UNKNOWN_MEMBER_ID}),
+    ("3.3", {"refuses_lone_members": False}),
     ("2.8", {"aborted_when_empty": False}),
     ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),

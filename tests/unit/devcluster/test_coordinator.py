@@ -300,3 +300,49 @@ def test_a_full_disk_refuses_a_step_and_changes_nothing(
     scene.end(who)
     assert (scene.held.state, scene.stable()) == (State.COMPLETE_COMMIT, (2, 2))
     scene.state.close()
+
+
+def test_a_marker_counts_when_it_cannot_be_lost(scene: Scene) -> None:
+    """A follower in sync that lags holds the end back; where it leads next, it is given the marker once more."""
+    who = scene.init()
+    scene.write(who)
+    leader = scene.replica().broker_id
+    follower = 3 - leader
+    scene.state.replication.links.hold_back(follower)
+    scene.end(who)
+    assert scene.held.state is State.PREPARE_COMMIT
+    assert scene.stable() == (0, 2), "written, and not yet replicated"
+    assert code(lambda: scene.write(who)) == CONCURRENT_TRANSACTIONS
+    scene.state.replication.links.let_go(follower)
+    scene.stop(leader)
+    assert scene.replica().broker_id == follower
+    assert scene.held.state is State.COMPLETE_COMMIT
+    assert scene.stable() == (2, 2)
+    scene.up(leader)
+    assert scene.stable() == (2, 2), "and the old leader's own marker went with its log's end"
+
+
+def test_a_marker_needs_as_many_replicas_as_a_record(scene: Scene) -> None:
+    scene.state.alter_topic("t", {"min.insync.replicas": "2"}, now_ms=0)
+    who = scene.init()
+    scene.write(who)
+    scene.stop(2)
+    scene.end(who)
+    assert (scene.held.state, scene.stable()[0]) == (State.PREPARE_COMMIT, 0)
+    scene.up(2)
+    assert (scene.held.state, scene.stable()) == (State.COMPLETE_COMMIT, (2, 2))
+
+
+def test_a_marker_that_waits_is_tried_again_by_the_clock(scene: Scene) -> None:
+    who = scene.init()
+    scene.write(who)
+    links = scene.state.replication.links
+    links.isolated.add(scene.replica().broker_id)
+    scene.end(who)
+    assert scene.held.state is State.PREPARE_COMMIT
+    due = scene.state.transactions.next_due_ms
+    assert due is not None
+    assert due <= TIMEOUT_MS
+    links.isolated.clear()
+    scene.state.transactions.expire(now_ms=due)
+    assert scene.held.state is State.COMPLETE_COMMIT

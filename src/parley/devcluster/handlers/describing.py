@@ -118,6 +118,11 @@ def static_configs(call: Call) -> dict[str, str]:
         "node.id": str(call.broker.id),
         "num.partitions": str(settings.num_partitions),
     }
+    usual_settings = type(settings)()
+    if settings.transaction_max_timeout_ms != usual_settings.transaction_max_timeout_ms:
+        found["transaction.max.timeout.ms"] = str(settings.transaction_max_timeout_ms)
+    if settings.transactional_id_expiration_ms != usual_settings.transactional_id_expiration_ms:
+        found["transactional.id.expiration.ms"] = str(settings.transactional_id_expiration_ms)
     kept, usual = settings.topic_defaults, TopicSettings()
     for name, value in kept.as_configs().items():
         if value != usual.as_configs()[name]:

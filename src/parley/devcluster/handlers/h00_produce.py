@@ -171,7 +171,7 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
             check_shape(records, _rules(call, settings))
         leader = leader_replica(call, outcome.topic, outcome.index)
         explained = call.profile.behaviour.explains_verification
-        admit_batch(call, request.transactional_id, leader, None if records is None else read_facts(records))
+        admit_batch(call, request.transactional_id, leader, records)
         replica, explained = leader, False
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
             raise Refused(

@@ -19,7 +19,6 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
 from parley.devcluster.state.codes import (
-    ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
@@ -73,21 +72,21 @@ def _metadata_code(asked: Message) -> int:
 
 def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-    fences = call.profile.behaviour.fences_offsets
-    if fences and not request.group_id:
+    behaviour = call.profile.behaviour
+    if not request.group_id and not behaviour.commits_for_nobody:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, request.group_id)
     admit_offsets(call, request.transactional_id, producer, request.group_id)
     check_member(call, request)
     if accepted:
-        call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=fences)
+        call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=behaviour.fences_offsets)
 
 
 def check_member(call: Call, request: Message) -> None:
     """Raise Refused when the producer speaks for a member: there are none."""
-    lone = call.profile.behaviour.refuses_lone_members
-    if request.generation_id != NO_GENERATION or (lone and request.member_id):
-        code = ILLEGAL_GENERATION if lone and not request.member_id else UNKNOWN_MEMBER_ID
+    behaviour = call.profile.behaviour
+    if request.generation_id != NO_GENERATION or (behaviour.refuses_lone_members and request.member_id):
+        code = UNKNOWN_MEMBER_ID if request.member_id else behaviour.lone_generation_code
         raise Refused(code, f'group "{request.group_id}" has no members')
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.state.batches import BatchFacts
+from parley.devcluster.state.batches import Bytes, read_facts
 from parley.devcluster.state.codes import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
@@ -19,7 +19,9 @@ from parley.devcluster.state.codes import (
 from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
 from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.devcluster.state.replica import Replica
+from parley.records import layout
 
+ATTRIBUTES_END = layout.ATTRIBUTES_AT + 1
 FIRST_ABORTABLE_PRODUCE = 11
 FIRST_ADDING_PRODUCE = 12
 FIRST_ADDING_OFFSETS = 5
@@ -33,13 +35,15 @@ def code_for(error: Refused | OSError, version: int, first_fenced_version: int) 
     return INVALID_PRODUCER_EPOCH if fenced else error.code
 
 
-def admit_batch(call: Call, name: str | None, replica: Replica, facts: BatchFacts | None) -> None:
+def admit_batch(call: Call, name: str | None, replica: Replica, records: Bytes | None) -> None:
     """Let a transactional batch pass to the log when its partition is part of the transaction.
 
     Releases before 3.6 do not ask. Produce v12+ adds the partition (KIP-890). Raises Refused with Produce's
     codes, or OSError.
     """
-    behaviour = call.profile.behaviour
+    if records is None or len(records) <= ATTRIBUTES_END or not records[ATTRIBUTES_END] & layout.TRANSACTIONAL:
+        return  # most batches are plain: one look tells
+    behaviour, facts = call.profile.behaviour, read_facts(records)
     if facts is None or not facts.is_transactional:
         return
     if name is None and behaviour.demands_transactional_id:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from parley.devcluster.state.batches import Bytes, read_facts
+from parley.devcluster.state.batches import Bytes
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
 from parley.devcluster.state.codes import (
@@ -24,11 +24,12 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.controller import Controller
-from parley.devcluster.state.coordinator import Marker, Transactions
+from parley.devcluster.state.coordinator import Transactions
 from parley.devcluster.state.groups import CommittedOffset, Coordinators, Groups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log import Log
+from parley.devcluster.state.markers import Markers
 from parley.devcluster.state.persistence import (
     Administered,
     broker_configs_entry,
@@ -44,7 +45,6 @@ from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.replication import Replication
 from parley.devcluster.state.topics import INHERITED, TopicSettings
-from parley.records import end_marker
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"
@@ -93,7 +93,7 @@ class ClusterState:
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
         self.transactions = Transactions(
-            self, self.producer_ids, expiration_ms=self.settings.transactional_id_expiration_ms
+            self, Markers(self), self.producer_ids, expiration_ms=self.settings.transactional_id_expiration_ms
         )
         self._administered = Administered()
         self._directory = directory
@@ -216,6 +216,7 @@ class ClusterState:
         self.publish(now_ms=now_ms)
         self.replication.sync_all(now_ms=now_ms)
         self._keep_image()
+        self.transactions.resume(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int) -> BrokerState:
         """Note that a broker runs no more; what it led is led by others."""
@@ -238,6 +239,10 @@ class ClusterState:
         inherited = self._administered.broker_configs.get("", {})
         given = {name: inherited[source] for name, source in INHERITED.items() if source in inherited}
         return TopicSettings.of({**given, **configs}, self.settings.topic_defaults)
+
+    def settings_of(self, name: str) -> TopicSettings:
+        """Return the settings that hold for a topic that exists."""
+        return self.topic_settings(self.image.topics[name].configs)
 
     def create_topic(
         self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str], *, now_ms: int
@@ -322,24 +327,6 @@ class ClusterState:
         if self.image is not self._journaled:
             self._keep_image()
         return appended
-
-    def write_marker(self, topic: str, index: int, marker: Marker, *, now_ms: int) -> bool:
-        """Append a transaction's end to a partition; return False when it must be tried again: no leader, full disk."""
-        partition = self.image.partition(topic, index)
-        if partition is None:
-            return True  # deleted, and the transaction's records with it
-        leader = self.replication.brokers.get(partition.leader)
-        try:
-            replica = None if leader is None else leader.find(topic, index)
-            if replica is None or not replica.is_leader:
-                return False
-            producer = marker.producer
-            if replica.producers.epoch_of(producer.producer_id) <= producer.epoch:
-                data = end_marker(*producer, marker.coordinator_epoch, commit=marker.commit, now_ms=now_ms)
-                self.append(replica, [Prepared(data, read_facts(data))], now_ms=now_ms)
-        except (Refused, OSError):
-            return False
-        return True
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], *entries: Entry) -> None:
         """Keep committed offsets, and `entries` with them. Raises OSError (full disk); none is changed then."""

@@ -11,11 +11,12 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from parley.devcluster.state.codes import CONCURRENT_TRANSACTIONS, Refused
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.markers import NOT_WRITTEN, Marker, Markers
 from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, PendingOffsets, offsets_partition
 from parley.devcluster.state.persistence_transactions import (
     RestoredTransactions,
@@ -45,14 +46,6 @@ from parley.devcluster.state.transactions import (
 RETRY_MS = 1_000
 
 
-class Marker(NamedTuple):
-    """What ends a transaction on one partition."""
-
-    producer: ProducerIdentity
-    commit: bool
-    coordinator_epoch: int
-
-
 class Cluster(Protocol):
     """What coordinators need of their cluster."""
 
@@ -60,10 +53,6 @@ class Cluster(Protocol):
 
     def keep(self, *entries: Entry) -> None:
         """Journal entries. Raises OSError when the disk is full; nothing is kept then."""
-        ...
-
-    def write_marker(self, topic: str, index: int, marker: Marker, *, now_ms: int) -> bool:
-        """Append a marker to a partition; return whether it is done with, False when it must be tried again."""
         ...
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], *entries: Entry) -> None:
@@ -74,12 +63,13 @@ class Cluster(Protocol):
 class Transactions:
     """Transactional ids by name, and offsets that wait for their transactions."""
 
-    def __init__(self, cluster: Cluster, ids: ProducerIds, *, expiration_ms: int) -> None:
+    def __init__(self, cluster: Cluster, markers: Markers, ids: ProducerIds, *, expiration_ms: int) -> None:
         self._cluster = cluster
+        self._markers = markers
         self._ids = ids
         self._expiration_ms = expiration_ms
         self._by_name: dict[str, Transaction] = {}
-        self._unmarked: dict[str, set[Partition]] = {}  # of those that are prepared
+        self._unmarked: dict[str, dict[Partition, int]] = {}  # of those that are prepared: where a marker lies
         self.offsets = PendingOffsets()
         self.coordinator_epoch = 0
         self.epochs_per_fence: Callable[[str], int] = lambda _: 1
@@ -92,7 +82,7 @@ class Transactions:
         for held in found.by_name.values():
             self._hold(held)
             if held.state in PREPARED:
-                self._unmarked[held.transactional_id] = set(held.partitions)
+                self._unmarked[held.transactional_id] = dict.fromkeys(held.partitions, NOT_WRITTEN)
         self.offsets = found.offsets
         if found.by_name:
             self.coordinator_epoch = found.coordinator_epoch + 1
@@ -211,6 +201,8 @@ class Transactions:
         moments = (due_ms(held, self._expiration_ms) for held in self)
         again_ms = now_ms + RETRY_MS  # for those that the disk did not take
         self.next_due_ms = min((due if due >= now_ms else again_ms for due in moments if due is not None), default=None)
+        if self._unmarked:
+            self._look_again(again_ms)
 
     # -- ends ----------------------------------------------------------------------------------
 
@@ -220,7 +212,7 @@ class Transactions:
 
     def _end(self, begun: Transaction, *, now_ms: int) -> None:
         self._keep(begun, {"kind": "producers", "next": self._ids.next_id})
-        self._unmarked[begun.transactional_id] = set(begun.partitions)
+        self._unmarked[begun.transactional_id] = dict.fromkeys(begun.partitions, NOT_WRITTEN)
         self._finish(begun, now_ms=now_ms)
 
     def _tried(self, name: str, now_ms: int) -> Transaction | None:
@@ -237,21 +229,23 @@ class Transactions:
     def _finish(self, begun: Transaction, *, now_ms: int) -> None:
         left = self._unmarked[begun.transactional_id]
         marker = Marker(begun.identity, begun.commits, self.coordinator_epoch)
-        for partition in sorted(left):
-            topic, index = partition
+        for (topic, index), at in sorted(left.items()):
             if topic == OFFSETS_TOPIC:
-                done = self._finish_offsets(begun, index)
+                written = None if self._finish_offsets(begun, index) else at
             else:
-                done = self._cluster.write_marker(topic, index, marker, now_ms=now_ms)
-            if done:
-                left.discard(partition)
-        if left:
-            return
-        try:
-            self._keep(completed(begun, now_ms=now_ms))
-        except OSError:  # the end is decided; that it is done is noted with the next one
-            return
-        del self._unmarked[begun.transactional_id]
+                written = self._markers.write((topic, index), marker, at, now_ms=now_ms)
+            if written is None:
+                del left[topic, index]
+            else:
+                left[topic, index] = written
+        if not left:
+            try:
+                self._keep(completed(begun, now_ms=now_ms))
+                del self._unmarked[begun.transactional_id]
+            except OSError:  # the end is decided; that it is done is noted later
+                pass
+        if begun.transactional_id in self._unmarked:
+            self._look_again(now_ms + RETRY_MS)
 
     def _finish_offsets(self, begun: Transaction, index: int) -> bool:
         """Commit or drop the offsets that wait in one offsets partition."""
@@ -274,5 +268,9 @@ class Transactions:
     def _hold(self, held: Transaction) -> None:
         self._by_name[held.transactional_id] = held
         due = due_ms(held, self._expiration_ms)
-        if due is not None and (self.next_due_ms is None or due < self.next_due_ms):
-            self.next_due_ms = due
+        if due is not None:
+            self._look_again(due)
+
+    def _look_again(self, due_ms: int) -> None:
+        if self.next_due_ms is None or due_ms < self.next_due_ms:
+            self.next_due_ms = due_ms
