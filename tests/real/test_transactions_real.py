@@ -30,15 +30,18 @@ from parley.client import (
     TopicPartition,
     TransactionFilter,
 )
+from parley.client.transaction_state import State
 from parley.errors import (
     BrokerError,
     ConfigError,
+    KafkaError,
     ProducerFencedError,
     TransactionAbortableError,
     TransactionAbortedError,
     TransactionCommittedError,
     TransactionForgottenError,
     UnsupportedVersionError,
+    broker_error,
 )
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
@@ -387,3 +390,42 @@ def test_transactions_are_not_listed_before_3_0(real_cluster: Callable[[str], Re
             with pytest.raises(UnsupportedVersionError, match=r"Kafka 3\.0") as caught:
                 call()
             assert (caught.value.local, caught.value.feature) == (True, "describe-transactions")
+
+
+def recreate(client: BlockingClient, topic: str) -> None:
+    """Delete a topic and create it again, as soon as the broker has forgotten the former one."""
+    client.delete_topics([topic])
+    deadline = time.monotonic() + 60
+    already_there: type[KafkaError] = type(broker_error(36))
+    while time.monotonic() < deadline:
+        with contextlib.suppress(already_there):
+            client.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
+            return
+    raise AssertionError("the deletion takes for ever")
+
+
+def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
+    release: str, client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+) -> None:
+    with producer.transaction():
+        producer.produce(topic, rows(0))
+    producer.begin_transaction()
+    producer.produce(topic, rows(100))
+    recreate(client, topic)
+    with pytest.raises(KafkaError):
+        write_and_commit(producer, topic)
+    if producer.state is State.ABORTABLE_ERROR:
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.produce(topic, rows(300))
+        assert seen_by_parley(client, topic) == list(range(300, 330))
+    else:
+        assert release == "0.11.0.3"
+        with client.transaction_producer(producer.transactional_id) as successor, successor.transaction():
+            successor.produce(topic, rows(300))
+        assert seen_by_parley(client, topic) == list(range(300, 330))
+
+
+def write_and_commit(producer: BlockingTransactionProducer, topic: str) -> None:
+    producer.produce(topic, rows(200))
+    producer.commit_transaction()

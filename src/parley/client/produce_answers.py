@@ -90,9 +90,10 @@ def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:
     return Verdict(Action.FAIL, error)
 
 
-_MAYBE_WRITTEN = (-1, 7, 13, 20, 45, 56)
-"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-OUT_OF_ORDER_SEQUENCE_NUMBER (an earlier attempt may be ahead), KAFKA_STORAGE_ERROR."""
+_MAYBE_WRITTEN = (-1, 7, 13, 20, 56)
+"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
+
+Any other answer says that this attempt was not written; an earlier one without an answer keeps its doubt."""
 _BY_SEQUENCE = {
     SequenceReaction.ACKNOWLEDGED: Action.DONE,
     SequenceReaction.RETRY: Action.AGAIN,
