@@ -46,10 +46,7 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
         try:
             for found in client.fetch_many({task.tp: wanted}, fetch):
                 if 0 <= planned_epoch < found.leader_epoch:
-                    # Records of a later leader, in a range that was full when it was planned.
-                    end = _end_of_plan(client, task, position, end, policy)
-                    planned_epoch = -1
-                    break
+                    break  # records of a later leader, in a range that was full when it was planned
                 position, epoch = found.next_offset, found.leader_epoch
                 yield to_numbers(found.batch, schema, str(task.tp))
             else:
@@ -62,6 +59,9 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
                 raise
             _gone(task, position, policy, error)
             return
+        else:
+            end = _end_of_plan(client, task, position, end, policy)
+            planned_epoch = -1
 
 
 _tasks = 0

@@ -152,7 +152,7 @@ def test_s5_truncation_while_the_query_was_stopped(
         after, rest = run(resumed, end)
         assert rest == ["x", "y", "z", "u", "v"]
         assert run(resumed, after) == (after, [])
-    assert [record.getMessage() for record in caplog.records if "divergent" in record.getMessage()].__len__() == 1
+    assert sum("divergent" in record.getMessage() for record in caplog.records) == 1
 
 
 def test_s5_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
@@ -219,7 +219,7 @@ def test_s7_a_topic_created_again_is_always_noticed(
 def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(
     cluster: LocalCluster, client: BlockingClient
 ) -> None:
-    with client.transactional_producer("writer") as producer:
+    with client.transaction_producer("writer") as producer:
         producer.begin_transaction()
         producer.produce("t", pa.table({"value": ["a", "b"]}), partition=0)
         producer.commit_transaction()
