@@ -200,6 +200,7 @@ class FetchSession:
         text = "no broker leads this partition at the moment"
         none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
         self._troubled(part, none, now, refresh=True)
+        self._settle(part)  # it may have been the last try: whoever waits must hear of it
 
     def _doubtful(self, part: PartitionFetch, now: int) -> bool:
         """Return whether nothing may be asked because another topic may stand under the name (KIP-516)."""
