@@ -258,7 +258,7 @@ def test_a_leader_of_an_older_format_takes_over() -> None:
 # ---- leader hints (KIP-951) ------------------------------------------------------------------------
 
 
-def test_k02_k04_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> None:
+def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         tp = TopicPartition("t", 0)

@@ -89,7 +89,7 @@ def test_where_an_epoch_ended(leader: Talk, cluster: LocalCluster, talk_to: Call
 
 
 @pytest.mark.parametrize("version", [9, 10, 11])
-def test_produce_names_the_new_leader_since_v10(
+def test_k17_produce_names_the_new_leader_since_v10(
     leader: Talk, cluster: LocalCluster, version: int, batch: Batch
 ) -> None:
     """K14, K17 of KIP-951."""
@@ -106,7 +106,7 @@ def test_produce_names_the_new_leader_since_v10(
         assert nodes == [(2, cluster.broker(2).address)]
 
 
-def test_fetch_names_the_new_leader_since_v16(cluster: LocalCluster, leader: Talk) -> None:
+def test_k14_fetch_names_the_new_leader_and_its_endpoint_since_v16(cluster: LocalCluster, leader: Talk) -> None:
     """K14: with FENCED_LEADER_EPOCH too. A follower serves v16 itself, so the epoch tells the move."""
     epoch = cluster.leaders(TOPIC)[0][1]
     cluster.move_leader(TOPIC, 0, 2)
@@ -119,7 +119,7 @@ def test_fetch_names_the_new_leader_since_v16(cluster: LocalCluster, leader: Tal
         assert [node.node_id for node in answer.node_endpoints] == ([] if version < 16 else [2])
 
 
-def test_a_hint_without_a_living_leader_is_empty(
+def test_k16_a_hint_without_a_living_leader_is_empty(
     cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch
 ) -> None:
     """K16."""
@@ -132,3 +132,20 @@ def test_a_hint_without_a_living_leader_is_empty(
     assert (partition.error_code, partition.current_leader.leader_id, answer.node_endpoints) == (6, -1, [])
     cluster.start_broker(holder)
     cluster.delete_topic("lonely")
+
+
+def test_k15_a_broker_without_a_replica_names_the_leader_that_its_metadata_has(
+    cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch
+) -> None:
+    cluster.create_topic("elsewhere", 1, 1)
+    holder, epoch = cluster.leaders("elsewhere")[0]
+    talk = talk_to(cluster, holder % 3 + 1, "elsewhere")
+    answer = talk.wire.ask(talk.produce_request(batch(1), version=10), 10)
+    partition = answer.responses[0].partition_responses[0]
+    assert (partition.error_code, partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (
+        6,
+        holder,
+        epoch,
+    )
+    assert [node.node_id for node in answer.node_endpoints] == [holder]
+    cluster.delete_topic("elsewhere")
