@@ -363,6 +363,43 @@ def test_records_deleted_below_an_offset(cluster: LocalCluster, topic: str, talk
         cluster.delete_records(topic, 0, 99)
 
 
+async def test_retention_passes_by_the_clock(batch: Batch) -> None:
+    """Whole segments, from the front; what sets no retention of its own stays."""
+    clock = ManualClock()
+    settings = ClusterSettings(start_time_ms=1_000_000)
+    async with AsyncLocalCluster(2, "3.9", clock=clock, settings=settings, seed=1) as cluster:
+        rolled = {"segment.bytes": str(len(batch(1)) + 10)}
+        for name, configs in (
+            ("timed", {"retention.ms": "60000", **rolled}),
+            ("sized", {"retention.bytes": str(3 * len(batch(1)) - 1), **rolled}),
+            ("compacted", {"retention.ms": "60000", "cleanup.policy": "compact", **rolled}),
+            ("kept", rolled),
+        ):
+            cluster.create_topic(name, replication_factor=2, configs=configs)
+
+        def fill(timestamp_ms: int) -> None:
+            data = batch(1, timestamp_ms=timestamp_ms)
+            for name in cluster.state.image.topics:
+                leader = cluster.state.replication.brokers[cluster.leaders(name)[0][0]].find(name, 0)
+                cluster.state.append(leader, [Prepared(data, read_facts(data))], now_ms=timestamp_ms)
+
+        for seconds in range(5):
+            fill(1_000_000 + 10_000 * seconds)
+        assert cluster.apply_retention() == {"sized": {0: 2}}, "without two segments there are still as many bytes"
+        await clock.advance(80_000)
+        assert cluster.apply_retention() == {"timed": {0: 2}}, "the records of the first 20 seconds"
+        await clock.advance(settings.log_retention_check_interval_ms)
+        starts = {
+            name: {b.find(name, 0).log.start_offset for b in cluster.state.replication.brokers.values()}
+            for name in cluster.state.image.topics
+        }
+        assert starts == {"timed": {5}, "sized": {2}, "compacted": {0}, "kept": {0}}, "the last segment as well"
+        fill(1_400_000)
+        cluster.replicas_agree()
+        with pytest.raises(ConfigError, match=r"Invalid value x for configuration retention\.ms"):
+            cluster.create_topic("wrong", configs={"retention.ms": "x"})
+
+
 # -- the check itself ------------------------------------------------------------------------------
 
 

@@ -137,6 +137,14 @@ class BlockingScenes:
         """
         return self._call(self._cluster.delete_records, topic, partition, before_offset)
 
+    def apply_retention(self) -> dict[str, dict[int, int]]:
+        """Delete what retention.ms and retention.bytes of the topics no longer keep; return the logs' new starts.
+
+        Comes by itself every log.retention.check.interval.ms of the cluster's clock. Only topics that set one
+        of the two lose anything, and only whole segments.
+        """
+        return self._call(self._cluster.apply_retention)
+
     # -- the check -----------------------------------------------------------------------------
 
     def check_replicas(self) -> Agreement:

@@ -107,6 +107,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             self._brokers[broker_id] = Broker(broker_id, name, shared, *address)
         try:
             await self._bring_up(list(self._brokers.values()))
+            self._plan_retention()
         except BaseException:
             await self.close()
             raise

@@ -17,6 +17,7 @@ from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.ledger import LostRecords
 from parley.devcluster.state.links import ANY_LEADER, EVERYTHING
 from parley.devcluster.state.replica import ReplicaKey
+from parley.devcluster.state.retention import apply_retention
 from parley.devcluster.state.scenes import Scenes
 from parley.errors import ConfigError, DataLossError
 from parley.net import Clock
@@ -262,6 +263,21 @@ class SceneCalls:
             raise ConfigError(f"{topic}-{partition} does not exist or has no leader; see leaders({topic!r})")
         with refusals():
             return self.state.delete_records(leader, leader.high_watermark if before_offset < 0 else before_offset)
+
+    def apply_retention(self) -> dict[str, dict[int, int]]:
+        """Delete what retention.ms and retention.bytes of the topics no longer keep; return the logs' new starts.
+
+        Comes by itself every log.retention.check.interval.ms of the cluster's clock. Only topics that set one
+        of the two lose anything, and only whole segments.
+        """
+        return apply_retention(self.state, now_ms=self.now_ms)
+
+    def _plan_retention(self) -> None:
+        def check() -> None:
+            apply_retention(self.state, now_ms=self.now_ms)
+            self._plan_retention()
+
+        self._plan("retention", 0, self.settings.log_retention_check_interval_ms, check)
 
     # -- the check -----------------------------------------------------------------------------
 

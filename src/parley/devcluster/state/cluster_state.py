@@ -59,7 +59,8 @@ class ClusterSettings:
     `start_time_ms` is the time of day at which a manual clock begins. `racks` names the brokers' racks by
     id: consumers that name theirs are sent to a replica in it (KIP-392). A broker that is cut off is missed
     by the controller after `broker_session_timeout_ms`, a follower that is held back leaves the in-sync
-    replicas after `replica_lag_time_max_ms`.
+    replicas after `replica_lag_time_max_ms`; records that topics keep no longer go every
+    `log_retention_check_interval_ms`, connections on which nothing moves after `connections_max_idle_ms`.
     """
 
     host: str = "127.0.0.1"
@@ -70,6 +71,7 @@ class ClusterSettings:
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     racks: Mapping[int, str] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
+    log_retention_check_interval_ms: int = 300_000
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
     transaction_max_timeout_ms: int = 15 * 60 * 1000

@@ -121,6 +121,26 @@ class Log:
         while len(self._segments) > 1 and self._bases[1] <= self.start_offset:
             self._drop(0)
 
+    def end_of_older_than(self, timestamp_ms: int) -> int:
+        """Return the offset behind the segments at the front that hold nothing from `timestamp_ms` on."""
+        end = self.start_offset
+        for segment in self._segments:
+            newest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.last_append_ms
+            if not len(segment) or newest >= timestamp_ms:
+                break
+            end = segment.end_offset
+        return max(end, self.start_offset)
+
+    def end_of_excess(self, most_bytes: int) -> int:
+        """Return the offset behind the segments at the front without which `most_bytes` are still held."""
+        end, excess = self.start_offset, sum(segment.size for segment in self._segments) - most_bytes
+        for segment in self._segments[:-1]:
+            excess -= segment.size
+            if excess < 0:
+                break
+            end = segment.end_offset
+        return max(end, self.start_offset)
+
     def _drop(self, which: int) -> None:
         self._segments.pop(which).store.delete()
         self._bases.pop(which)

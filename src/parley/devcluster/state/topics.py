@@ -87,6 +87,8 @@ class TopicSettings:
         for name in configs:
             if name not in TOPIC_CONFIGS:
                 raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
+        for name in ("retention.ms", "retention.bytes"):
+            _number(name, configs.get(name, "-1"), -1)
         default = default or cls()
         stamp = configs.get("message.timestamp.type", "LogAppendTime" if default.log_append_time else "CreateTime")
         if stamp not in ("CreateTime", "LogAppendTime"):

@@ -1,0 +1,51 @@
+"""Which records are too old, or too many: whole segments from the front, as the log cleaner deletes them.
+
+Rules of this file:
+1. Only topics that set retention.ms or retention.bytes themselves lose anything: Kafka's default of seven
+   days would empty a development cluster that was filled with records of last year.
+2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all of it is
+   too old. Never above the high watermark.
+3. Compacted topics (cleanup.policy without delete) keep everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from parley.devcluster.state.cluster_state import ClusterState
+from parley.devcluster.state.replica import Replica, ReplicaKey
+
+NO_LIMIT = -1
+
+
+def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, int]]:
+    """Delete what is too old or too much; return where logs begin now, by topic and partition."""
+    starts: dict[str, dict[int, int]] = {}
+    for topic, index, leader in _leaders(state):
+        configs = state.image.topics[topic].configs
+        end = min(_expired_end(leader, configs, now_ms), leader.high_watermark)
+        if end > leader.log.start_offset:
+            starts.setdefault(topic, {})[index] = state.delete_records(leader, end)
+    return starts
+
+
+def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
+    for topic in state.image.topics.values():
+        limited = "retention.ms" in topic.configs or "retention.bytes" in topic.configs
+        if not limited or "delete" not in topic.configs.get("cleanup.policy", "delete"):
+            continue
+        for index in range(len(topic.partitions)):
+            leader = state.replication.leader_of(ReplicaKey(topic.topic_id, index))
+            if leader is not None and leader.broker_id not in state.replication.links.isolated:
+                yield topic.name, index, leader
+
+
+def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> int:
+    kept_ms = int(configs.get("retention.ms", NO_LIMIT))
+    most_bytes = int(configs.get("retention.bytes", NO_LIMIT))
+    end = leader.log.start_offset
+    if kept_ms != NO_LIMIT:
+        end = max(end, leader.log.end_of_older_than(now_ms - kept_ms))
+    if most_bytes != NO_LIMIT:
+        end = max(end, leader.log.end_of_excess(most_bytes))
+    return end
