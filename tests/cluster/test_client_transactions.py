@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from parley.client import (
+    AsyncClient,
     BlockingClient,
     BlockingTransactionProducer,
     OffsetAndMetadata,
@@ -30,7 +34,7 @@ from parley.errors import (
     UnsupportedVersionError,
 )
 
-from .transaction_account import COMMITTED, PARTITIONS, PATIENT, TOPIC, account, coordinator, values, write
+from .transaction_account import COMMITTED, PARTITIONS, PATIENT, SMALL, TOPIC, account, coordinator, rows, values, write
 
 RELEASES = ("0.11", "2.4", "3.9", "4.3")
 STEPS = (
@@ -447,3 +451,115 @@ def test_brokers_before_0_11_are_refused_before_a_byte(release: str) -> None:
             assert (caught.value.feature, caught.value.first_release) == ("exactly-once", "0.11.0")
         asked = {entry.api for entry in cluster.requests()}
         assert asked <= {"ApiVersions", "Metadata", "ListGroups"}, "nothing but what tells a broker's release"
+
+
+# -- life, and the asynchronous face ---------------------------------------------------------------
+
+
+async def test_the_asynchronous_face(old: LocalCluster) -> None:
+    async with AsyncClient(bootstrap_servers=old.bootstrap_servers, **PATIENT) as client:
+        async with client.transaction_producer("async") as producer:
+            async with producer.transaction():
+                await producer.produce(TOPIC, rows(1))
+                await producer.send_offsets_to_transaction({TP: OffsetAndMetadata(3)}, "async-group")
+            with contextlib.suppress(ZeroDivisionError):
+                async with producer.transaction():
+                    await producer.produce(TOPIC, rows(2))
+                    raise ZeroDivisionError
+            assert producer.state is State.READY
+            await producer.begin_transaction()
+            writes = [asyncio.create_task(producer.produce(TOPIC, rows(3), options=SMALL)) for _ in range(3)]
+            await asyncio.sleep(0)  # they have begun
+            await asyncio.gather(producer.commit_transaction(), *writes)
+            assert old.transactions()["async"].state.value == "CompleteCommit"
+            await producer.begin_transaction()
+            writing = asyncio.create_task(producer.produce(TOPIC, rows(4), options=SMALL))
+            await asyncio.sleep(0)
+            writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+            with pytest.raises(TransactionAbortableError, match="given up"):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            prepared = producer.prepare_transaction
+            await producer.begin_transaction()
+            await producer.produce(TOPIC, rows(5))
+            handed_over = await prepared()
+        await client.end_transaction(handed_over, committed=True)
+        found = await client.committed_offsets("async-group", [TP])
+        assert found[TP] == OffsetAndMetadata(3)
+        listed = {one.transactional_id: one.state for one in await client.list_transactions()}
+        assert listed["async"] == "CompleteCommit"
+        described = (await client.describe_transactions(["async"]))["async"]
+        assert described is not None
+        assert (described.producer_id, described.state) == (handed_over.producer_id, "CompleteCommit")
+
+
+async def test_a_commit_and_an_abort_at_once_end_the_transaction_once(old: LocalCluster) -> None:
+    client = AsyncClient(bootstrap_servers=old.bootstrap_servers, **PATIENT)
+    async with client, client.transaction_producer("both") as producer:
+        await producer.begin_transaction()
+        await producer.produce(TOPIC, rows(1))
+        done = await asyncio.gather(producer.commit_transaction(), producer.abort_transaction(), return_exceptions=True)
+        assert done[0] is None
+        assert isinstance(done[1], LocalProtocolError)
+        assert old.transactions()["both"].state.value == "CompleteCommit"
+
+
+def test_a_client_that_is_closed_aborts_what_is_open(old: LocalCluster) -> None:
+    with connect(old) as client:
+        producer = client.transaction_producer("left").start()
+        producer.begin_transaction()
+        write(producer, 1)
+    assert old.transactions()["left"].state.value == "CompleteAbort"
+    with pytest.raises(LocalProtocolError, match="closed"):
+        producer.commit_transaction()
+    producer.close()
+
+
+def test_an_identity_is_taken_over_from_another_process(old: LocalCluster) -> None:
+    with connect(old) as client:
+        given = client.fence(["resumed"], transaction_timeout_ms=60_000)["resumed"]
+        producer = client.transaction_producer("resumed").resume(given.producer_id, given.producer_epoch)
+        transact(producer, 1)
+        assert (producer.producer_id, producer.producer_epoch) == (given.producer_id, given.producer_epoch)
+        with pytest.raises(LocalProtocolError):
+            producer.resume(given.producer_id, given.producer_epoch)
+        late = client.transaction_producer("resumed").resume(given.producer_id, given.producer_epoch)
+        client.fence(["resumed"])
+        late.begin_transaction()
+        with pytest.raises(ProducerFencedError):
+            write(late, 2)
+
+
+# -- coordinators ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "requests"), [("2.4", 6), ("3.9", 1)])
+def test_coordinators_are_looked_up_together_where_a_broker_can(release: str, requests: int) -> None:
+    with LocalCluster(brokers=3, release=release) as cluster, connect(cluster) as client:
+        names = [f"id-{number}" for number in range(6)]
+        fenced = client.fence(names)
+        assert [found.transactional_id for found in fenced.values()] == names
+        assert len({found.producer_id for found in fenced.values()}) == 6
+        assert len(cluster.requests("FindCoordinator")) == requests
+        again = client.fence(names)
+        assert all(again[name].producer_epoch == fenced[name].producer_epoch + 1 for name in names)
+        assert len(cluster.requests("FindCoordinator")) == requests, "they are remembered"
+
+
+def test_a_cluster_in_the_middle_of_its_upgrade_to_0_11_is_asked_where_it_can() -> None:
+    with LocalCluster(brokers=3, releases={1: "0.10.2", 2: "0.10.2", 3: "0.11"}) as cluster:
+        cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
+        cluster.move_leader(TOPIC, 0, 3)
+        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
+            cluster.move_coordinator("id", 3)
+            with client.transaction_producer("id") as producer, producer.transaction():
+                producer.produce(TOPIC, pa.table({"value": ["a"]}))
+            cluster.move_leader(TOPIC, 0, 1)
+            client.metadata([TOPIC])
+            with client.transaction_producer("id") as producer:
+                producer.begin_transaction()
+                with pytest.raises(UnsupportedVersionError, match=r"0\.11"):
+                    producer.produce(TOPIC, pa.table({"value": ["b"]}))
+                producer.abort_transaction()

@@ -88,18 +88,22 @@ class TransactionCalls:
         await end_transaction(cluster, self._coordinating(cluster), prepared, deadline, committed=committed)
 
     async def fence(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 1, timeout_ms: int | None = None
     ) -> dict[str, FencedProducer]:
         """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
 
         Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
-        it. An id that the coordinator did not know is known to it afterwards. Raises the first id's error,
-        and UnsupportedVersionError before anything is sent where brokers have no transactions.
+        it. An id that the coordinator did not know is known to it afterwards. `transaction_timeout_ms` is for
+        identities that `TransactionProducer.resume` is to write under; 1 ms is right where nothing is written.
+        Raises the first id's error, and UnsupportedVersionError before anything is sent where brokers have no
+        transactions.
         """
         from parley.client.transaction_handover import fence
 
         cluster = await self._started()
-        return await fence(cluster, self._coordinating(cluster), transactional_ids, cluster.deadline(timeout_ms))
+        deadline, limit_ms = cluster.deadline(timeout_ms), transaction_timeout_ms
+        coordinators = self._coordinating(cluster)
+        return await fence(cluster, coordinators, transactional_ids, deadline, transaction_timeout_ms=limit_ms)
 
     async def list_transactions(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
@@ -182,9 +186,13 @@ class BlockingTransactionCalls:
         """
         self._run(self._async().end_transaction(prepared, committed=committed, timeout_ms=timeout_ms))
 
-    def fence(self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None) -> dict[str, FencedProducer]:
+    def fence(
+        self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 1, timeout_ms: int | None = None
+    ) -> dict[str, FencedProducer]:
         """Fence the producers of some ids and abort what they left open; open nothing."""
-        return self._run(self._async().fence(transactional_ids, timeout_ms=timeout_ms))
+        limit_ms = transaction_timeout_ms
+        work = self._async().fence(transactional_ids, transaction_timeout_ms=limit_ms, timeout_ms=timeout_ms)
+        return self._run(work)
 
     def list_transactions(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None

@@ -52,13 +52,13 @@ class TransactionDriver:
 
         return await self._at_coordinator("reaching the coordinator", self._cluster.deadline(), attempt)
 
-    async def run(self, deadline: Deadline) -> bool:
-        """Send the requests that are due until the application may go on; return whether the identity is another.
+    async def run(self, deadline: Deadline) -> None:
+        """Send the requests that are due until the application may go on; the identity may be another then.
 
         Raises what the state makes of an error: it may be called again after one that may pass, or while
         the producer has not begun.
         """
-        txn, before = self._txn, self._txn.identity
+        txn = self._txn
         starting = txn.state is State.UNINITIALIZED
         while (step := txn.next_step) is not None:
             txn.sending(step)
@@ -73,7 +73,6 @@ class TransactionDriver:
                     raise txn.trouble() from error
         if not starting:
             txn.finish()
-        return txn.identity != before
 
     async def enrol(self, missing: list[TopicPartition]) -> None:
         """Make partitions part of the transaction, before anything is written to them."""
@@ -85,7 +84,7 @@ class TransactionDriver:
                 await add_partitions(self._cluster, conn, writer, missing, deadline)
 
             await self._at_coordinator("adding partitions to a transaction", deadline, attempt)
-            self._txn.check_open("produce")
+            self._txn.check_writing()
         self._txn.partitions.update(missing)
 
     async def send_offsets(

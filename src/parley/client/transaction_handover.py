@@ -110,7 +110,12 @@ def _outcome(prepared: PreparedTransaction, error: BrokerError, *, committed: bo
 
 
 async def fence(
-    cluster: Cluster, coordinators: Coordinators, transactional_ids: Iterable[str], deadline: Deadline
+    cluster: Cluster,
+    coordinators: Coordinators,
+    transactional_ids: Iterable[str],
+    deadline: Deadline,
+    *,
+    transaction_timeout_ms: int = FENCING_TIMEOUT_MS,
 ) -> dict[str, FencedProducer]:
     """Fence ids one after the other; see `AsyncClient.fence`."""
     if isinstance(transactional_ids, str):
@@ -121,7 +126,7 @@ async def fence(
     for transactional_id in wanted:
 
         async def attempt(conn: BrokerConnection, name: str = transactional_id) -> Identity:
-            identity, _ = await init_producer_id(cluster, conn, Writer(name, NOBODY), FENCING_TIMEOUT_MS, deadline)
+            identity, _ = await init_producer_id(cluster, conn, Writer(name, NOBODY), transaction_timeout_ms, deadline)
             return identity
 
         what = f"fencing {transactional_id}"

@@ -107,7 +107,7 @@ class TransactionProducer:
             async with self._ending:
                 await self._reach()
                 await self._driver.run(self._cluster.deadline())
-                self._writer.renumber(self._txn.identity)
+                self._writer.write_as(self._txn.identity)
         elif self._txn.state is State.FATAL:
             raise self._txn.trouble()
         return self
@@ -115,13 +115,14 @@ class TransactionProducer:
     async def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
         """Go on as a producer that another process started and that wrote nothing yet; instead of `start`.
 
-        Fences nobody: where another producer has begun since, the first write raises ProducerFencedError.
+        Fences nobody: where another producer has begun since, the first write raises ProducerFencedError. The
+        transaction time-out is the one that the other process gave (`fence` has an option for it).
         """
         self._alive()
         async with self._ending:
             await self._reach()
             self._txn.resume(Identity(producer_id, producer_epoch))
-            self._writer.renumber(self._txn.identity)
+            self._writer.write_as(self._txn.identity)
         return self
 
     async def init_transactions(self) -> None:
@@ -136,6 +137,8 @@ class TransactionProducer:
         try:
             if self._txn.is_open:
                 await self._abort(self._cluster.deadline(CLOSING_TIMEOUT_MS))
+        except LocalProtocolError:
+            pass  # it ended while this call waited
         except KafkaError as error:
             log.warning("the transaction of %s was left to its time-out: %s", self.transactional_id, error)
         finally:
@@ -172,14 +175,14 @@ class TransactionProducer:
         NetworkError it is not known whether the transaction is committed: call this again until it answers.
         """
         self._alive()
-        self._txn.commit()
-        async with self._ending:
+        async with self._ending:  # one end at a time: whoever comes second finds the transaction ended
+            self._txn.commit()
             deadline = self._cluster.deadline()
             await self._flushed()
             if not self._txn.end_sent:
                 await self._still_whole(deadline)
-            if await self._driver.run(deadline):
-                self._writer.renumber(self._txn.identity)
+            await self._driver.run(deadline)
+            self._writer.write_as(self._txn.identity)
 
     async def abort_transaction(self) -> None:
         """Discard the rows and offsets of the open transaction; then the next one may begin.
@@ -221,6 +224,7 @@ class TransactionProducer:
         async with self._ending:
             await self._flushed()
             await self._still_whole(self._cluster.deadline())
+            await self._flushed()  # of what was begun meanwhile
             self._txn.prepare()
             identity, empty = self._txn.identity, not self._txn.started
         await self.close()
@@ -314,7 +318,7 @@ class TransactionProducer:
 
     async def _admit(self, batches: list[OutBatch]) -> None:
         """Add the partitions of some batches to the transaction before they may be sent."""
-        self._txn.check_open("produce")
+        self._txn.check_writing()
         partitions = {batch.tp for batch in batches}
         for tp in partitions:
             self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
@@ -345,8 +349,8 @@ class TransactionProducer:
             self._writer.forget_topic(error.topic)
 
     async def _abort(self, deadline: Deadline) -> None:
-        self._txn.abort()
         async with self._ending:
+            self._txn.abort()
             error = TransactionAbortableError(
                 f"the transaction of {self.transactional_id!r} is being aborted", transactional_id=self.transactional_id
             )
@@ -354,11 +358,10 @@ class TransactionProducer:
             await self._no_writes.wait()
             if await self._writer.in_doubt():
                 self._txn.doubt()
-            if await self._driver.run(deadline):
-                self._writer.renumber(self._txn.identity)
-            else:
-                self._writer.rewind()
-                self._writer.forget_unknown()
+            await self._driver.run(deadline)
+            self._writer.write_as(self._txn.identity)
+            self._writer.rewind()
+            self._writer.forget_unknown()
 
     async def _reach(self) -> None:
         if not self._connected:

@@ -105,6 +105,10 @@ class TransactionState:
         """Raise unless a transaction is open and well."""
         self._expect(call, State.IN_TRANSACTION)
 
+    def check_writing(self) -> None:
+        """Raise unless rows of a call that was allowed may still go out: a commit waits for them."""
+        self._expect("produce", State.IN_TRANSACTION, State.COMMITTING)
+
     def commit(self) -> None:
         """Go on to COMMITTING; again after a commit that got no answer."""
         self._expect("commit_transaction", State.IN_TRANSACTION, State.COMMITTING)

@@ -51,11 +51,12 @@ class TransactionWriter(Producer):
         await self.sender.quiet()
         return any(log.in_doubt for log in self.sender.logs.values())
 
-    def renumber(self, identity: Identity) -> None:
-        """Write under another identity from now on: every partition's sequences begin at 0."""
-        self._identity = (identity.producer_id, identity.epoch)
-        for log in self.sender.logs.values():
-            log.renumber()
+    def write_as(self, identity: Identity) -> None:
+        """Write under an identity from now on: under another one every partition's sequences begin at 0."""
+        if self._identity != tuple(identity):
+            self._identity = (identity.producer_id, identity.epoch)
+            for log in self.sender.logs.values():
+                log.renumber()
 
     def rewind(self) -> None:
         """Use the sequences again that were never written."""
