@@ -330,11 +330,17 @@ class ClusterState:
             self._keep_image()
         return appended
 
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], *entries: Entry) -> None:
-        """Keep committed offsets, and `entries` with them. Raises OSError (full disk); none is changed then."""
-        self.keep(*(offset_entry(group, topic, index, offset) for (topic, index), offset in offsets.items()), *entries)
+    def commit_offsets(
+        self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], stamp: int | None = None
+    ) -> None:
+        """Keep committed offsets. Raises OSError when the disk is full; none is changed then.
+
+        `stamp` tells when they were written, where that was not just now (Groups.stamp).
+        """
+        stamp = self.groups.stamp() if stamp is None else stamp
+        self.keep(*(offset_entry(group, topic, index, offset, stamp) for (topic, index), offset in offsets.items()))
         for (topic, index), offset in offsets.items():
-            self.groups.commit(group, topic, index, offset)
+            self.groups.commit(group, topic, index, offset, stamp)
 
     def delete_offsets(self, group: str, partitions: Sequence[tuple[str, int]]) -> None:
         """Drop committed offsets. Raises OSError when the disk is full; none is dropped then."""

@@ -55,8 +55,10 @@ class Cluster(Protocol):
         """Journal entries. Raises OSError when the disk is full; nothing is kept then."""
         ...
 
-    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], *entries: Entry) -> None:
-        """Keep committed offsets, and `entries` with them. Raises OSError; nothing is kept then."""
+    def commit_offsets(
+        self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], stamp: int | None = None
+    ) -> None:
+        """Keep committed offsets. Raises OSError; nothing is kept then."""
         ...
 
 
@@ -159,8 +161,9 @@ class Transactions:
         """
         if fences:
             self.offsets.check(producer, group)
-        self._cluster.keep(pending_entry(producer, group, offsets))
-        self.offsets.add(producer, group, offsets, self._cluster.groups)
+        stamp = self._cluster.groups.stamp()
+        self._cluster.keep(pending_entry(producer, group, offsets, stamp))
+        self.offsets.add(producer, group, offsets, stamp)
 
     def end(
         self,
@@ -254,8 +257,10 @@ class Transactions:
             self._cluster.keep(epochs_entry(index, begun.identity))
             self.offsets.raise_epoch(index, begun.identity)
             for group in self.offsets.groups_of(begun.producer_id, index):
-                offsets = self.offsets.to_commit(begun.producer_id, group, groups) if begun.commits else {}
-                self._cluster.commit_offsets(group, offsets, pending_end_entry(begun.producer_id, group))
+                if begun.commits:
+                    for stamp, offsets in self.offsets.to_commit(begun.producer_id, group, groups).items():
+                        self._cluster.commit_offsets(group, offsets, stamp=stamp)
+                self._cluster.keep(pending_end_entry(begun.producer_id, group))
                 self.offsets.end(begun.producer_id, group)
         except OSError:
             return False

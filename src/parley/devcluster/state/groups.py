@@ -99,15 +99,20 @@ class Groups:
         if metadata is not None and len(metadata) > LARGEST_METADATA:
             raise Refused(OFFSET_METADATA_TOO_LARGE, f"at most {LARGEST_METADATA} characters go with an offset")
 
-    def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        """Keep an offset."""
+    def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int | None = None) -> None:
+        """Keep an offset. `stamp` tells when it was written, where that was not just now."""
         self._offsets.setdefault(group, {})[topic, partition] = offset
-        self._stamps.setdefault(group, {})[topic, partition] = self.stamp()
+        self._stamps.setdefault(group, {})[topic, partition] = self.stamp() if stamp is None else stamp
+        self.stamps_from(0 if stamp is None else stamp)
 
     def stamp(self) -> int:
-        """Return a number that rises with each commit: the order in which Kafka's offsets log would have them."""
+        """Return a number that rises with each write: the order in which Kafka's offsets log would have them."""
         self._last_stamp += 1
         return self._last_stamp
+
+    def stamps_from(self, stamp: int) -> None:
+        """Give only later stamps than this one from now on."""
+        self._last_stamp = max(self._last_stamp, stamp)
 
     def stamp_of(self, group: str, topic: str, partition: int) -> int:
         """Return when an offset was committed, by `stamp`; 0 when there is none."""
@@ -130,6 +135,7 @@ class Groups:
         """Drop one offset; a group goes with its last one."""
         offsets = self._offsets.get(group, {})
         offsets.pop((topic, partition), None)
+        self._stamps.get(group, {}).pop((topic, partition), None)
         if not offsets:
             self.forget(group)
 

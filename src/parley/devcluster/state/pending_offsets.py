@@ -36,12 +36,12 @@ class PendingOffsets:
         if producer.epoch < newest:
             raise Refused(INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} is older than {newest}")
 
-    def add(self, producer: ProducerIdentity, group: str, offsets: Offsets, groups: Groups) -> None:
-        """Keep offsets until the producer's transaction ends. `groups` tells what is committed after them."""
+    def add(self, producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> None:
+        """Keep offsets until the producer's transaction ends. `stamp` tells when they were written (Groups.stamp)."""
         self.raise_epoch(offsets_partition(group), producer)
         pending = self._pending.setdefault((producer.producer_id, group), {})
         for partition, offset in offsets.items():
-            pending[partition] = (offset, groups.stamp())
+            pending[partition] = (offset, stamp)
 
     def raise_epoch(self, offsets_partition: int, producer: ProducerIdentity) -> None:
         """Note an epoch of a producer that wrote into a partition of `__consumer_offsets`."""
@@ -56,10 +56,13 @@ class PendingOffsets:
             if producer == producer_id and offsets_partition(group) == offsets_partition_index
         ]
 
-    def to_commit(self, producer_id: int, group: str, groups: Groups) -> Offsets:
-        """Return what a commit makes of a group's pending offsets; what was committed after them stays."""
-        pending = self._pending.get((producer_id, group), {})
-        return {at: offset for at, (offset, stamp) in pending.items() if stamp > groups.stamp_of(group, *at)}
+    def to_commit(self, producer_id: int, group: str, groups: Groups) -> dict[int, Offsets]:
+        """Return what a commit makes of a group's pending offsets, by stamp; what was written after them stays."""
+        found: dict[int, dict[tuple[str, int], CommittedOffset]] = {}
+        for at, (offset, stamp) in self._pending.get((producer_id, group), {}).items():
+            if stamp > groups.stamp_of(group, *at):
+                found.setdefault(stamp, {})[at] = offset
+        return dict(found)
 
     def end(self, producer_id: int, group: str) -> None:
         """Forget a producer's pending offsets of a group: its transaction has ended."""
@@ -69,11 +72,12 @@ class PendingOffsets:
         """Whether some open transaction would change this offset."""
         return any(name == group and (topic, partition) in offsets for (_, name), offsets in self._pending.items())
 
-    def items(self) -> list[tuple[int, str, dict[tuple[str, int], CommittedOffset]]]:
-        """Return everything pending: producer id, group, offsets."""
+    def items(self) -> list[tuple[int, str, int, Offsets]]:
+        """Return everything pending: producer id, group, stamp, offsets."""
         return [
-            (producer, group, {at: offset for at, (offset, _) in offsets.items()})
+            (producer, group, stamp, {at: offset})
             for (producer, group), offsets in self._pending.items()
+            for at, (offset, stamp) in offsets.items()
         ]
 
     def epochs(self) -> list[tuple[int, int, int]]:

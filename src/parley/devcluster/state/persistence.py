@@ -90,7 +90,7 @@ def image_entries(old: ClusterImage, new: ClusterImage) -> Iterator[Entry]:
             yield topic_entry(topic)
 
 
-def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset) -> Entry:
+def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int) -> Entry:
     """Return the entry of one committed offset."""
     return {
         "kind": "offset",
@@ -101,6 +101,7 @@ def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset
         "epoch": offset.leader_epoch,
         "metadata": offset.metadata,
         "at": offset.committed_at_ms,
+        "stamp": stamp,
     }
 
 
@@ -133,7 +134,7 @@ def snapshot(
         yield topic_entry(topic)
     for group in groups.names():
         for (topic_name, partition), offset in groups.all_of(group).items():
-            yield offset_entry(group, topic_name, partition, offset)
+            yield offset_entry(group, topic_name, partition, offset, groups.stamp_of(group, topic_name, partition))
     yield producers_entry(ids)
     yield from transactions_snapshot(transactions)
     for (topic_id, index), start in changed.starts.items():
@@ -168,7 +169,7 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.transactions.offsets.forget_topic(entry["name"])
     elif kind == "offset":
         committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
-        state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed)
+        state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed, entry.get("stamp"))
     elif kind == "no-offset":
         state.groups.forget_offset(entry["group"], entry["topic"], entry["partition"])
     elif kind == "no-group":

@@ -54,7 +54,9 @@ class RestoredTransactions:
                 (topic, partition): CommittedOffset(offset, epoch, metadata, at)
                 for topic, partition, offset, epoch, metadata, at in entry["offsets"]
             }
-            self.offsets.add(ProducerIdentity(entry["producer"], entry["epoch"]), entry["group"], offsets, groups)
+            groups.stamps_from(entry["stamp"])
+            who = ProducerIdentity(entry["producer"], entry["epoch"])
+            self.offsets.add(who, entry["group"], offsets, entry["stamp"])
         elif kind == "no-pending":
             self.offsets.end(entry["producer"], entry["group"])
         elif kind == "offsets-epoch":
@@ -89,7 +91,7 @@ def no_transaction_entry(name: str) -> Entry:
     return {"kind": "no-transaction", "name": name}
 
 
-def pending_entry(producer: ProducerIdentity, group: str, offsets: Offsets) -> Entry:
+def pending_entry(producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> Entry:
     """Return the entry of offsets that wait for a transaction."""
     listed = [
         [topic, partition, one.offset, one.leader_epoch, one.metadata, one.committed_at_ms]
@@ -101,6 +103,7 @@ def pending_entry(producer: ProducerIdentity, group: str, offsets: Offsets) -> E
         "epoch": producer.epoch,
         "group": group,
         "offsets": listed,
+        "stamp": stamp,
     }
 
 
@@ -127,5 +130,5 @@ def transactions_snapshot(transactions: Transactions) -> Iterator[Entry]:
     for partition, producer, epoch in transactions.offsets.epochs():
         newest[producer] = max(epoch, newest.get(producer, -1))
         yield epochs_entry(partition, ProducerIdentity(producer, epoch))
-    for producer, group, offsets in transactions.offsets.items():
-        yield pending_entry(ProducerIdentity(producer, newest[producer]), group, offsets)
+    for producer, group, stamp, offsets in transactions.offsets.items():
+        yield pending_entry(ProducerIdentity(producer, newest[producer]), group, offsets, stamp)
