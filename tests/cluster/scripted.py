@@ -77,6 +77,13 @@ class Scripted:
             self._news.clear()
             await self._news.wait()
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when something holds: looked at with each request that comes."""
+        async with asyncio.timeout(20):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
     def nodes(self) -> list[tuple[int, str, int]]:
         """Return id, host and port of each broker."""
         return [(i, server.address.host, server.address.port) for i, server in enumerate(self._servers, 1)]

@@ -166,12 +166,12 @@ class Consumer:
     async def _rows(
         self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
     ) -> list[ConsumerRecord] | None:
-        front = await self._core.front(partitions, timeout_ms, tell=tell)
-        if front is None:
-            return None
-        if front.at >= len(front.rows):
+        front = None
+        while True:
+            rows, front = await self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front)
+            if front is None:
+                return rows
             await asyncio.to_thread(front.fill_rows, self._core.position_of(front))
-        return self._core.pass_rows(front, most)
 
     def __aiter__(self) -> Consumer:
         return self
@@ -184,13 +184,14 @@ class Consumer:
 
         Nothing is copied per record. A batch counts as consumed when it is yielded. Close it (`aclosing`).
         """
+        front = None
         while True:
-            front = await self._core.front(partitions, None)
+            found, front = await self._core.next_batch(partitions, front)
+            if found is not None:
+                yield found
+            front = self._core.current(front)
             if front is not None:
                 await asyncio.to_thread(front.fill_batch, self._core.position_of(front))
-                found = self._core.pass_batch(front)
-                if found is not None:
-                    yield found
 
     # -- offsets --------------------------------------------------------------------------------------
 

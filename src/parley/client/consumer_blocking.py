@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from parley.client.blocking import shared_loop
 from parley.client.consumer import Consumer
 from parley.client.consumer_core import LossListener, OffsetsToCommit
-from parley.client.consumer_rows import ConsumerRecord, Front
+from parley.client.consumer_rows import ConsumerRecord
 from parley.client.positions import DataLoss
 from parley.client.results import FetchedBatch, OffsetAndTimestamp
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -170,12 +170,12 @@ class BlockingConsumer:
     def _rows(
         self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
     ) -> list[ConsumerRecord] | None:
-        front = self._run(self._core.front(partitions, timeout_ms, tell=tell))
-        if front is None:
-            return None
-        front.fill_rows(self._core.position_of(front))
-        found: list[ConsumerRecord] = self._run(_passed(self._core.pass_rows, front, most))
-        return found
+        front = None
+        while True:
+            rows, front = self._run(self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front))
+            if front is None:
+                return rows
+            front.fill_rows(self._core.position_of(front))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
@@ -183,14 +183,11 @@ class BlockingConsumer:
 
     def batches(self, *partitions: TopicPartition) -> Iterator[FetchedBatch]:
         """Yield Arrow RecordBatches, each with its partition and the next offset; for ever, nothing copied."""
+        front = None
         while True:
-            front = self._run(self._core.front(partitions, None))
+            found, front = self._run(self._core.next_batch(partitions, front))
+            if found is not None:
+                yield found
+            front = self._core.current(front)
             if front is not None:
                 front.fill_batch(self._core.position_of(front))
-                found: FetchedBatch | None = self._run(_passed(self._core.pass_batch, front))
-                if found is not None:
-                    yield found
-
-
-async def _passed(function: Any, front: Front, *arguments: Any) -> Any:
-    return function(front, *arguments)

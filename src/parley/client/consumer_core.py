@@ -252,11 +252,29 @@ class ConsumerCore:
         """Return where the decoding of a front begins."""
         return self._parts[front.raw.tp].place.consumed.offset
 
+    async def next_rows(
+        self, wanted: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool, filled: Front | None
+    ) -> tuple[list[ConsumerRecord] | None, Front | None]:
+        """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them and call again with them."""
+        if filled is not None and (rows := self.pass_rows(filled, most)):
+            return rows, None
+        front = await self.front(wanted, timeout_ms, tell=tell)
+        if front is None:
+            return None, None
+        return ([], front) if front.at >= len(front.rows) else (self.pass_rows(front, most), None)
+
+    async def next_batch(
+        self, wanted: Collection[TopicPartition], filled: Front | None
+    ) -> tuple[FetchedBatch | None, Front | None]:
+        """Return the batch of a decoded front, and what is to be decoded next; without a batch it waits for that."""
+        batch = self.pass_batch(filled) if filled is not None else None
+        return batch, await self.front(wanted, None if batch is None else 0, tell=batch is None)
+
     def pass_rows(self, front: Front, most: int) -> list[ConsumerRecord]:
         """Return up to so many decoded rows of a front; they count as consumed."""
-        part = self._current(front)
-        if part is None:
+        if self.current(front) is None:
             return []
+        part = self._parts[front.raw.tp]
         rows = front.take_rows(most)
         after = front.position_after
         if rows or front.exhausted:
@@ -266,9 +284,9 @@ class ConsumerCore:
 
     def pass_batch(self, front: Front) -> FetchedBatch | None:
         """Return the decoded batch of a front; it counts as consumed."""
-        part = self._current(front)
-        if part is None:
+        if self.current(front) is None:
             return None
+        part = self._parts[front.raw.tp]
         batch, front.batch = front.batch, None
         if batch is not None:
             self._passed(part, front, batch.next_offset, _last_timestamp_ms(batch))
@@ -281,9 +299,11 @@ class ConsumerCore:
         if next_offset > part.place.consumed.offset:
             part.place.passed(next_offset, front.raw.epoch_before(next_offset), timestamp_ms)
 
-    def _current(self, front: Front) -> PartitionFetch | None:
-        """Return the partition of a front, None when a seek, a reset or an assignment has made it stale."""
-        return self._parts.get(front.raw.tp) if self._fronts.get(front.raw.tp) is front else None
+    def current(self, front: Front | None) -> Front | None:
+        """Return a front if it is still to be consumed: between two calls a seek or a reset may have come."""
+        if front is None or self._fronts.get(front.raw.tp) is not front:
+            return None
+        return front if front.raw.lineage == self._parts[front.raw.tp].place.lineage else None
 
     def _drop_stale(self) -> None:
         """Forget bytes that lie before a seek or a reset, or in another history."""
@@ -292,9 +312,7 @@ class ConsumerCore:
                 del self._fronts[tp]
 
     def _drop_if_done(self, part: PartitionFetch, front: Front) -> None:
-        if front.raw.lineage != part.place.lineage:
-            self._fronts.pop(part.tp, None)
-        elif front.exhausted:
+        if front.exhausted:
             del self._fronts[part.tp]
             if front.error is not None:
                 self.session.stop(part, front.error)

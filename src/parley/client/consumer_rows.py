@@ -66,7 +66,7 @@ class Front:
                 self.next_offset = chunk.next_offset
                 if chunk.columns.rows:
                     self.rows, self.at = self._records(chunk), 0
-                    return
+                    return  # what is behind the last rows, if anything, is found when they were taken
         except CorruptRecordError as error:
             self.error = error
         self._end()
@@ -84,6 +84,8 @@ class Front:
             self.error = error
         if self.batch is None:
             self._end()
+        elif self.batch.next_offset >= self.raw.next_offset:
+            self.exhausted = True  # nothing is behind it: the bytes can go with it
 
     def take_rows(self, most: int) -> list[ConsumerRecord]:
         """Return up to so many rows; `next_offset` is then the offset after them, gaps included."""

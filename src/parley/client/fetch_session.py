@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any
 
 from parley.client.cluster import Cluster
@@ -24,7 +24,7 @@ from parley.client.fetch_exchange import Lanes, Outcome, judged
 from parley.client.fetch_incremental import FETCH_SESSION_TOPIC_ID_ERROR, SESSION_ERRORS
 from parley.client.fetch_queue import FetchQueue
 from parley.client.fetch_state import Conduct, PartitionFetch, RawFetch, retry_delay
-from parley.client.fetch_verdict import HINTED, Asked, Do, Limits, Verdict
+from parley.client.fetch_verdict import HINTED, Asked, Do, Limits, Verdict, unexpected
 from parley.client.options import FetchOptions
 from parley.client.out_of_range import explain_out_of_range
 from parley.client.position_keeping import Found, Kept, PositionKeeper
@@ -155,12 +155,12 @@ class FetchSession:
                     fetches.setdefault(node_id, []).append(part)
         for node_id, parts in checks.items():
             lane = self._lanes.quiet(node_id)
-            self._spawn(self._keeper.validate(node_id, lane, self._begin(parts)), self._kept)
+            self._spawn(self._kept, self._keeper.validate, node_id, lane, self._begin(parts))
         for group in self._keeper.reset_groups(resets):
-            self._spawn(self._keeper.reset(self._begin(group)), self._kept)
+            self._spawn(self._kept, self._keeper.reset, self._begin(group))
         for node_id, parts in fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
-                self._spawn(exchange.ask(self._begin(parts)), self._answered)
+                self._spawn(self._answered, exchange.ask, self._begin(parts))
         self._call_at(min(later))
 
     def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
@@ -221,20 +221,24 @@ class FetchSession:
             self._timer.cancel()
         self._timer = self._cluster.clock.call_at_ms(when_ms, self.kick)
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], None] | None = None) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._guarded(work, then))
+    def _spawn(self, then: Callable[[Any], None] | None, work: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._guarded(then, work, *arguments))
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
-    async def _guarded(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], None] | None) -> None:
-        found = await work
+    async def _guarded(
+        self, then: Callable[[Any], None] | None, work: Callable[..., Awaitable[Any]], *arguments: Any
+    ) -> None:
+        found = await work(*arguments)
         if then is not None and not self._closed:
             then(found)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = self._failure or _bug(error)  # it must surface at the reader, not in the log of the loop
+            self._failure = self._failure or unexpected(
+                error
+            )  # it must surface at the reader, not in the log of the loop
             self._wake()
         self.kick()
 
@@ -271,7 +275,7 @@ class FetchSession:
         if verdict.do is Do.STOP and verdict.error is not None:
             part.place.stop(verdict.error)
         elif verdict.do is Do.LOOK_INTO_RANGE and verdict.error is not None:
-            self._spawn(self._look_into_range(asked, verdict.error))
+            self._spawn(None, self._look_into_range, asked, verdict.error)
         elif verdict.do is Do.RETRY and verdict.error is not None:
             epoch = asked.position.leader_epoch
             hinted = self._take_hint(part, epoch, outcome)
@@ -382,7 +386,7 @@ class FetchSession:
     def _refresh_soon(self) -> None:
         if not self._refreshing:
             self._refreshing = True
-            self._spawn(self._refresh())
+            self._spawn(None, self._refresh)
 
     async def _refresh(self) -> None:
         try:
@@ -394,9 +398,3 @@ class FetchSession:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _bug(error: BaseException) -> KafkaError:
-    wrapped = KafkaError(f"reading ended with an unexpected {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped

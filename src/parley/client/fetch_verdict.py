@@ -143,3 +143,10 @@ def _is_cut_off(data: memoryview) -> bool:
 
     size = first_batch_bytes(data)
     return size is None or size > len(data)
+
+
+def unexpected(error: BaseException) -> KafkaError:
+    """Return (not raise) what the reader is told when reading ended with anything but an error of parley's own."""
+    wrapped = KafkaError(f"reading ended with an unexpected {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
