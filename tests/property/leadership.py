@@ -13,6 +13,7 @@ The cluster's own logs are the oracle: they are looked at directly, never throug
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from typing import Any
 
@@ -56,6 +57,8 @@ class World:
         self.seen = Counter[str]()
         self.values = 0
         self.calls: list[tuple[Any, TopicPartition, list[int]]] = []
+        self.after: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
+        """For the first value of each call: the values below this one were acknowledged when it began."""
         self.acked: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.may_be_gone: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.handed_out: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
@@ -93,6 +96,8 @@ class World:
         values = list(range(self.values, self.values + count))
         self.values += count
         rows = pa.table({"value": [str(value) for value in values]})
+        waiting = [given[0] for _, other, given in self.calls if other == tp]
+        self.after[tp][values[0]] = min(waiting, default=values[0])
         self.calls.append((self.time.start(self.writer.produce(TOPIC, rows, partition, OPTIONS)), tp, values))
         self._settle_calls()
 
@@ -215,7 +220,7 @@ class World:
             log = self.log(tp)
             values = list(log.values())
             assert len(values) == len(set(values)), f"{tp}: twice in the log"
-            assert values == sorted(values), f"{tp}: out of order"
+            self._check_order(tp, values)
             lost = self.acked[tp] - set(values) - self.may_be_gone[tp]
             assert not lost, f"{tp}: {sorted(lost)[:5]} were acknowledged and are gone"
         self._drain()
@@ -223,6 +228,18 @@ class World:
         self.cluster.clear_requests()
         self._asked = 0
         self._allowed = 0.0
+
+    def _check_order(self, tp: TopicPartition, values: list[int]) -> None:
+        """Values of one call are in order, and behind those of every call that had ended when it began."""
+        starts = sorted(self.after[tp])
+        newest_of: dict[int, int] = {}
+        ended = -1  # values below had been acknowledged before some call whose values were seen
+        for value in values:
+            call = starts[bisect_right(starts, value) - 1]
+            assert newest_of.get(call, -1) < value, f"{tp}: {value} is out of order within its call"
+            assert value >= ended, f"{tp}: {value} is behind what was given after its acknowledgement"
+            newest_of[call] = value
+            ended = max(ended, self.after[tp][call])
 
     def _drain(self) -> None:
         began_ms = self.time.clock.now_ms()

@@ -7,7 +7,7 @@ labels under which the tests name them:
  M2  An answer with a lower leader epoch than the last one seen does not touch that partition.
  M3  An equal epoch replaces (the ISR may have changed). A topic missing from a full answer goes, but
      not while that answer is outdated; its last-seen epochs stay, and an older answer does not bring
-     its partitions back.
+     its leaders back: it tells that a partition exists, which counts when records are spread.
  M4  An unknown topic keeps its last-seen epochs; under another topic id any epoch is accepted.
  M5  A topic id seen for the first time, or another one, accepts any epoch at once. Ids are never used
      again (KIP-516): an answer that goes back to an id held before is stale, unless a broker has
@@ -291,8 +291,8 @@ class MetadataCache:
             fine = found.error_code == 0 <= found.leader and known.get(index, -1) == found.leader_epoch
             if fine and held == found and not (self._rewinds or self._hinted):
                 partitions[index] = held  # nothing new, as with most partitions of most answers
-            elif (kept := self._merge_partition(name, found, held, verdict)) is not None:
-                partitions[index] = kept
+            else:
+                partitions[index] = self._merge_partition(name, found, held, verdict)
         self._keep_missing(topic, old, partitions, verdict)
         if version < TOPIC_IDS_VERSION and old is not None:
             topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
@@ -323,7 +323,7 @@ class MetadataCache:
 
     def _merge_partition(
         self, name: str, found: PartitionMetadata, before: PartitionMetadata | None, verdict: _Verdict
-    ) -> PartitionMetadata | None:
+    ) -> PartitionMetadata:
         tp, epochs = TopicPartition(name, found.partition), self._last_epochs[name]
         known, epoch = epochs.get(tp.partition, -1), found.leader_epoch
         if epoch < known:
@@ -331,7 +331,7 @@ class MetadataCache:
                 found = found._replace(leader_epoch=before.leader_epoch)  # M17
             elif not self._believed(tp, (epoch, found.leader)):
                 verdict.outdated |= self._interesting(name, (tp.partition,))
-                return before
+                return before if before is not None else PartitionMetadata(tp.partition, -1)
             elif epoch >= 0:
                 epochs[tp.partition] = epoch
                 verdict.data_loss.add(tp)

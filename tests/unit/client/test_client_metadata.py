@@ -99,9 +99,21 @@ def test_m03_an_equal_epoch_is_accepted_and_a_missing_topic_keeps_its_epochs():
 
     applied = cache.apply(answer({0: 9}), full=True)
     assert applied.outdated == {TP0}
-    assert cache.snapshot.partition(TP0) is None
+    assert cache.snapshot.partition(TP0) == PartitionMetadata(0, -1)  # it exists, its leader is not taken over
+    assert cache.current_leader(TP0) == LeaderAndEpoch(None, -1)
     cache.apply(answer({0: 10}), full=True)
     assert cache.snapshot.partition(TP0).leader_epoch == 10
+
+
+def test_m03_a_partition_that_returns_with_an_older_epoch_still_counts():
+    """Found by exploration: a topic that came back with one stale partition of two seemed to have one partition."""
+    cache = cache_with({0: 1, 1: 2})
+    cache.apply(answer({}, error=3), full=True)
+    assert cache.apply(answer({0: 1, 1: 1}), full=True).outdated == {TP1}
+    assert list(cache.snapshot.topics["t"].partitions) == [0, 1]
+    assert cache.current_leader(TP1).node is None
+    cache.apply(answer({0: 1, 1: 2}), full=True)
+    assert cache.current_leader(TP1) == LeaderAndEpoch(NODES[1], 2)
 
 
 def test_m04_an_unknown_topic_keeps_its_epochs_and_another_id_accepts_a_lower_one():
@@ -111,7 +123,7 @@ def test_m04_an_unknown_topic_keeps_its_epochs_and_another_id_accepts_a_lower_on
     assert cache.last_seen_epoch(TP0) == 10
     assert cache.topic_error("t") == 3
     cache.apply(answer({0: 3}, topic_id=ID_A), full=True)
-    assert cache.snapshot.partition(TP0) is None
+    assert cache.current_leader(TP0) == LeaderAndEpoch(None, -1)
     applied = cache.apply(answer({0: 3}, topic_id=ID_B), full=True)
     assert not applied.outdated
     assert cache.last_seen_epoch(TP0) == 3
