@@ -22,7 +22,8 @@ from parley.errors import ConfigError, nearest_hint
 METHODS = (
     "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records", "apply_retention",
     "leaders", "isr", "move_leader", "elect_preferred", "elect_unclean", "start_broker", "stop_broker",
-    "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag", "catch_up", "shrink_isr", "fail", "cut", "delay",
+    "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag", "catch_up",
+    "shrink_isr", "fail", "cut", "delay",
     "drop", "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance", "seed",
     "check_replicas", "replicas_agree",
 )  # fmt: skip
