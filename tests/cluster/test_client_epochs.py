@@ -70,7 +70,7 @@ def test_each_leader_tells_where_an_epoch_ended(cluster: LocalCluster, topic: st
 
 
 @pytest.mark.parametrize("release", ["1.1", "2.3"])
-def test_p4_old_leaders_are_not_asked(release: str) -> None:
+def test_p04_old_leaders_are_not_asked(release: str) -> None:
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1)
         with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
@@ -90,7 +90,7 @@ async def read(client: AsyncClient, wanted: PartitionRange) -> list[int]:
     return found
 
 
-async def test_p7_a_range_planned_in_another_history_is_not_read() -> None:
+async def test_p07_a_range_planned_in_another_history_is_not_read() -> None:
     async with scripted.Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         assert await read(client, PartitionRange(8, 10, leader_epoch=4)) == [*range(10)][8:]
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(3, 6)
@@ -101,7 +101,7 @@ async def test_p7_a_range_planned_in_another_history_is_not_read() -> None:
         assert (error.position, error.position_epoch, error.divergent_offset, error.divergent_epoch) == (8, 4, 6, 3)
 
 
-async def test_p8_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
+async def test_p08_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
     async with scripted.Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(-1, -1)
         with pytest.raises(LogTruncationError, match="knows nothing of that epoch") as raised:

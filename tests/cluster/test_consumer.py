@@ -164,7 +164,7 @@ async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(clust
         assert (await consumer.getone()).offset == 3
 
 
-def test_l4_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: LocalCluster, topic: str) -> None:
+def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: LocalCluster, topic: str) -> None:
     tp = tps(topic)[0]
     with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group(topic)) as consumer:
         consumer.assign([tp])

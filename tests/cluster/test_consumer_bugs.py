@@ -68,7 +68,7 @@ def short_log(cluster: Any, count: int) -> None:
     cluster.since = since
 
 
-async def test_l1_a_fetch_and_a_validation_never_overlap_and_nothing_comes_twice() -> None:
+async def test_l01_a_fetch_and_a_validation_never_overlap_and_nothing_comes_twice() -> None:
     async with scripted.Scripted(2) as cluster, consumer_of(cluster) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -85,7 +85,7 @@ async def test_l1_a_fetch_and_a_validation_never_overlap_and_nothing_comes_twice
         assert await offsets(consumer, 4) == [5, 6, 7, 8]
 
 
-async def test_l2_a_local_error_during_validation_is_retried_and_resets_nothing() -> None:
+async def test_l02_a_local_error_during_validation_is_retried_and_resets_nothing() -> None:
     async with scripted.Scripted(2) as cluster, consumer_of(cluster) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -102,7 +102,7 @@ async def test_l2_a_local_error_during_validation_is_retried_and_resets_nothing(
         assert consumer.data_losses == ()
 
 
-async def test_l3_two_moves_while_a_retry_is_pending_end_with_the_newest_epoch() -> None:
+async def test_l03_two_moves_while_a_retry_is_pending_end_with_the_newest_epoch() -> None:
     async with scripted.Scripted(2) as cluster, consumer_of(cluster) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -125,7 +125,7 @@ async def test_l3_two_moves_while_a_retry_is_pending_end_with_the_newest_epoch()
         assert asked[-1] == 8
 
 
-async def test_l5_a_partition_that_had_no_leader_is_validated_when_it_has_one_again() -> None:
+async def test_l05_a_partition_that_had_no_leader_is_validated_when_it_has_one_again() -> None:
     async with scripted.Scripted(2) as cluster, consumer_of(cluster) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -141,7 +141,7 @@ async def test_l5_a_partition_that_had_no_leader_is_validated_when_it_has_one_ag
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_l6_a_second_leader_without_epochs_is_fetched_from_at_once() -> None:
+async def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> None:
     async with scripted.Scripted(2) as cluster, consumer_of(cluster) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -153,7 +153,7 @@ async def test_l6_a_second_leader_without_epochs_is_fetched_from_at_once() -> No
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_l7_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_epoch_of_metadata() -> None:
+async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_epoch_of_metadata() -> None:
     async with scripted.Scripted(2) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         await client.metadata(["t"])
         cluster.leader, cluster.epoch = 2, 6
@@ -178,7 +178,7 @@ async def test_l7_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_
         assert {part.current_leader_epoch for part in fetched} == {6}, "an epoch of the caller is no leader's epoch"
 
 
-async def test_l8_metadata_that_fails_for_ever_is_no_storm_and_no_error() -> None:
+async def test_l08_metadata_that_fails_for_ever_is_no_storm_and_no_error() -> None:
     async with scripted.Scripted(1) as cluster, consumer_of(cluster, retry_backoff_max_ms=200) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -218,7 +218,7 @@ async def test_l14_a_partition_that_moved_is_fetched_without_the_pause_of_its_ol
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_l15_brokers_that_share_an_address_are_told_apart_by_their_ids() -> None:
+async def test_brokers_that_share_an_address_are_told_apart_by_their_ids() -> None:
     async with scripted.Scripted(1) as cluster, consumer_of(cluster) as consumer:
         plain = cluster.metadata
 
@@ -239,7 +239,7 @@ async def test_l15_brokers_that_share_an_address_are_told_apart_by_their_ids() -
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_p4_p5_a_leader_that_cannot_tell_epochs_is_found_out_when_it_is_connected_to() -> None:
+async def test_p04_p05_a_leader_that_cannot_tell_epochs_is_found_out_when_it_is_connected_to() -> None:
     old = {EPOCHS: (0, 2)}
     async with scripted.Scripted(1, ranges=old) as cluster, consumer_of(cluster) as consumer:
         consumer.assign([TP])
@@ -249,7 +249,7 @@ async def test_p4_p5_a_leader_that_cannot_tell_epochs_is_found_out_when_it_is_co
         assert cluster.count(EPOCHS) == 0
 
 
-async def test_p6_one_request_per_leader_asks_for_all_its_partitions() -> None:
+async def test_p06_one_request_per_leader_asks_for_all_its_partitions() -> None:
     async with scripted.Scripted(1) as cluster, consumer_of(cluster) as consumer:
         cluster.answers[1, ApiKey.METADATA] = lambda _: cluster.metadata(partitions=3)
 

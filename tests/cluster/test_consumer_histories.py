@@ -61,7 +61,7 @@ def consumer_of(cluster: LocalCluster, **options: object) -> BlockingConsumer:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_p7_after_an_unclean_election_reading_goes_on_where_the_histories_part(
+def test_p07_after_an_unclean_election_reading_goes_on_where_the_histories_part(
     cluster: LocalCluster, policy: str
 ) -> None:
     produce(cluster, "old", 10)
@@ -81,7 +81,7 @@ def test_p7_after_an_unclean_election_reading_goes_on_where_the_histories_part(
     cluster.replicas_agree()
 
 
-def test_p7_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalCluster) -> None:
+def test_p07_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalCluster) -> None:
     produce(cluster, "old", 10)
     with consumer_of(cluster, auto_offset_reset="none") as consumer:
         consumer.assign([TP])
@@ -99,7 +99,7 @@ def test_p7_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalCl
         assert words(take(consumer, 2)) == [(6, "new 0"), (7, "new 1")]
 
 
-def test_p7_a_committed_position_of_a_lost_history_is_found_out_before_anything_is_read(cluster: LocalCluster) -> None:
+def test_p07_a_committed_position_of_a_lost_history_is_found_out_before_anything_is_read(cluster: LocalCluster) -> None:
     produce(cluster, "old", 10)
     options = {"group_id": "g", "auto_offset_reset": "none"}
     with consumer_of(cluster, **options) as consumer:
@@ -120,7 +120,7 @@ def test_p7_a_committed_position_of_a_lost_history_is_found_out_before_anything_
         assert raised.value.position_epoch == committed.leader_epoch
 
 
-def test_p7_a_bounded_reading_does_not_cross_into_another_history(cluster: LocalCluster) -> None:
+def test_p07_a_bounded_reading_does_not_cross_into_another_history(cluster: LocalCluster) -> None:
     produce(cluster, "old", 10)
     with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10) as client:
         options = FetchOptions(fetch_max_wait_ms=50)
@@ -269,7 +269,7 @@ def test_a_paused_partition_notices_too(cluster: LocalCluster) -> None:
 # -- brokers that are behind -----------------------------------------------------------------------
 
 
-def test_l9_a_stale_leader_does_not_pull_a_partition_back() -> None:
+def test_l09_a_stale_leader_does_not_pull_a_partition_back() -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=2)
         first, second = cluster.isr("t")[0]

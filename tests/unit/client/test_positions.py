@@ -32,7 +32,7 @@ def reading(policy: Spec | None = EARLIEST, consumed: int = 10, fetched: int = 1
     return made
 
 
-def test_p1_a_seek_without_an_epoch_is_never_validated() -> None:
+def test_p01_a_seek_without_an_epoch_is_never_validated() -> None:
     state = place()
     assert state.stage is Stage.AWAIT_VALIDATION
     state.seek(4)
@@ -41,7 +41,7 @@ def test_p1_a_seek_without_an_epoch_is_never_validated() -> None:
     assert state.fetch == Position(4, -1, 2, 6)
 
 
-def test_p2_a_seek_with_an_epoch_awaits_validation_and_can_be_read() -> None:
+def test_p02_a_seek_with_an_epoch_awaits_validation_and_can_be_read() -> None:
     state = PartitionPosition(TP)
     state.seek(10, 3)
     assert state.stage is Stage.AWAIT_VALIDATION
@@ -49,26 +49,26 @@ def test_p2_a_seek_with_an_epoch_awaits_validation_and_can_be_read() -> None:
     assert state.meet(1, 5) is Stage.AWAIT_VALIDATION
 
 
-def test_p3_another_leader_while_awaiting_is_the_one_to_ask() -> None:
+def test_p03_another_leader_while_awaiting_is_the_one_to_ask() -> None:
     state = place()
     assert state.meet(2, 6) is Stage.AWAIT_VALIDATION
     assert state.fetch[2:] == (2, 6)
     assert state.meet(3, -1) is Stage.FETCHING, "a leader without epoch cannot be asked"
 
 
-def test_p3_a_new_leader_epoch_makes_a_position_await_validation() -> None:
+def test_p03_a_new_leader_epoch_makes_a_position_await_validation() -> None:
     state = reading()
     assert state.meet(1, 5) is Stage.FETCHING, "the same leader"
     assert state.meet(2, 6) is Stage.AWAIT_VALIDATION
 
 
-def test_p4_where_the_leader_cannot_tell_the_validation_is_skipped() -> None:
+def test_p04_where_the_leader_cannot_tell_the_validation_is_skipped() -> None:
     state = place()
     assert state.validated(state.fetch, NOT_AVAILABLE) is None
     assert (state.stage, state.fetch.offset) == (Stage.FETCHING, 10)
 
 
-def test_p7_an_epoch_that_ends_behind_the_position_is_valid() -> None:
+def test_p07_an_epoch_that_ends_behind_the_position_is_valid() -> None:
     for end in (10, 11):
         state = place()
         assert state.validated(state.fetch, EpochEndOffset(3, end)) is None
@@ -76,7 +76,7 @@ def test_p7_an_epoch_that_ends_behind_the_position_is_valid() -> None:
 
 
 @pytest.mark.parametrize("policy", [EARLIEST, LATEST])
-def test_p7_truncation_with_a_policy_goes_to_where_the_histories_part(policy: Spec) -> None:
+def test_p07_truncation_with_a_policy_goes_to_where_the_histories_part(policy: Spec) -> None:
     state = place(policy)
     loss = state.validated(state.fetch, EpochEndOffset(2, 7))
     assert loss is not None
@@ -84,7 +84,7 @@ def test_p7_truncation_with_a_policy_goes_to_where_the_histories_part(policy: Sp
     assert (state.stage, state.fetch, state.consumed) == (Stage.FETCHING, Position(7, 2, 1, 5), Position(7, 2, 1, 5))
 
 
-def test_p7_truncation_without_a_policy_stops_with_both_offsets() -> None:
+def test_p07_truncation_without_a_policy_stops_with_both_offsets() -> None:
     state = place(None)
     assert state.validated(state.fetch, EpochEndOffset(2, 7)) is None
     assert isinstance(state.error, LogTruncationError)
@@ -95,7 +95,7 @@ def test_p7_truncation_without_a_policy_stops_with_both_offsets() -> None:
     assert (state.stage, state.error) == (Stage.AWAIT_VALIDATION, None)
 
 
-def test_p7_what_was_only_fetched_ahead_is_no_loss() -> None:
+def test_p07_what_was_only_fetched_ahead_is_no_loss() -> None:
     state = reading(None, consumed=10, fetched=50)
     lineage = state.lineage
     state.meet(2, 6)
@@ -104,14 +104,14 @@ def test_p7_what_was_only_fetched_ahead_is_no_loss() -> None:
     assert state.lineage > lineage, "what waits from before is not handed out"
 
 
-def test_p7_a_fetch_answer_that_names_the_divergence_counts_the_same() -> None:
+def test_p07_a_fetch_answer_that_names_the_divergence_counts_the_same() -> None:
     state = reading(LATEST)
     loss = state.diverged(state.fetch, EpochEndOffset(2, 7))
     assert loss is not None
     assert (loss.resumed_at, state.fetch.offset, state.fetch.offset_epoch) == (7, 7, 2)
 
 
-def test_p7_a_log_written_anew_to_the_same_length_is_found_out_by_the_fetch() -> None:
+def test_p07_a_log_written_anew_to_the_same_length_is_found_out_by_the_fetch() -> None:
     state = reading(LATEST)
     loss = state.diverged(state.fetch, EpochEndOffset(2, 15))
     assert loss is not None, "never silent"
@@ -122,7 +122,7 @@ def test_p7_a_log_written_anew_to_the_same_length_is_found_out_by_the_fetch() ->
 
 
 @pytest.mark.parametrize("found", [EpochEndOffset(-1, -1), EpochEndOffset(-1, 5), EpochEndOffset(3, -1)])
-def test_p8_an_epoch_that_the_leader_does_not_know(found: EpochEndOffset) -> None:
+def test_p08_an_epoch_that_the_leader_does_not_know(found: EpochEndOffset) -> None:
     state = place(LATEST)
     assert state.validated(state.fetch, found) is None
     assert (state.stage, state.reset) == (Stage.AWAIT_RESET, LATEST)
@@ -135,7 +135,7 @@ def test_p8_an_epoch_that_the_leader_does_not_know(found: EpochEndOffset) -> Non
     assert stopping.error.divergent_offset is None
 
 
-def test_p9_an_answer_after_the_position_changed_is_ignored() -> None:
+def test_p09_an_answer_after_the_position_changed_is_ignored() -> None:
     state = place()
     asked = state.fetch
     state.seek(20, 4)
@@ -147,7 +147,7 @@ def test_p9_an_answer_after_the_position_changed_is_ignored() -> None:
     assert (state.stage, state.reset) == (Stage.AWAIT_RESET, LATEST), "a reset that was asked for remains"
 
 
-def test_p9_a_reset_that_was_overtaken_is_ignored() -> None:
+def test_p09_a_reset_that_was_overtaken_is_ignored() -> None:
     state = PartitionPosition(TP, EARLIEST)
     state.request_reset(EARLIEST)
     state.request_reset(LATEST)
@@ -215,7 +215,7 @@ def test_a_topic_created_again_begins_at_its_beginning_whatever_the_policy_says(
     assert (stopping.error.planned_id, stopping.error.found_id) == (OLD, NEW)
 
 
-def test_l3_the_question_carries_the_epoch_of_the_newest_leader() -> None:
+def test_l03_the_question_carries_the_epoch_of_the_newest_leader() -> None:
     state = place()
     for epoch in (6, 7):
         state.meet(2, epoch)
@@ -224,7 +224,7 @@ def test_l3_the_question_carries_the_epoch_of_the_newest_leader() -> None:
     assert state.stage is Stage.FETCHING, "no endless loop"
 
 
-def test_l5_a_partition_without_leader_is_validated_when_it_comes_back_unchanged() -> None:
+def test_l05_a_partition_without_leader_is_validated_when_it_comes_back_unchanged() -> None:
     state = place()
     assert state.meet(-1, -1) is Stage.AWAIT_VALIDATION
     assert state.meet(1, 5) is Stage.AWAIT_VALIDATION
@@ -232,7 +232,7 @@ def test_l5_a_partition_without_leader_is_validated_when_it_comes_back_unchanged
     assert state.stage is Stage.FETCHING
 
 
-def test_l6_a_second_leader_without_epochs_is_fetched_from_at_once() -> None:
+def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> None:
     state = reading()
     assert state.meet(2, -1) is Stage.FETCHING
     again = reading()
