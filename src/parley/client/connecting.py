@@ -5,6 +5,7 @@ from __future__ import annotations
 from parley.client.options import ClientOptions
 from parley.client.security import security_arguments
 from parley.net import ConnectOptions
+from parley.versions import parse_must_not_use
 
 
 def connect_options(options: ClientOptions) -> ConnectOptions:
@@ -21,6 +22,7 @@ def connect_options(options: ClientOptions) -> ConnectOptions:
         reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
         max_frame_bytes=options.max_frame_bytes,
         release=options.broker_version_hint,
+        must_not_use=parse_must_not_use(options.must_not_use_versions),
         connections_max_idle_ms=options.connections_max_idle_ms,
         **security_arguments(options),
     )

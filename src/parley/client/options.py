@@ -59,6 +59,14 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
+def _check_versions(must_not_use: str, hint: str | None) -> None:
+    from parley.versions import parse_must_not_use, release  # not needed by clients that leave both alone
+
+    parse_must_not_use(must_not_use)
+    if hint is not None:
+        release(hint)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientOptions(SecurityOptions):
     """What every operation of a client shares: where the cluster is and how long to wait."""
@@ -82,8 +90,13 @@ class ClientOptions(SecurityOptions):
         "release of brokers that do not answer ApiVersions, e.g. 0.9.0.1; no probe is sent (parley's own)",
         kind=str,
     )
+    must_not_use_versions: str = option(
+        "", 'versions never to be chosen though a broker has them, e.g. "Produce:12-13,Fetch:17" (parley\'s own)'
+    )
 
     def __post_init__(self) -> None:
+        if self.must_not_use_versions or self.broker_version_hint is not None:
+            _check_versions(self.must_not_use_versions, self.broker_version_hint)
         servers = self.bootstrap_servers
         if not isinstance(servers, str):
             object.__setattr__(self, "bootstrap_servers", ",".join(servers))

@@ -17,7 +17,15 @@ from typing import Any
 from parley.errors import AuthenticationError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
-from parley.net.failures import AUTHENTICATION, REQUEST, VERSIONS, explain
+from parley.net.failures import (
+    AUTHENTICATION,
+    NO_LOGIN_HINT,
+    REQUEST,
+    SILENCE_HINT,
+    VERSIONS,
+    explain,
+    lost_request,
+)
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.stream import Stream
@@ -36,15 +44,6 @@ from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
 
 _log = logging.getLogger("parley.net")
-
-SILENCE_HINT = (
-    "the broker is overloaded, or older than 0.10 (pin its release), "
-    "or this listener wants TLS or SASL (security_protocol)"
-)
-"""What silence instead of an answer to ApiVersions can mean."""
-
-NO_LOGIN_HINT = "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or SASL_PLAINTEXT"
-"""A listener with SASL tells its versions to everybody, and closes at the first other request."""
 
 LOGIN_AGAIN_AT = 0.85
 """The part of a session's lifetime after which the login is repeated (KIP-368; Java: 0.85 to 0.95)."""
@@ -89,9 +88,9 @@ class BrokerConnection:
         self._protocol = ClientProtocol(settings, mechanism)
         self.get_buffer = self._protocol.get_buffer
         self._stream: Stream | None = None
-        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Reply], int]] = {}  # and the API that was asked
         self._negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when it is over
         self._timer: TimerHandle | None = None
         self._timer_ms = 0
         self._throttled_until_ms = 0
@@ -168,7 +167,7 @@ class BrokerConnection:
         if self._protocol.in_flight == before:
             future.set_result(Reply(ResponseReceived(correlation_id, int(message.API_KEY), -1, None)))
         else:
-            self._waiting[correlation_id] = future
+            self._waiting[correlation_id] = future, int(message.API_KEY)
             future.add_done_callback(lambda done: self._forget(correlation_id, done))
             self._watch(now_ms + timeout)
         self._flush()
@@ -212,7 +211,7 @@ class BrokerConnection:
 
     async def wait_closed(self) -> None:
         """Return when the connection is over; `error` says why."""
-        await asyncio.shield(self._closed)
+        await asyncio.shield(self.closed)
 
     # -- opening
 
@@ -237,8 +236,8 @@ class BrokerConnection:
         """Take note of the stream's end. Called by the stream."""
         self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.address, REQUEST),)))
         self._pump()
-        if not self._closed.done():
-            self._closed.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     # -- inside
 
@@ -252,7 +251,7 @@ class BrokerConnection:
             self._was_answered = True
             if event.throttle_ms:
                 self._throttled_until_ms = max(self._throttled_until_ms, self.clock.now_ms() + event.throttle_ms)
-            future = self._waiting.pop(event.correlation_id, None)
+            future, _ = self._waiting.pop(event.correlation_id, (None, -1))
             if future is not None and not future.done():
                 future.set_result(Reply(event))
         elif isinstance(event, Negotiated):
@@ -277,8 +276,8 @@ class BrokerConnection:
             if timer is not None:
                 timer.cancel()
         failures: dict[asyncio.Future[Any], KafkaError] = {self._negotiated: self._failed_opening(event.error)}
-        for correlation_id, waiting in self._waiting.items():
-            failures[waiting] = self._failed_request(event.error, correlation_id)
+        for correlation_id, (waiting, api_key) in self._waiting.items():
+            failures[waiting] = self._failed_request(event.error, correlation_id, api_key)
         self._waiting.clear()
         for future, error in failures.items():
             if not future.done():
@@ -304,7 +303,7 @@ class BrokerConnection:
             return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
         return error
 
-    def _failed_request(self, error: KafkaError | None, correlation_id: int) -> KafkaError:
+    def _failed_request(self, error: KafkaError | None, correlation_id: int, api_key: int) -> KafkaError:
         if isinstance(error, RemoteProtocolError):
             return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
         if correlation_id in self._expired:
@@ -313,7 +312,7 @@ class BrokerConnection:
                 address=str(self.address),
                 stage=REQUEST,
             )
-        return self._why_closed("whether the broker acted on the request is unknown")
+        return self._why_closed(lost_request(api_key, error))
 
     def _why_closed(self, consequence: str) -> KafkaError:
         why = "closed by this side" if self.error is None else str(self.error)

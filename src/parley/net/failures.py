@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from parley.errors import NetworkError
 from parley.net.address import Address
+from parley.versions import api_name
 
 NAME_LOOKUP = "name lookup"
 CONNECT = "connect"
@@ -21,6 +22,28 @@ REQUEST = "request"
 
 _NO_TLS_REASONS = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 """OpenSSL's reasons, of several releases, for an answer that is not TLS."""
+
+
+SILENCE_HINT = (
+    "the broker is overloaded, or older than 0.10 (pin its release), "
+    "or this listener wants TLS or SASL (security_protocol)"
+)
+"""What silence instead of an answer to ApiVersions can mean."""
+
+NO_LOGIN_HINT = "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or SASL_PLAINTEXT"
+"""A listener with SASL tells its versions to everybody, and closes at the first other request."""
+
+
+def lost_request(api_key: int, error: Exception | None) -> str:
+    """Return what became of a request whose connection ended before its answer."""
+    name = api_name(api_key)
+    text = f"{name} was not answered; whether the broker acted on the request is unknown"
+    if not isinstance(error, NetworkError):
+        return text
+    return (
+        f"{text}. If {name} ends every connection, the broker does not serve the version of it that it advertises:"
+        " leave that out (must_not_use_versions)"
+    )
 
 
 @contextmanager

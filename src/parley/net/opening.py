@@ -21,8 +21,8 @@ from parley.errors import NetworkError, RequestTimedOut
 from parley.net.address import Address, parse_address
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import Clock, Deadline, LoopClock
-from parley.net.connection import SILENCE_HINT, BrokerConnection
-from parley.net.failures import CONNECT, NAME_LOOKUP, VERSIONS
+from parley.net.connection import BrokerConnection
+from parley.net.failures import CONNECT, NAME_LOOKUP, SILENCE_HINT, VERSIONS
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.stream import Backend
@@ -92,6 +92,7 @@ class _Opener:
             async with Deadline(self._clock, self._deadline_ms):
                 connection = await self._open()
         except TimeoutError as error:
+            self._verdicts.forget(self._address)  # silent now: 0.9 may have come back there
             hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
             raise RequestTimedOut(
                 f"{self._address}: not connected within connect_timeout_ms={self._options.connect_timeout_ms}, "
@@ -99,10 +100,26 @@ class _Opener:
                 address=str(self._address),
                 stage=self._stage,
             ) from error
+        except Exception:
+            self._forget_old()
+            raise
         if self._options.release is None:
             verdict = Verdict.SILENT if connection.inferred else Verdict.ANSWERS
             self._verdicts.put(self._address, verdict, self._clock.now_ms())
+            connection.closed.add_done_callback(lambda _: self._forget_after(connection))
         return connection
+
+    def _forget_after(self, connection: BrokerConnection) -> None:
+        if connection.error is not None:
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Forget that the broker was an old one, after a failure: it may have been upgraded (V6).
+
+        That it answers ApiVersions is kept: behind some addresses it is the probe that ends connections.
+        """
+        if self._verdicts.get(self._address, self._clock.now_ms()) is Verdict.SILENT:
+            self._verdicts.forget(self._address)
 
     async def _open(self) -> BrokerConnection:
         settings = self._settings()
@@ -158,6 +175,7 @@ class _Opener:
             pinned_release=pinned,
             probe_old_brokers=options.probe_old_brokers and verdict is None and not options.uses_sasl,
             version_limits=options.version_limits,
+            must_not_use=options.must_not_use,
             broker=str(self._address),
         )
 

@@ -10,7 +10,7 @@ from parley.errors import ConfigError, nearest_hint
 from parley.frames import DEFAULT_MAX_FRAME_BYTES
 from parley.net.address import Address, parse_bootstrap
 from parley.types import Secret
-from parley.versions import VersionRange
+from parley.versions import MustNotUse, VersionRange, release
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -27,7 +27,8 @@ class ConnectOptions:
     """What connecting to a broker needs to know. Times in milliseconds, sizes in bytes.
 
     `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
-    asked. `version_limits` narrows what parley may use, by API key. `ssl_context` is used as it is;
+    asked. `version_limits` narrows what parley may use, by API key; `must_not_use` takes versions out of
+    it. `ssl_context` is used as it is;
     the other `ssl_` options make one; `ssl_ca_pem`, `ssl_certificate_pem` and `ssl_key_pem` are PEM texts
     where no files are wanted. `sasl_token_auth` says that user name and password are those of a delegation
     token (SCRAM, KIP-48). `sasl_token_provider` is called before each OAUTHBEARER login and
@@ -48,6 +49,7 @@ class ConnectOptions:
     probe_old_brokers: bool = True
     verdict_ttl_ms: int = 20 * 60 * 1000
     version_limits: Mapping[int, VersionRange] = field(default_factory=dict)
+    must_not_use: tuple[MustNotUse, ...] = ()
     security_protocol: str = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
     ssl_cafile: str | None = None
@@ -83,6 +85,8 @@ class ConnectOptions:
         for name in ("ssl_key_pem", "ssl_key_password", "sasl_password"):
             if isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, Secret(getattr(self, name)))
+        if self.release is not None:
+            release(self.release)
         parse_bootstrap(self.bootstrap_servers)
 
     @property

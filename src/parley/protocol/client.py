@@ -28,7 +28,7 @@ from parley.protocol.negotiation import Negotiation, canary_request
 from parley.protocol.sasl import ClientMechanism
 from parley.protocol.throttle import client_throttle_ms
 from parley.schema import ApiKey
-from parley.versions import CLIENT_RANGES, BrokerVersions, VersionRange
+from parley.versions import CLIENT_RANGES, BrokerVersions, MustNotUse, VersionRange
 
 DEFAULT_SETUP_TIMEOUT_MS = 10_000
 _CORRELATION_ID_BYTES = 4
@@ -42,7 +42,8 @@ class ClientSettings:
     `probe_old_brokers` sends the canary that recognises brokers older than 0.10, which would
     otherwise stay silent until a deadline passes; for the first connection to an address only, since
     the probe makes such a broker forget other clients' requests. `version_limits` narrows, by API
-    key, what parley would otherwise use. `broker` names the broker in errors.
+    key, what parley would otherwise use, and `must_not_use` takes versions out of it. `broker` names the
+    broker in errors.
     """
 
     client_id: str = "parley"
@@ -52,6 +53,7 @@ class ClientSettings:
     pinned_release: str | None = None
     probe_old_brokers: bool = False
     version_limits: Mapping[int, VersionRange] = field(default_factory=dict)
+    must_not_use: tuple[MustNotUse, ...] = ()
     broker: str = ""
 
 
@@ -260,9 +262,10 @@ class ClientProtocol(Connection):
         if not self._login_done:
             self._begin_login(versions)
             return
-        self._versions = versions
+        rules = self._settings.must_not_use
+        self._versions = versions.without(rules) if rules else versions
         self._state = State.READY
-        self._events.append(Negotiated(versions, inferred))
+        self._events.append(Negotiated(self._versions, inferred))
 
     # -- login
 

@@ -10,6 +10,7 @@ from parley.versions.ranges import (
     MustNotUse,
     NotTrusted,
     is_trusted,
+    parse_must_not_use,
     usable_range,
 )
 from parley.versions.releases import Release, first_release, release, releases
@@ -31,6 +32,7 @@ __all__ = [
     "api_name",
     "first_release",
     "is_trusted",
+    "parse_must_not_use",
     "release",
     "releases",
     "usable_range",

@@ -92,7 +92,8 @@ class Feature(Enum):
             if feature.value == wanted:
                 return feature
         known = [feature.value for feature in cls]
-        raise ConfigError(f'no feature is called "{name}".{nearest_hint(wanted, known)}')
+        hint = nearest_hint(wanted, known) or " `parley features` lists them."
+        raise ConfigError(f'no feature is called "{name}".{hint}')
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,18 @@ class BrokerVersions:
         """
         return cls.from_release("0.9.0.1", broker=broker)
 
+    def without(self, rules: Iterable[MustNotUse]) -> BrokerVersions:
+        """Return the same broker's versions with more rules about what must not be used."""
+        return BrokerVersions(
+            self.ranges,
+            supported_features=self.supported_features,
+            finalized_features=self.finalized_features,
+            finalized_features_epoch=self.finalized_features_epoch,
+            broker=self.broker,
+            client_ranges=self._client_ranges,
+            must_not_use=(*self._must_not_use, *rules),
+        )
+
     def usable(self, api_key: int) -> VersionRange | None:
         """Return the versions of an API that both sides speak and no rule forbids, None when there are none."""
         if api_key not in self._usable:
@@ -119,7 +131,8 @@ class BrokerVersions:
         """
         usable = self.usable(api_key)
         if usable is not None and allowed is not None:
-            usable = usable.intersect(allowed)
+            wanted = usable.intersect(allowed)  # whose end may be a version that must not be used
+            usable = wanted and usable_range(api_key, wanted, self.ranges[api_key], self._must_not_use)
         if usable is None:
             raise self.unsupported(api_key, allowed, feature=feature)
         return usable.max

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from parley.errors import ConfigError, nearest_hint
 from parley.schema import ApiKey, VersionRange, load
 
 
@@ -35,6 +36,35 @@ MUST_NOT_USE: tuple[MustNotUse, ...] = (
     ),
 )
 """The versions that parley itself never uses; callers may add their own to a `BrokerVersions`."""
+
+
+def parse_must_not_use(text: str) -> tuple[MustNotUse, ...]:
+    """Return the rules that a person wrote: `"Produce:12-13, Fetch:17"`, APIs by name or number.
+
+    Raises ConfigError that says what was not understood.
+
+    >>> [(int(rule.api), str(rule.versions)) for rule in parse_must_not_use("Produce:12-13, 1:17")]
+    [(0, '12-13'), (1, '17')]
+    """
+    rules = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, versions = entry.partition(":")
+        try:
+            span = VersionRange.parse(versions.strip())
+        except ValueError:
+            span = None
+        if not colon or span is None:
+            raise ConfigError(f'"{entry}" is no rule about versions: API:VERSIONS is expected, as in "Produce:12-13"')
+        rules.append(MustNotUse(_api_named(name.strip()), span, "excluded by the client's options"))
+    return tuple(rules)
+
+
+def _api_named(name: str) -> ApiKey:
+    keys = {key.api_name.lower(): key for key in ApiKey} | {str(int(key)): key for key in ApiKey}
+    if name.lower() not in keys:
+        hint = nearest_hint(name, [key.api_name for key in ApiKey])
+        raise ConfigError(f'there is no API "{name}".{hint} `parley protocol 4.3` lists them.')
+    return keys[name.lower()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from types import MappingProxyType
 
-from parley.errors import ConfigError, nearest_hint
+from parley.errors import ConfigError
 from parley.schema import VersionRange
 
 
@@ -80,9 +80,10 @@ def release(name: str) -> Release:
     matching = [found for found in known.values() if found.number[: len(wanted)] == wanted]
     if matching:
         return matching[-1]
-    same_line = [n for n in known if n.split(".")[:2] == name.split(".")[:2]]
-    hint = f' Did you mean "{same_line[-1]}"?' if same_line else nearest_hint(name, known)
-    raise ConfigError(f'release "{name}" was not measured; known are {", ".join(known)}.{hint}')
+    same_line = [found for found in known.values() if found.number[:2] == wanted[:2]]
+    older = [found for found in known.values() if found.number <= wanted]  # what a release speaks, the next one keeps
+    nearest = (same_line or older or list(known.values())[:1])[-1].name
+    raise ConfigError(f'release "{name}" was not measured; known are {", ".join(known)}. Did you mean "{nearest}"?')
 
 
 def first_release(api_key: int, version: int = 0) -> str | None:

@@ -28,7 +28,7 @@ LINES = [
     ("parley ", sorted(COMMANDS)),
     ("parley do", ["doctor"]),
     ("parley --v", ["--version"]),
-    ("parley cluster ", ["start", "apis"]),
+    ("parley cluster st", ["start"]),
     ("parley features --req", ["--require"]),
     ("parley api-versions --format ", ["table", "json", "kafka"]),
     ("parley features --require exactly", ["exactly-once"]),

@@ -214,6 +214,57 @@ async def test_v06_versions_are_read_again_after_a_reconnect(
         await connection.close()
 
 
+async def test_v06_an_old_broker_that_was_upgraded_is_asked_at_the_reconnect(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions
+) -> None:
+    """What was remembered of the old one goes with its connection, long before it would expire."""
+    verdicts, broker = Verdicts(), Broker()
+    server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Old(), backend=network)
+    connection = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    assert connection.inferred
+    await server.abort()
+    await connection.wait_closed()
+    server = await serve(BROKER.host, BROKER.port, broker.serve, policy=ServeAll(), backend=network)
+    again = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    assert not again.inferred
+    assert again.versions.choose(3) == 12
+    await again.close()
+    await server.close()
+
+
+async def test_v06_a_broker_that_was_rolled_back_to_0_9_is_found_out_at_the_second_attempt(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions
+) -> None:
+    verdicts = Verdicts()
+    verdicts.put(BROKER, Verdict.ANSWERS, clock.now_ms())
+    server = await serve(BROKER.host, BROKER.port, Broker().serve, policy=Old(), backend=network)
+    error = await failure(network, clock, options, verdicts=verdicts)
+    assert isinstance(error, RequestTimedOut)
+    again = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    assert again.inferred
+    await again.close()
+    await server.close()
+
+
+async def test_a_broker_that_closes_on_the_probe_is_not_probed_again(
+    network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
+) -> None:
+    class NoGroups(ServeAll):
+        def decide(self, api_key: int, api_version: int) -> Decision:
+            return Close("no groups here") if api_key == 16 else Serve()
+
+    assert broker.server is not None
+    await broker.server.close()
+    server = await serve(BROKER.host, BROKER.port, broker.serve, policy=NoGroups(), backend=network)
+    verdicts = Verdicts()
+    first = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    await first.wait_closed()
+    second = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    assert (await second.request(MetadataRequest(topics=[]))).version == 12
+    await second.close()
+    await server.close()
+
+
 async def test_a_pinned_release_is_not_asked(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
