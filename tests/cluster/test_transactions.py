@@ -185,8 +185,10 @@ async def test_a_transaction_expires_by_the_clock_that_is_given(batch: Batch) ->
         held = cluster.transactions()[NAME]
         assert (held.state.value, held.epoch) == ("CompleteAbort", who.producer_epoch + 1)
         assert (await connection.request(ended(who))).message.error_code == FENCED
+        await connection.close()
         await clock.advance(settings.transactional_id_expiration_ms + 1)
         assert cluster.transactions() == {}
+        connection = await open_connection(cluster.broker(1).address, options)
         assert (await connection.request(ended(who))).message.error_code == UNKNOWN_MAPPING
         await connection.close()
 
@@ -232,6 +234,24 @@ def test_a_broker_before_0_11_knows_no_transactions() -> None:
     with LocalCluster(brokers=1, release="0.10.2") as cluster, Wire(cluster.bootstrap_servers) as wire:
         wire.send(InitProducerId(transactional_id=NAME, transaction_timeout_ms=1_000), 0)
         assert wire.receive_frame() == b"", "closed, as real ones do"
+
+
+def test_a_leader_that_is_cut_off_begins_no_transaction(
+    cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch
+) -> None:
+    """It cannot ask the coordinator, and says what makes a producer try again."""
+    cluster.move_coordinator(NAME, 2)
+    coordinator = Coordinator(cluster)
+    who = coordinator.init()
+    assert coordinator.begin(who) == 0
+    talk = talk_to(cluster, 1)
+    cluster.isolate(1)
+    assert write(talk, batch, who) == 19
+    cluster.heal()
+    new = talk_to(cluster, cluster.leaders(TOPIC)[0][0])
+    assert write(new, batch, who) == 0
+    assert coordinator.ask(ended(who), 3, 2).error_code == 0
+    assert committed(new) == (2, [])
 
 
 def test_an_error_can_be_injected_where_a_busy_broker_would_say_it(

@@ -24,15 +24,10 @@ def require_coordinator(call: Call, key: str, kind: int = GROUP) -> None:
 
 
 def require_transaction_coordinator(call: Call, transactional_id: str) -> None:
-    """Raise Refused unless this broker coordinates the id.
-
-    INVALID_REQUEST for no name, COORDINATOR_NOT_AVAILABLE when it is cut off from the others, NOT_COORDINATOR.
-    """
+    """Raise Refused: INVALID_REQUEST for no name, NOT_COORDINATOR unless this broker coordinates the id."""
     if not transactional_id:
         raise Refused(INVALID_REQUEST, "a transactional id is not empty")
     cluster = call.cluster
-    if call.broker.id in cluster.replication.links.isolated:
-        raise Refused(COORDINATOR_NOT_AVAILABLE, f"broker {call.broker.id} cannot replicate what it would decide")
     # A coordinator that was deposed behind its back finds that out by its log: the newest picture counts.
     if cluster.coordinators.of(TRANSACTION, transactional_id, cluster.image.brokers.keys()) != call.broker.id:
         raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {transactional_id!r}")

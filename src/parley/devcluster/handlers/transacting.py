@@ -54,6 +54,8 @@ def admit_batch(call: Call, name: str | None, replica: Replica, records: Bytes |
     is_open = producers.transactions.first_offset(producer.producer_id) is not None
     if is_open and (producers.epoch_of(producer.producer_id) == producer.epoch or not behaviour.verifies_epochs):
         return
+    if call.broker.id in call.cluster.replication.links.isolated:
+        raise Refused(NOT_ENOUGH_REPLICAS, f"broker {call.broker.id} cannot ask the coordinator of {name!r}")
     partitions = {(replica.topic, replica.key.partition)}
     transactions = call.cluster.transactions
     try:
