@@ -59,6 +59,18 @@ async def ask(path: Path, command: str, **arguments: Any) -> Any:
 # -- commands over the socket ----------------------------------------------------------------------
 
 
+async def test_transactions_are_told_over_the_socket(tmp_path: Path) -> None:
+    async with controlled(tmp_path) as (cluster, path):
+        await ask(path, "create-topic", name="t", partitions=2)
+        state = cluster.state.transactions
+        who = state.initialise("pay", None, timeout_ms=1_000, now_ms=5)
+        state.add("pay", who, [("t", 1), ("t", 0)], now_ms=6)
+        told = (await ask(path, "transactions"))["pay"]
+        assert (told["state"], told["partitions"], told["producer_id"]) == ("Ongoing", [["t", 0], ["t", 1]], 0)
+        await ask(path, "move-coordinator", transactional_id="pay", to=3)
+        assert cluster.state.coordinators.of(1, "pay", [1, 2, 3]) == 3
+
+
 async def test_a_scene_played_over_the_socket(tmp_path: Path, batch: Batch) -> None:
     async with controlled(tmp_path) as (cluster, path):
         await ask(path, "create-topic", name="t", partitions=2, configs={"min.insync.replicas": "1"})

@@ -13,6 +13,7 @@ One line asks, one line answers, in order:
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
 import json
 import logging
@@ -107,9 +108,11 @@ def as_json(value: Any, cluster: AsyncLocalCluster) -> Any:
         lost = [as_json(one, cluster) for one in value.lost]
         return {**dataclasses.asdict(value), "lost": lost, "agrees": value.agrees}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return as_json(dataclasses.asdict(value), cluster)
+    if isinstance(value, enum.Enum):
+        return value.value
     if isinstance(value, Mapping):
         return {str(key): as_json(one, cluster) for key, one in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [as_json(one, cluster) for one in value]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_json(one, cluster) for one in (sorted(value) if isinstance(value, set | frozenset) else value)]
     return value

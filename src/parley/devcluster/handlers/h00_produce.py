@@ -170,7 +170,7 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
             settings = call.cluster.topic_settings(known.configs)
             check_shape(records, _rules(call, settings))
         leader = leader_replica(call, outcome.topic, outcome.index)
-        explained = call.profile.behaviour.explains_verification
+        explained = call.profile.behaviour.explains_verification and request.transactional_id is not None
         admit_batch(call, request.transactional_id, leader, records)
         replica, explained = leader, False
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
@@ -188,7 +188,7 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
         # Brokers put a text into the answer only for records refused one by one (KIP-467), and for this.
         log.debug("Produce to %s-%d is refused with %d: %s", outcome.topic, outcome.index, error.code, error.message)
         outcome.code = error.code
-        if replica is None and (error.code == INVALID_TXN_STATE or explained):
+        if replica is None and (explained or error.code == INVALID_TXN_STATE):
             outcome.message = error.message
         if replica is not None and error.code in CODES_WITH_LOG_START:
             outcome.log_start_offset = replica.log.start_offset
