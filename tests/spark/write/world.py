@@ -228,21 +228,21 @@ class World:
             self._play(self._sleeping.pop()[1])
 
     def _life(self, batches: Sequence[Sequence[Sequence[Any]]], prefix: str) -> None:
-        driver = Driver(prefix, self, self)
+        planner, committer = Driver(prefix, self, self), Driver(prefix, self, self)  # Spark has a process for each
         first = self.done
         while self.done < len(batches):
             number = self.done
             if number != first and number in self.planned:
                 raise LocalProtocolError("Concurrent update to the log")
             self.planned.add(number)
-            plan = driver.plan()
+            plan = planner.plan()
             messages: list[Any] = [None] * len(batches[number])
             try:
                 for slot, rows in enumerate(batches[number]):
                     messages[slot] = self._task(plan, BatchOfQuery("the query", number), slot, rows)
-                driver.commit(messages)
+                committer.commit(messages)
             except KafkaError:
-                driver.abort(messages)
+                committer.abort(messages)
                 raise
             if self.done != number:
                 raise LocalProtocolError("Concurrent update to the log")

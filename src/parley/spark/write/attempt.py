@@ -38,13 +38,14 @@ def attempt(
 
     A task without rows asks no broker for anything. Raises LocalProtocolError as `step_for`.
     """
+    pool = plan.pool if slot == 0 else None
     if step_for(what, plan.last) is Step.PASS_OVER:
-        return NothingToCommit(plan.fence, written_before=True)
+        return NothingToCommit(plan.fence, written_before=True, pool=pool)
     first = next(rows, None)
     while first is not None and not first.num_rows:
         first = next(rows, None)
     if first is None:
-        return NothingToCommit(plan.fence)
+        return NothingToCommit(plan.fence, pool=pool)
     (turn,) = coordination.init([turn_id_name(plan.prefix, slot)])
     recorded = plan.pool.get(slot)
     name = choose(recorded, turn)
@@ -54,4 +55,4 @@ def attempt(
         yield from rows
 
     identity, count = write(id_name(plan.prefix, slot, name), all_rows())
-    return Prepared(plan.fence, what, OpenTransaction(slot, turn, name, identity, count), recorded)
+    return Prepared(plan.fence, what, OpenTransaction(slot, turn, name, identity, count), recorded, pool)

@@ -6,8 +6,8 @@
 2. Committing first writes the intent, in a transaction under the identity that planning got. When that
    transaction is committed, the batch is decided, whatever dies next.
 3. Planning and committing may run in different processes, and a process that ran both may die between
-   any two calls: what must be known stands in the journal or comes with the tasks' messages. What a
-   process remembers only saves requests.
+   any two calls: what must be known stands in the journal or comes with the tasks' messages. What the
+   planning process remembers only saves requests.
 4. Nothing is aborted unless it is certain that no intent names it, now or later:
    at planning, ids of turns older than one that this driver took while the query was its own;
    at commit, ids of turns older than those which the intent names;
@@ -22,20 +22,12 @@ from dataclasses import dataclass, field
 
 from parley.errors import ProducerFencedError
 from parley.spark.write.decisions import another_driver, lost, to_decide
-from parley.spark.write.intent import Done, Intent, OpenTransaction
+from parley.spark.write.intent import Done, Intent, Newest, OpenTransaction
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared
 from parley.spark.write.seams import Coordination, Journal, Outcome, ToEnd
 from parley.spark.write.turns import Identity, Slot, after_sweep, earlier, id_name, query_id_name, turn_id_name
 
 log = logging.getLogger("parley.spark")
-
-
-@dataclass(slots=True)
-class _Remembered:
-    """What this process knows of the last batch that it planned."""
-
-    plan: Plan
-    committed: bool = False
 
 
 @dataclass(slots=True)
@@ -46,7 +38,8 @@ class Driver:
     coordination: Coordination
     journal: Journal
     go_on_after_loss: bool = False
-    _remembered: _Remembered | None = field(default=None, repr=False)
+    _planned: Plan | None = field(default=None, repr=False)
+    """What this process planned last. Where its batch is written and nobody planned since, nothing is left open."""
 
     def plan(self) -> Plan:
         """Take the query over and return the plan for its next batch.
@@ -58,21 +51,19 @@ class Driver:
         if newest.intent is not None and not newest.done:
             self._carry_out(newest.intent, fence)
         pool = newest.pool()
-        before, self._remembered = self._remembered, None
-        if before is None or not before.committed or not fence.follows(before.plan.fence):
+        if not self._went_well(newest, fence):
             pool = self._sweep(pool, fence)
-        plan = Plan(self.prefix, fence, newest.intent.what if newest.intent is not None else None, pool)
-        self._remembered = _Remembered(plan)
-        return plan
+        what = newest.intent.what if newest.intent is not None else None
+        self._planned = Plan(self.prefix, fence, what, pool)
+        return self._planned
 
     def commit(self, messages: Sequence[object]) -> None:
         """Decide a batch and commit its transactions. Raises DataLossError as `plan`, or another driver's error."""
         found = to_decide(messages)
         if found is None:
-            self._settled(messages)
             return
         fence, what, prepared = found
-        pool = self._pool(fence)
+        pool = self._pool(messages)
         used = {message.transaction.slot for message in prepared}
         idle = {slot: kept for slot, kept in pool.items() if slot not in used}
         intent = Intent(what, fence, tuple(message.transaction for message in prepared), idle)
@@ -82,7 +73,6 @@ class Driver:
             raise another_driver(self.prefix) from error
         self._carry_out(intent, fence)
         self._abort_leftovers(prepared)
-        self._settled(messages)
 
     def abort(self, messages: Sequence[object]) -> None:
         """Abort a batch's transactions, unless the batch is decided or another driver has taken over."""
@@ -115,15 +105,17 @@ class Driver:
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    def _settled(self, messages: Sequence[object]) -> None:
-        """Remember that every attempt that this process planned for has ended well."""
-        fences = {one.plan_fence for one in messages if isinstance(one, Prepared | NothingToCommit)}
-        if self._remembered is not None and fences == {self._remembered.plan.fence}:
-            self._remembered.committed = True
+    def _went_well(self, newest: Newest, fence: Identity) -> bool:
+        """Return whether the batch that this process planned last is written, and nobody has planned since."""
+        before = self._planned
+        if before is None or newest.intent is None or not newest.done:
+            return False
+        return newest.intent.by == before.fence and fence.follows(before.fence)
 
-    def _pool(self, fence: Identity) -> dict[int, Slot]:
-        if self._remembered is not None and self._remembered.plan.fence == fence:
-            return dict(self._remembered.plan.pool)
+    def _pool(self, messages: Sequence[object]) -> dict[int, Slot]:
+        for message in messages:
+            if isinstance(message, Prepared | NothingToCommit) and message.pool is not None:
+                return dict(message.pool)
         return self.journal.read().pool()
 
     def _carry_out(self, intent: Intent, fence: Identity) -> None:

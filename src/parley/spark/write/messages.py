@@ -39,6 +39,8 @@ class Prepared(WriterCommitMessage):  # type: ignore[misc]  # pyspark comes with
     transaction: OpenTransaction
     recorded: Slot | None
     """What the plan said of the slot: needed to name what other attempts of the task left behind."""
+    pool: Mapping[int, Slot] | None = None
+    """The plan's whole pool, in the message of task 0: the driver commits in another process than it planned in."""
 
 
 @dataclass
@@ -46,5 +48,5 @@ class NothingToCommit(WriterCommitMessage):  # type: ignore[misc]  # pyspark com
     """Exactly once: a task without rows, or one of a batch that is written already."""
 
     plan_fence: Identity
-    rows: int = 0
     written_before: bool = False
+    pool: Mapping[int, Slot] | None = None
