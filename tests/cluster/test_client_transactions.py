@@ -46,6 +46,7 @@ STEPS = (
     "TxnOffsetCommit",
     "EndTxn",
 )
+CHAOS = (("2.4", "3.9", "4.3"), ("4.3",) * 3, ("3.9",) * 3, ("0.11", "1.1", "2.4"))
 GROUP, TP = "g", TopicPartition(TOPIC, 0)
 
 
@@ -188,11 +189,11 @@ def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Blo
     assert not account(cluster)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 def test_c15_chaos(seed: int) -> None:
     """Any step may be cut, any broker die, any coordinator move; whoever cannot go on is replaced by a successor."""
     dice = random.Random(seed)
-    releases = {1: "2.4", 2: "3.9", 3: "4.3"} if seed == 0 else dict.fromkeys((1, 2, 3), "4.3" if seed == 1 else "3.9")
+    releases = dict(zip((1, 2, 3), CHAOS[seed % len(CHAOS)], strict=True))
     committed, unknown, dead = set(), set(), 0
     with LocalCluster(brokers=3, releases=releases, seed=seed) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
@@ -563,3 +564,22 @@ def test_a_cluster_in_the_middle_of_its_upgrade_to_0_11_is_asked_where_it_can() 
                 with pytest.raises(UnsupportedVersionError, match=r"0\.11"):
                     producer.produce(TOPIC, pa.table({"value": ["b"]}))
                 producer.abort_transaction()
+
+
+def test_generations_change_with_the_brokers_from_one_transaction_to_the_next() -> None:
+    """A leader that is older than what is finalized gets the first generation, whoever found out when."""
+    with LocalCluster(brokers=2, release="4.3") as cluster, connect(cluster) as client:
+        cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=2)
+        with client.transaction_producer("id") as producer:
+            cluster.move_coordinator("id", 1)
+            transact(producer, 0)
+            assert producer.generation == 2
+            for number, release in enumerate(("3.9", "4.3", "2.4", "4.3"), start=1):
+                cluster.stop_broker(2)
+                cluster.start_broker(2, release)
+                for partition in range(PARTITIONS):
+                    cluster.move_leader(TOPIC, partition, 2)
+                client.metadata([TOPIC])
+                transact(producer, number)
+                assert producer.generation == (2 if release == "4.3" else 1)
+        assert sorted(account(cluster)) == [0, 1, 2, 3, 4]

@@ -43,12 +43,13 @@ class TransactionDriver:
         self._cluster, self._coordinators, self._options, self._txn = cluster, coordinators, options, txn
 
     async def generation(self) -> int:
-        """Return the generation of the protocol that the next transaction may use."""
+        """Return the generation of the protocol for the next transaction: as the brokers connected to can do."""
         if self._options.max_generation < 2:
             return 1
 
         async def attempt(conn: BrokerConnection) -> int:
-            return generation_of(conn.versions, self._options.max_generation)
+            brokers = (conn, *self._cluster.pool.connections)
+            return generation_of((one.versions for one in brokers), self._options.max_generation)
 
         return await self._at_coordinator("reaching the coordinator", self._cluster.deadline(), attempt)
 
@@ -131,10 +132,10 @@ class TransactionDriver:
         try:
             answer = await self._at_coordinator(what, deadline, attempt)
         except BrokerError as error:
-            nothing_added = not (self._txn.partitions or self._txn.groups)
-            if committed or error.code != INVALID_TXN_STATE or not nothing_added:
+            maybe_empty = self._txn.generation > 1 or not (self._txn.partitions or self._txn.groups)
+            if committed or error.code != INVALID_TXN_STATE or not maybe_empty:
                 raise
-            answer = None  # what should have opened the transaction was refused: there is nothing to abort
+            answer = None  # what should have opened the transaction did not arrive: there is nothing to abort
         self._txn.end_answered(answer)
 
     async def _at_coordinator(

@@ -320,6 +320,11 @@ class TransactionProducer:
         """Add the partitions of some batches to the transaction before they may be sent."""
         self._txn.check_writing()
         partitions = {batch.tp for batch in batches}
+        if self._txn.generation > 1 and not self._txn.started and not await self._writer.all_in_second(partitions):
+            self._txn.generation = 1  # nothing was sent yet; a leader is older than what the cluster has finalized
+            self._writer.transaction = InTransaction(self.transactional_id, 1)
+            for batch in batches:
+                batch.transaction = self._writer.transaction
         for tp in partitions:
             self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
         missing = sorted(self._txn.missing(partitions))

@@ -57,9 +57,13 @@ class Writer:
         return VersionRange(low, _FIRST_GENERATION.get(api, _MAX) if self.generation < 2 else _MAX)
 
 
-def generation_of(versions: BrokerVersions, max_generation: int) -> int:
-    """Return the generation of the protocol to use: the second only where it is finalized (KIP-890)."""
-    return 2 if max_generation >= 2 and versions.supports(Feature.TRANSACTIONS_V2) else 1
+def generation_of(brokers: Iterable[BrokerVersions], max_generation: int) -> int:
+    """Return the generation of the protocol to use with some brokers.
+
+    The second only where all of them have its versions and it is finalized (KIP-890). A cluster finalizes it
+    when all its brokers can do it; one that was rolled back all the same is found out by the versions.
+    """
+    return 2 if max_generation >= 2 and all(one.supports(Feature.TRANSACTIONS_V2) for one in brokers) else 1
 
 
 async def init_producer_id(

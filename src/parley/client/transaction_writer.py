@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
 
 from parley.client.cluster import Cluster
 from parley.client.options import ProduceOptions
+from parley.client.produce_sender import LANE
 from parley.client.produce_state import OutBatch, ProduceCall
 from parley.client.producer import Producer, Writing
 from parley.client.results import ProduceResult
 from parley.client.transaction_state import Identity
 from parley.client.transaction_verdicts import UNKNOWN_PRODUCER_ID
 from parley.errors import BrokerError, KafkaError, LocalProtocolError
+from parley.types import TopicPartition
+from parley.versions import Feature
 
 Admit = Callable[[list[OutBatch]], Awaitable[None]]
 
@@ -62,6 +66,16 @@ class TransactionWriter(Producer):
         """Use the sequences again that were never written."""
         for log in self.sender.logs.values():
             log.rewind()
+
+    async def all_in_second(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether the leaders of partitions can do the second generation of the protocol, where reachable."""
+        leaders = {self._cluster.leader(tp).node for tp in partitions}
+        for leader in leaders:
+            with contextlib.suppress(KafkaError):
+                conn = await self._cluster.connection(leader.id, LANE) if leader is not None else None
+                if conn is not None and not conn.versions.supports(Feature.TRANSACTIONS_V2):
+                    return False
+        return True
 
     def forget_topic(self, topic: str) -> None:
         """Begin the sequences of a topic's partitions at 0 again, under the same identity."""

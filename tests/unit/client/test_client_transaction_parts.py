@@ -120,7 +120,8 @@ def test_the_second_generation_needs_versions_and_the_finalized_feature(
 ) -> None:
     ranges = {key: (low, high) for key, (low, high) in BrokerVersions.from_release(release).ranges.items()}
     versions = BrokerVersions(ranges, finalized_features=finalized, finalized_features_epoch=1)
-    assert generation_of(versions, most) == generation
+    assert generation_of([versions], most) == generation
+    assert generation_of([versions, BrokerVersions.from_release("3.9.1")], most) == 1
 
 
 def test_sequences_that_were_never_written_are_used_again_after_an_abort() -> None:
