@@ -160,6 +160,8 @@ async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(clust
         for _ in range(2):
             with pytest.raises(DataLossError, match="has no position"):
                 await consumer.getmany(timeout_ms=5_000)
+            with pytest.raises(DataLossError, match="has no position"):
+                await consumer.position(tp)
         consumer.seek(tp, 3)
         assert (await consumer.getone()).offset == 3
 
@@ -211,3 +213,18 @@ def test_p17_a_session_tells_brokers_only_what_changed() -> None:
         asked = [entry.message for entry in cluster.requests(ApiKey.FETCH)]
         assert asked
         assert all(message.session_epoch == 0 for message in asked), "this broker has no sessions: all are full"
+
+
+async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=1)
+        consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
+        await consumer.start()
+        consumer.assign([TopicPartition("t", 0)])
+        assert await consumer.getmany(timeout_ms=50) == {}
+        cluster.kill_broker(1)
+        async with asyncio.timeout(20):
+            await consumer.stop()
+        await consumer.stop()
+        with pytest.raises(LocalProtocolError, match="stopped"):
+            await consumer.start()

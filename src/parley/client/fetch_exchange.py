@@ -6,6 +6,8 @@ broker: a partition that has just moved must not wait with those that have nothi
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +31,8 @@ from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import Feature
 
 LANES = ("fetch", "fetch-2")
+FAREWELL_MS = 1_000
+"""How long the end of a reading may wait for brokers to hear of it."""
 FRAME_SLACK_BYTES = 2**20
 """What a Fetch answer may have besides `fetch_max_bytes` of records, before its frame counts as absurd."""
 
@@ -85,17 +89,19 @@ class Lanes:
 
     async def end_sessions(self) -> None:
         """Tell the brokers that their sessions are no longer needed; what cannot be told, they forget by themselves."""
-        for (node_id, lane), session in self._sessions.items():
-            ending = session.ending()
-            if ending is None or node_id not in self.cluster.view.brokers:
-                continue
-            try:
-                conn = await self.cluster.connection(node_id, lane)
-                allowed = allowed_versions((), self.options, by_id=ending.by_id)
-                message = fetch_request((), self.options.replace(fetch_max_wait_ms=0), ending)
-                await self.cluster.ask(conn, message, self.cluster.options.request_timeout_ms, allowed)
-            except KafkaError:
-                continue
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_MS / 1000):
+                await asyncio.gather(*(self._end(*place, session) for place, session in self._sessions.items()))
+
+    async def _end(self, node_id: int, lane: str, session: IncrementalSession) -> None:
+        ending = session.ending()
+        if ending is None or node_id not in self.cluster.view.brokers:
+            return
+        with contextlib.suppress(KafkaError):
+            conn = await self.cluster.connection(node_id, lane)
+            allowed = allowed_versions((), self.options, by_id=ending.by_id)
+            message = fetch_request((), self.options.replace(fetch_max_wait_ms=0), ending)
+            await self.cluster.ask(conn, message, FAREWELL_MS, allowed)
 
 
 class Exchange:

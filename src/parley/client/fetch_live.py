@@ -108,4 +108,4 @@ class LiveSession(FetchSession):
     @staticmethod
     def placed(part: PartitionFetch) -> bool:
         """Return whether a partition has a position."""
-        return part.place.stage not in (Stage.UNSET, Stage.AWAIT_RESET)
+        return part.place.stage not in (Stage.UNSET, Stage.AWAIT_RESET) and part.place.consumed.offset >= 0

@@ -1,0 +1,212 @@
+"""The consumer against real brokers: sessions, positions and commits with epochs, lost and re-created topics."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from parley.client import (
+    BlockingClient,
+    BlockingConsumer,
+    EpochEndOffset,
+    NewTopic,
+    OffsetAndMetadata,
+    ProduceOptions,
+    TopicPartition,
+)
+from parley.client.positions import Cause
+from parley.errors import BrokerError, KafkaError, LogTruncationError, TopicRecreatedError
+from parley.messages import DeleteRecordsRequest
+from parley.testing.realbroker import RealCluster
+
+RELEASES = ("2.4.1", "3.9.1", "4.3.0")
+PARTITIONS = 3
+CALM = {"retry_backoff_ms": 50, "fetch_max_wait_ms": 100}
+
+
+@pytest.fixture(params=RELEASES)
+def broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+    return real_cluster(request.param)
+
+
+@pytest.fixture
+def client(broker: RealCluster) -> Iterator[BlockingClient]:
+    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(client: BlockingClient, topic_name: str) -> str:
+    client.create_topics([NewTopic(topic_name, num_partitions=PARTITIONS)])
+    return topic_name
+
+
+def write(client: BlockingClient, topic: str, count: int, partition: int | None = None) -> None:
+    rows = pa.table({"value": [str(i) for i in range(count)]})
+    client.produce(topic, rows, partition, options=ProduceOptions(batch_size=500))
+
+
+def consumer_of(broker: RealCluster, **options: Any) -> BlockingConsumer:
+    return BlockingConsumer(bootstrap_servers=broker.bootstrap_servers, **{**CALM, **options})
+
+
+def take(consumer: BlockingConsumer, count: int) -> dict[TopicPartition, list[int]]:
+    found: dict[TopicPartition, list[int]] = {}
+    while sum(map(len, found.values())) < count:
+        got = consumer.getmany(timeout_ms=30_000, max_records=count - sum(map(len, found.values())))
+        for tp, records in got.items():
+            found.setdefault(tp, []).extend(record.offset for record in records)
+    return found
+
+
+def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
+    broker: RealCluster, client: BlockingClient, topic: str
+) -> None:
+    tps = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+    with consumer_of(broker, auto_offset_reset="earliest") as consumer:
+        consumer.assign(tps)
+        for turn in range(5):
+            for tp in tps:
+                write(client, topic, 40, tp.partition)
+            assert take(consumer, 120) == {tp: [*range(turn * 40, turn * 40 + 40)] for tp in tps}
+        session = consumer._core.session._lanes._sessions
+        assert any(found.session_id and found.epoch > 3 for found in session.values()), "the broker keeps a session"
+        consumer.pause(tps[0])
+        write(client, topic, 10, 0)
+        write(client, topic, 10, 1)
+        assert take(consumer, 10) == {tps[1]: [*range(200, 210)]}
+        consumer.seek(tps[2], 195)
+        assert take(consumer, 5) == {tps[2]: [*range(195, 200)]}
+        consumer.resume(tps[0])
+        assert take(consumer, 10) == {tps[0]: [*range(200, 210)]}
+        consumer.assign(tps[:1])
+        write(client, topic, 5, 0)
+        write(client, topic, 5, 1)
+        assert take(consumer, 5) == {tps[0]: [*range(210, 215)]}
+        assert consumer.highwater(tps[0]) == consumer.last_stable_offset(tps[0]) == 215
+
+
+@pytest.mark.foreign
+def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
+    broker: RealCluster, client: BlockingClient, topic: str
+) -> None:
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Theirs
+
+    tp, group = TopicPartition(topic, 0), f"g-{os.urandom(4).hex()}"
+    write(client, topic, 30, 0)
+    with consumer_of(broker, group_id=group, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        take(consumer, 12)
+        ours = consumer.position_with_epoch(tp)
+        assert (ours.offset, ours.leader_epoch >= 0) == (12, True)
+        consumer.commit()
+        foreign = Consumer(
+            {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+        )
+        try:
+            (theirs,) = foreign.committed([Theirs(topic, 0)], timeout=30)
+            assert (theirs.offset, theirs.leader_epoch) == (12, ours.leader_epoch)
+            foreign.assign([Theirs(topic, 0, 12)])
+            messages = []
+            while len(messages) < 8:
+                messages += foreign.consume(8 - len(messages), timeout=30)
+            last = messages[-1]
+            given = Theirs(topic, 0, last.offset() + 1)
+            foreign.commit(message=last, asynchronous=False)
+            assert given.offset == 20
+        finally:
+            foreign.close()
+        found = consumer.committed(tp)
+        assert found is not None
+        assert (found.offset, found.leader_epoch) == (20, last.leader_epoch())
+        assert found.leader_epoch == ours.leader_epoch, "the epoch of the record before"
+    with consumer_of(broker, group_id=group) as consumer:
+        consumer.assign([tp])
+        assert take(consumer, 10) == {tp: [*range(20, 30)]}
+
+
+def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
+    broker: RealCluster, client: BlockingClient, topic: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    write(client, topic, 10, 0)
+    assert client.offsets_for_leader_epochs({tp: 0}) == {tp: EpochEndOffset(0, 10)}
+    assert client.offsets_for_leader_epochs({tp: 99}) == {tp: EpochEndOffset(-1, -1)}
+    with consumer_of(broker, auto_offset_reset="none") as consumer:
+        consumer.assign([tp])
+        consumer.seek(tp, OffsetAndMetadata(5, "", 0))
+        assert take(consumer, 2) == {tp: [5, 6]}
+        consumer.seek(tp, OffsetAndMetadata(5, "", 99))
+        with pytest.raises(LogTruncationError, match="knows nothing of that epoch"):
+            consumer.getmany(timeout_ms=30_000)
+        consumer.seek(tp, OffsetAndMetadata(12, "", 0))
+        with pytest.raises(LogTruncationError) as raised:
+            consumer.getmany(timeout_ms=30_000)
+        assert (raised.value.position, raised.value.divergent_offset) == (12, 10)
+
+
+def test_p15_deleted_records_are_told_and_reading_goes_on(
+    broker: RealCluster, client: BlockingClient, topic: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    write(client, topic, 20, 0)
+    make = DeleteRecordsRequest
+    parts = [make.DeleteRecordsPartition(partition_index=0, offset=15)]
+    request = make(topics=[make.DeleteRecordsTopic(name=topic, partitions=parts)], timeout_ms=10_000)
+    leader = client.metadata([topic]).leader(tp)
+    assert leader is not None
+    answer = client.request(leader.id, request)
+    assert answer.topics[0].partitions[0].error_code == 0
+    with consumer_of(broker, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        consumer.seek(tp, 3)
+        assert take(consumer, 5) == {tp: [*range(15, 20)]}
+        (loss,) = consumer.data_losses
+        assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.OUT_OF_RANGE, 3, 15)
+
+
+def until_created(client: BlockingClient, topic: str) -> None:
+    """Create a topic whose predecessor may still be being deleted."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            client.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
+            return
+        except BrokerError:
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("broker", ["3.9.1", "4.3.0"], indirect=True)
+@pytest.mark.parametrize("policy", ["latest", "none"])
+def test_l12_a_real_topic_created_again_is_another_topic(
+    broker: RealCluster, client: BlockingClient, topic: str, policy: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    write(client, topic, 10, 0)
+    with consumer_of(broker, auto_offset_reset=policy) as consumer:
+        consumer.assign([tp])
+        consumer.seek(tp, 0)
+        take(consumer, 10)
+        client.delete_topics([topic])
+        until_created(client, topic)
+        write(client, topic, 15, 0)
+        if policy == "none":
+            with pytest.raises(TopicRecreatedError):
+                until_told(consumer)
+            return
+        assert take(consumer, 15) == {tp: [*range(15)]}
+        assert [loss.cause for loss in consumer.data_losses] == [Cause.RECREATED]
+
+
+def until_told(consumer: BlockingConsumer) -> None:
+    """Read until an error comes. During a deletion brokers answer this and that; none of it is an error here."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        consumer.getmany(timeout_ms=500)
+    raise KafkaError("no error came")
