@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.leader_moves_report import leader_moves_goals, leader_moves_text
+
 if TYPE_CHECKING:
     from benchmarks.run import Results
 
@@ -55,6 +57,8 @@ def write_report(results: Results, *, command: str, cores: int) -> str:
         parts += ["## Start", table(["what", "median"], rows)]
     if results.negotiation is not None:
         parts += ["## Negotiation", _negotiation_text(results)]
+    if results.leader_moves is not None:
+        parts += ["## Leader moves", leader_moves_text(results.leader_moves)]
     parts += [MACHINE, _machine(cores)]
     return "\n\n".join(parts) + "\n"
 
@@ -114,7 +118,8 @@ def _goals(results: Results) -> list[list[str]]:
         if what in results.startup:
             seconds = results.startup[what]
             rows.append(_goal(name, f"< {limit} s", f"{seconds:.3f} s", seconds < limit))
-    return rows + _negotiation_goals(results)
+    rows += _negotiation_goals(results)
+    return rows if results.leader_moves is None else rows + leader_moves_goals(results.leader_moves)
 
 
 def _negotiation_goals(results: Results) -> list[list[str]]:

@@ -5,6 +5,7 @@ on two cores, side by side in one run, alternating:
 
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
+- leader-moves: the time to the next record after a leader move, against confluent-kafka; writes a picture
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - startup:  `import parley`; an embedded cluster of three brokers
 - negotiation: an old broker recognised, round trips, 1,000 brokers asked
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import negotiation
+from benchmarks import leader_moves, negotiation
 from benchmarks.report import merge_reports, write_report
 from parley.records import kernel_info
 from parley.testing.realbroker import RealCluster, available, jar_folder
@@ -37,7 +38,7 @@ RELEASE = "3.9.1"
 PARTITIONS = 4
 RECORD_BYTES = 106
 CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
-PARTS = ("startup", "negotiation", "clients", "memory", "spark")
+PARTS = ("startup", "negotiation", "leader-moves", "clients", "memory", "spark")
 WITH_BROKER = {"clients", "memory", "spark"}
 """What reads the topics of the real broker."""
 SMALL_TOPIC = "small"
@@ -75,6 +76,7 @@ class Results:
     startup: dict[str, float] = field(default_factory=dict)
     """what → median seconds."""
     negotiation: negotiation.Measured | None = None
+    leader_moves: leader_moves.Measured | None = None
 
 
 def main() -> int:
@@ -88,6 +90,8 @@ def main() -> int:
     if "negotiation" in arguments.parts:
         results.negotiation = negotiation.measure(arguments.rounds)
         progress(f"negotiation: {results.negotiation}")
+    if "leader-moves" in arguments.parts:
+        results.leader_moves = leader_moves.measure()
     if WITH_BROKER & set(arguments.parts):
         with RealCluster(RELEASE, quick_start=False, properties={"log.retention.ms": "-1"}) as cluster:
             measure_with_broker(cluster, arguments, results)

@@ -1,0 +1,284 @@
+"""Measure what a leader move costs: the time to the next delivered record, refreshes, records lost or repeated.
+
+Run by `benchmarks.run --only leader-moves`. The embedded cluster runs in a process of its own. After each move
+one record is written by the client under test and read by a reader of the same client; both times count from
+the move. parley and confluent-kafka take turns, on a cluster with leader hints (4.3) and on one without (3.6).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as TheirPartition
+
+from benchmarks.leader_moves_plot import draw
+from benchmarks.moving_cluster import TOPIC
+from parley.client import BlockingClient, FetchOptions, TopicPartition
+from parley.client.cluster_view import MetadataUpdate, PartitionMetadata, TopicUpdate, read_metadata
+from parley.client.metadata import MetadataCache, Policy
+from parley.messages import MetadataResponse, decode_body, encode_body
+from parley.types import Node
+
+HINTS, NO_HINTS = "4.3", "3.6"
+MOVES = 60
+CLIENTS = 2
+"""One writes, one reads: both find out that the leader moved."""
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "leader-moves.svg"
+LOAD_SECONDS, PERIOD_MS, BATCH = 60, 200, 50
+TP = TopicPartition(TOPIC, 0)
+
+
+class Loaded(NamedTuple):
+    """Leader moves under load: what went in, and what of it came out wrong."""
+
+    moves: int
+    sent: int
+    lost: int
+    duplicated: int
+    reordered: int
+
+
+class Measured(NamedTuple):
+    """What came out; milliseconds from the move, by (client, role, release)."""
+
+    delivered_ms: dict[tuple[str, str, str], list[float]]
+    refreshes_per_move: dict[tuple[str, str], float]
+    decode_ms: float
+    apply_ms: float
+    loaded: Loaded
+    forced: dict[str, int]
+    """Policy → refreshes that outdated answers forced, of HISTORY answers."""
+
+
+def measure() -> Measured:
+    """Measure everything and draw the picture."""
+    delivered: dict[tuple[str, str, str], list[float]] = {}
+    refreshes: dict[tuple[str, str], float] = {}
+    for release in (HINTS, NO_HINTS):
+        for name, play in (("parley", play_parley), ("confluent-kafka", play_confluent)):
+            with moving_cluster(release) as (bootstrap, tell):
+                written, read = play(bootstrap, tell)
+                delivered[name, "producer", release], delivered[name, "consumer", release] = written, read
+                refreshes[name, release] = tell("requests")["metadata"] / CLIENTS / MOVES
+    draw(delivered, PICTURE)
+    decode_ms, apply_ms = measure_ten_thousand()
+    return Measured(delivered, refreshes, decode_ms, apply_ms, measure_load(), compare_policies())
+
+
+@contextmanager
+def moving_cluster(release: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
+    """Yield the bootstrap servers of a cluster and a function that tells it a line and returns its answer."""
+    command = [sys.executable, "-m", "benchmarks.moving_cluster", release]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def tell(line: str) -> Any:
+            process.stdin.write(line + "\n")
+            return json.loads(process.stdout.readline())
+
+        try:
+            yield json.loads(process.stdout.readline())["bootstrap"], tell
+        finally:
+            process.stdin.close()
+
+
+Times = tuple[list[float], list[float]]
+
+
+def play_parley(bootstrap: str, tell: Callable[[str], Any]) -> Times:
+    """Move, write and read, again and again; return the milliseconds until acknowledged, and until read."""
+    arrived: dict[int, float] = {}
+    news = threading.Condition()
+    with BlockingClient(bootstrap_servers=bootstrap) as writer, BlockingClient(bootstrap_servers=bootstrap) as reader:
+
+        def read() -> None:
+            seen = 0
+            for batch in reader.fetch(TP, 0, MOVES + 1, FetchOptions(fetch_max_wait_ms=500)):
+                with news:
+                    arrived.update({seen + row: time.monotonic() for row in range(batch.num_rows)})
+                    seen += batch.num_rows
+                    news.notify_all()
+
+        def write(number: int) -> float:
+            writer.produce(TOPIC, pa.table({"value": [str(number)]}))
+            return time.monotonic()
+
+        return _play(tell, read, write, arrived, news)
+
+
+def play_confluent(bootstrap: str, tell: Callable[[str], Any]) -> Times:
+    """The same with confluent-kafka: idempotent, linger.ms=0, its other settings as they are."""
+    arrived: dict[int, float] = {}
+    news = threading.Condition()
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "moves", "enable.auto.commit": False})
+    consumer.assign([TheirPartition(TOPIC, 0, 0)])
+
+    def read() -> None:
+        while len(arrived) <= MOVES:
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                with news:
+                    arrived[message.offset()] = time.monotonic()
+                    news.notify_all()
+        consumer.close()
+
+    def write(number: int) -> float:
+        producer.produce(TOPIC, str(number))
+        producer.flush()
+        return time.monotonic()
+
+    return _play(tell, read, write, arrived, news)
+
+
+def _play(
+    tell: Callable[[str], Any],
+    read: Callable[[], None],
+    write: Callable[[int], float],
+    arrived: dict[int, float],
+    news: threading.Condition,
+) -> Times:
+    def wait_for(number: int) -> float:
+        with news:
+            if not news.wait_for(lambda: number in arrived, timeout=120):
+                raise SystemExit(f"benchmarks: record {number} was not read after a leader move")
+            return arrived[number]
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    write(0)
+    wait_for(0)
+    tell("requests")
+    written_ms, read_ms = [], []
+    for number in range(1, MOVES + 1):
+        at = tell("move")["at"]
+        written_ms.append((write(number) - at) * 1000)
+        read_ms.append((wait_for(number) - at) * 1000)
+        time.sleep(0.05)
+    thread.join()
+    return written_ms, read_ms
+
+
+# -- under load ------------------------------------------------------------------------------------
+
+
+def measure_load() -> Loaded:
+    """Write and read while the leader moves every 200 ms for a minute; then account for each record."""
+    moves = LOAD_SECONDS * 1000 // PERIOD_MS
+    stop, seen, sent = threading.Event(), list[int](), 0
+    with (
+        moving_cluster(HINTS) as (bootstrap, tell),
+        BlockingClient(bootstrap_servers=bootstrap) as writer,
+        BlockingClient(bootstrap_servers=bootstrap) as reader,
+    ):
+
+        def read() -> None:
+            for batch in reader.fetch(TP, 0, options=FetchOptions(fetch_max_wait_ms=100)):
+                found = [int(value) for value in batch.column("value").to_pylist()]
+                seen.extend(value for value in found if value >= 0)
+                if -1 in found:
+                    return
+
+        def move() -> None:
+            tell(f"moves {moves} {PERIOD_MS}")
+            stop.set()
+
+        threads = [threading.Thread(target=read), threading.Thread(target=move)]
+        for thread in threads:
+            thread.start()
+        while not stop.is_set():
+            writer.produce(TOPIC, pa.table({"value": [str(sent + i) for i in range(BATCH)]}))
+            sent += BATCH
+        writer.produce(TOPIC, pa.table({"value": ["-1"]}))
+        for thread in threads:
+            thread.join()
+    in_order = sum(after < before for before, after in itertools.pairwise(seen))
+    return Loaded(moves, sent, sent - len(set(seen)), len(seen) - len(set(seen)), in_order)
+
+
+# -- metadata --------------------------------------------------------------------------------------
+
+
+def measure_ten_thousand() -> tuple[float, float]:
+    """Return the milliseconds to decode a Metadata answer of 1,000 topics of 10 partitions, and to apply it."""
+    make = MetadataResponse
+    partitions = [
+        make.MetadataResponsePartition(
+            partition_index=index, leader_id=1, leader_epoch=5, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+        )
+        for index in range(10)
+    ]
+    topics = [
+        make.MetadataResponseTopic(name=f"t{number}", topic_id=number.to_bytes(16, "big"), partitions=partitions)
+        for number in range(1, 1001)
+    ]
+    data = b"".join(bytes(part) for part in encode_body(make(topics=topics, controller_id=1), 12))
+    decoded, applied = [], []
+    for _ in range(7):  # in CPU time: what else the machine does is not counted
+        begun = time.process_time()
+        message = decode_body(MetadataResponse, 12, data)
+        middle = time.process_time()
+        MetadataCache().apply(read_metadata(message, 12), full=True)
+        decoded.append((middle - begun) * 1000)
+        applied.append((time.process_time() - middle) * 1000)
+    return statistics.median(decoded[1:]), statistics.median(applied[1:])
+
+
+HISTORY, WIDE, INTERESTING = 1_000, 1_000, 10
+
+
+def compare_policies() -> dict[str, int]:
+    """Count the refreshes that outdated answers force on one history: three brokers, each some changes behind.
+
+    One topic of 1,000 partitions; between two answers up to five leaders move, and the controller changes
+    something that is no leader as often. A client asks any broker, and another one after an outdated answer.
+    """
+    dice = random.Random(232)
+    epochs, controller_epoch, changes = dict.fromkeys(range(WIDE), 0), 1, 0
+    pictures = [_answer(epochs, (controller_epoch, changes))]
+    caches = {
+        "one global order (the first draft)": MetadataCache(Policy.GLOBAL_ORDER),
+        "leader epochs, a producer's interest in all": MetadataCache(),
+        "leader epochs, a consumer's interest in 10": MetadataCache(),
+    }
+    caches["leader epochs, a consumer's interest in 10"].set_interest(
+        TopicPartition("t", index) for index in range(INTERESTING)
+    )
+    forced = dict.fromkeys(caches, 0)
+    behind = [0, 0, 0]
+    for _ in range(HISTORY):
+        for _ in range(dice.randrange(6)):
+            epochs = {**epochs, (moved := dice.randrange(WIDE)): epochs[moved] + 1}
+            changes += 1
+            pictures.append(_answer(epochs, (controller_epoch, changes)))
+        for _ in range(dice.randrange(6)):
+            changes += 1
+            pictures.append(_answer(epochs, (controller_epoch, changes)))
+        behind = [min(dice.choice((0, 0, 1, 3, 10)), len(pictures) - 1) for _ in behind]
+        asked = [dice.randrange(3) for _ in range(10)]
+        for name, cache in caches.items():
+            for broker in asked:
+                if not cache.apply(pictures[-1 - behind[broker]], full=True).outdated:
+                    break
+                forced[name] += 1
+        pictures = pictures[-20:]
+    return forced
+
+
+def _answer(epochs: dict[int, int], order: tuple[int, int]) -> MetadataUpdate:
+    parts = tuple(PartitionMetadata(index, 1, epoch) for index, epoch in epochs.items())
+    return MetadataUpdate(12, {1: Node(1, "h", 1)}, (TopicUpdate("t", 0, bytes(16), False, parts),), 1, "c", order)

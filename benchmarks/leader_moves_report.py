@@ -1,0 +1,71 @@
+"""What `leader-moves` measured, as text for RESULTS.md."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.leader_moves import Measured
+
+HINTS = "4.3"
+DELIVERED_MS, REFRESHES, DECODE_MS, APPLY_MS = 100, 1, 100, 50
+RELEASES = {"4.3": "4.3, with hints", "3.6": "3.6, without"}
+
+
+def leader_moves_goals(found: Measured) -> list[list[str]]:
+    """Return the rows of what must be reached."""
+    rows = []
+    for role in ("producer", "consumer"):
+        p99 = _percentile(found.delivered_ms["parley", role, HINTS], 99)
+        what = f"leader move to next record, p99, {role}"
+        rows.append(_row(what, f"≤ {DELIVERED_MS} ms", f"{p99:.0f} ms", p99 <= DELIVERED_MS))
+    most = max(value for (client, _), value in found.refreshes_per_move.items() if client == "parley")
+    rows.append(_row("refreshes per leader move and client", f"≤ {REFRESHES}", f"{most:.2f}", most <= REFRESHES))
+    fast = found.decode_ms <= DECODE_MS
+    rows.append(_row("decode Metadata, 10,000 partitions", f"≤ {DECODE_MS} ms", f"{found.decode_ms:.0f} ms", fast))
+    fast = found.apply_ms <= APPLY_MS
+    rows.append(_row("apply it", f"≤ {APPLY_MS} ms", f"{found.apply_ms:.0f} ms", fast))
+    load = found.loaded
+    wrong = (load.lost, load.duplicated, load.reordered)
+    text = f"{load.lost} / {load.duplicated} / {load.reordered} of {load.sent:,}"
+    what = f"{load.moves} moves under load: lost / repeated / reordered"
+    rows.append(_row(what, "0 / 0 / 0", text, not any(wrong)))
+    return rows
+
+
+def leader_moves_text(found: Measured) -> str:
+    """Return the section: distribution, picture, and the refreshes that two orders of answers force."""
+    lines = [
+        "An embedded cluster of three brokers in a process of its own, one partition. After each move one record is"
+        " written and read; milliseconds from the move until it was acknowledged, or handed to the application."
+        " confluent-kafka is idempotent with linger.ms=0, otherwise with its defaults. Refreshes are Metadata requests"
+        " per move and client, the one that writes and the one that reads.",
+        "| client | cluster | role | p50 | p90 | p99 | most | refreshes |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for (client, role, release), times in found.delivered_ms.items():
+        figures = " | ".join(f"{_percentile(times, share):.1f} ms" for share in (50, 90, 99, 100))
+        refreshes = f"{found.refreshes_per_move[client, release]:.2f}"
+        lines.append(f"| {client} | {RELEASES[release]} | {role} | {figures} | {refreshes} |")
+    measured = "\n".join(lines[1:])
+    picture = "![time after a leader move](../docs/pictures/leader-moves.svg)"
+    forced = "\n".join(
+        ["| order of answers | forced refreshes |", "| --- | --- |"]
+        + [f"| {policy} | {count} |" for policy, count in found.forced.items()]
+    )
+    about = (
+        "Refreshes that outdated answers force on one history of 1,000 questions about a topic of 1,000 partitions,"
+        " asked of three brokers that are up to ten changes behind (the same for each row, no time in it):"
+    )
+    return "\n\n".join([lines[0], measured, picture, about, forced])
+
+
+def _percentile(values: list[float], share: int) -> float:
+    if share == 100 or len(values) < 2:
+        return max(values)
+    return statistics.quantiles(values, n=100, method="inclusive")[share - 1]
+
+
+def _row(what: str, wanted: str, measured: str, reached: bool) -> list[str]:
+    return [what, wanted, measured, "reached" if reached else "**missed**"]
