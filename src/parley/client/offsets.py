@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parley.client.cluster import Cluster
@@ -11,7 +11,7 @@ from parley.client.cluster_view import TRUSTED_EPOCHS_VERSION
 from parley.client.options import READ_COMMITTED
 from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
 from parley.client.retry import Deadline, Reaction, classify
-from parley.errors import ConfigError, KafkaError, broker_error
+from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
 from parley.messages import ListOffsetsRequest
 from parley.net import Reply
 from parley.schema import ApiKey
@@ -113,7 +113,7 @@ async def _ask_leader(
     epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
     message = _request(group, epochs, isolation_level, timeout_ms)
     reply = await cluster.ask(conn, message, timeout_ms, allowed)
-    _take(cluster, reply, found)
+    _take(cluster, reply, group, found)
 
 
 def _request(
@@ -135,11 +135,20 @@ def _request(
     )
 
 
-def _take(cluster: Cluster, reply: Reply, found: dict[TopicPartition, OffsetAndTimestamp]) -> None:
+def _take(
+    cluster: Cluster,
+    reply: Reply,
+    asked: Collection[TopicPartition],
+    found: dict[TopicPartition, OffsetAndTimestamp],
+) -> None:
     failed: list[KafkaError] = []
+    left_out = set(asked)
     for topic in reply.message.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
+            if tp not in left_out:
+                continue  # never asked for, or told twice
+            left_out.remove(tp)
             if part.error_code:
                 error = broker_error(
                     part.error_code,
@@ -155,4 +164,5 @@ def _take(cluster: Cluster, reply: Reply, found: dict[TopicPartition, OffsetAndT
             else:
                 found[tp] = OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
                 cluster.see_epoch(tp, part.leader_epoch)
+    failed += [RemoteProtocolError(f"the broker's ListOffsets answer leaves out {tp}") for tp in sorted(left_out)]
     _raise_worst(list(failed))

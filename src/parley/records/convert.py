@@ -16,7 +16,7 @@ from __future__ import annotations
 from parley.errors import UnsupportedVersionError
 from parley.kernel import Buffer, Codec, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
 from parley.records.columns import int64s
-from parley.records.failures import translate_decode, translate_encode
+from parley.records.failures import corrupt, translate_decode
 from parley.records.split import RawBatch, iter_batches
 
 
@@ -66,7 +66,8 @@ def _convert_batch(
         try:
             encoded = active.encode(columns, None, start, _options(batch, to_magic))
         except KernelError as error:
-            raise translate_encode(error) from error
+            # What cannot be written came from the batch: offsets or times that no batch of that format can have.
+            raise corrupt(f"cannot be had in format {to_magic}: {error.detail}", batch.base_offset, where) from error
         parts.append(encoded.data)
         start = encoded.next_start
     return parts

@@ -116,6 +116,8 @@ def _converted(data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[
         stored = convert(data, rules.stored_magic, upward=True, where=where)
     except UnsupportedVersionError as error:
         raise Refused(UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
+    except CorruptRecordError as error:
+        raise Refused(CORRUPT_MESSAGE, str(error)) from error
     if rules.stored_magic < 2:
         return [Prepared(stored, None, _finisher(stored, stamp))]
     view = memoryview(stored)
