@@ -38,7 +38,7 @@ class BrokerVersions:
         must_not_use: Iterable[MustNotUse] = MUST_NOT_USE,
     ) -> None:
         self.ranges: Mapping[int, VersionRange] = MappingProxyType(
-            {key: VersionRange(low, high) for key, (low, high) in ranges.items()}
+            {key: span if isinstance(span, VersionRange) else VersionRange(*span) for key, span in ranges.items()}
         )
         self.supported_features = MappingProxyType(
             {name: VersionRange(low, high) for name, (low, high) in (supported_features or {}).items()}
@@ -64,7 +64,7 @@ class BrokerVersions:
             raise RemoteProtocolError(
                 f"an ApiVersions answer names {len(response.api_keys)} APIs; {MAX_APIS} is the limit"
             )
-        ranges: dict[int, tuple[int, int]] = {}
+        ranges: dict[int, VersionRange] = {}
         for entry in response.api_keys:
             if entry.api_key in ranges:
                 raise RemoteProtocolError(f"an ApiVersions answer names API key {entry.api_key} twice")
@@ -73,7 +73,7 @@ class BrokerVersions:
                     f"an ApiVersions answer gives API key {entry.api_key} the versions"
                     f" {entry.min_version} to {entry.max_version}, which is no range"
                 )
-            ranges[entry.api_key] = (entry.min_version, entry.max_version)
+            ranges[entry.api_key] = VersionRange(entry.min_version, entry.max_version)
         return cls(
             ranges,
             supported_features={f.name: (f.min_version, f.max_version) for f in response.supported_features},
