@@ -1,0 +1,1 @@
+"""Exactly once under kill -9: see run.py."""
