@@ -170,7 +170,7 @@ def test_a_transaction_outlives_a_restart_of_the_cluster(
 
 async def test_a_transaction_expires_by_the_clock_that_is_given(batch: Batch) -> None:
     clock = ManualClock()
-    settings = ClusterSettings(start_time_ms=1_700_000_000_000)
+    settings = ClusterSettings(start_time_ms=1_700_000_000_000, connections_max_idle_ms=0)
     async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock, settings=settings) as cluster:
         cluster.create_topic(TOPIC)
         options = ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)

@@ -26,6 +26,7 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.groups import TRANSACTION
 from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.rules import ElectionRules
 from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
 from parley.net import AdvancingClock, Backend, Clock
@@ -96,6 +97,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             directory=self._directory,
             settings=self.settings,
         )
+        self._state.controller.rules_of = self._rules_of
         now_ms = self._wall_clock()
         self._expiry = Expiry(self._state.transactions, self._clock, now_ms)
         self._expiry.arm()
@@ -229,7 +231,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a broker in order: its leaders move first, then its connections end."""
         broker = self._running(broker_id)
-        stopped = self._take_down(broker_id)
+        stopped = self._take_down(broker_id, abrupt=False)
         await broker.thaw()
         await broker.close()
         broker.state = None
@@ -240,14 +242,18 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         broker = self._running(broker_id)
         await broker.abort()
         broker.state = None
-        self._keep_state(self._take_down(broker_id), sync=False)
+        self._keep_state(self._take_down(broker_id, abrupt=True), sync=False)
 
     kill = kill_broker
 
-    def _take_down(self, broker_id: int) -> BrokerState:
+    def _take_down(self, broker_id: int, *, abrupt: bool) -> BrokerState:
         self._call_off("miss", broker_id)
         self._scenes.gone(broker_id)
-        return self.state.broker_down(broker_id, now_ms=self.now_ms)
+        return self.state.broker_down(broker_id, now_ms=self.now_ms, abrupt=abrupt)
+
+    def _rules_of(self, broker_id: int) -> ElectionRules:
+        broker = self._brokers.get(broker_id)
+        return ElectionRules() if broker is None else broker.profile.behaviour.election
 
     def _running(self, broker_id: int) -> Broker:
         broker = self.broker(broker_id)

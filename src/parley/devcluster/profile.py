@@ -28,6 +28,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from parley.devcluster.state.producers import ProducerRules
+from parley.devcluster.state.rules import ElectionRules
 from parley.frames import EmptyFrames
 from parley.schema import ApiKey, VersionRange
 from parley.versions.releases import Release, release, release_number
@@ -153,6 +154,10 @@ class Behaviour:
     """DescribeTransactions has no start time between transactions; before, that of the last one."""
     aborted_when_empty: bool = True
     """Fetch lists aborted transactions beyond the last stable offset where no record can be read."""
+    tells_epoch_without_leader: bool = False
+    """Metadata gives the leader epoch of a partition that has no leader; before, -1."""
+    election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
+    """What the death of brokers does to leader epochs and high watermarks."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
@@ -182,6 +187,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("2.4", {"knows_loggers": True}),  # KIP-412
     ("2.4", {"selects_replicas": True}),  # by its own text
+    ("2.5", {"tells_epoch_without_leader": True}),  # not seen in 2.4.1, seen in 3.9.1
     ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
     (
         "2.8",  # seen in 2.8.2, not in 2.4.1
@@ -215,6 +221,10 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("3.0", {"lone_generation_code": UNKNOWN_MEMBER_ID}),
     ("3.3", {"refuses_lone_members": False}),
     ("2.8", {"aborted_when_empty": False}),
+    # KRaft raises the epoch once, and from 3.6 on not for a follower; seen in 3.9.1, the rest by the controller's text.
+    ("3.3", {"election": ElectionRules()}),
+    ("3.6", {"election": ElectionRules(epoch_per_removal=False)}),
+    ("3.7", {"election": ElectionRules(epoch_per_removal=False, watermark_needs_min_isr=True)}),
     ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).

@@ -126,11 +126,12 @@ def _unasked(call: Call) -> int:
 def _partition(call: Call, response: Message, index: int, partition: PartitionImage) -> Message:
     alive = call.image.brokers
     led = partition.leader in alive
+    tells_epoch = led or call.profile.behaviour.tells_epoch_without_leader
     return response.MetadataResponsePartition(
         error_code=NONE if led else LEADER_NOT_AVAILABLE,
         partition_index=index,
         leader_id=partition.leader if led else -1,
-        leader_epoch=partition.leader_epoch,
+        leader_epoch=partition.leader_epoch if tells_epoch else -1,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         offline_replicas=[replica for replica in partition.replicas if replica not in alive],

@@ -24,6 +24,7 @@ class BrokerState:
         self.image = image
         self.replicas: dict[ReplicaKey, Replica] = {}
         self._make_replica = make_replica
+        self.watermark_min_isr: Callable[[TopicImage], int] = lambda topic: 1
 
     def apply(self, image: ClusterImage) -> list[ReplicaKey]:
         """Take over a newer picture; return the replicas whose leader, epoch or in-sync set changed."""
@@ -40,7 +41,7 @@ class BrokerState:
         return changed
 
     def _apply_topic(self, topic: TopicImage) -> list[ReplicaKey]:
-        changed = []
+        changed, min_isr = [], self.watermark_min_isr(topic)
         for index, partition in enumerate(topic.partitions):
             key = ReplicaKey(topic.topic_id, index)
             if self.id not in partition.replicas:
@@ -50,6 +51,7 @@ class BrokerState:
             replica = self.replicas.get(key)
             if replica is None:
                 replica = self.replicas[key] = self._make_replica(topic, key)
+            replica.watermark_min_isr = min_isr
             if self._apply_partition(replica, partition):
                 changed.append(key)
         return changed

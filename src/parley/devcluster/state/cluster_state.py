@@ -180,6 +180,7 @@ class ClusterState:
     def make_broker(self, broker_id: int) -> BrokerState:
         """Return the state of a broker that has not registered yet, its logs recovered."""
         state = BrokerState(broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id))
+        state.watermark_min_isr = lambda topic: self._watermark_min_isr(broker_id, topic)
         state.apply(self.image)
         return state
 
@@ -196,6 +197,10 @@ class ClusterState:
             return replica
 
         return make
+
+    def _watermark_min_isr(self, broker_id: int, topic: TopicImage) -> int:
+        needed = self.controller.rules_of(broker_id).watermark_needs_min_isr
+        return self.topic_settings(topic.configs).min_insync_replicas if needed else 1
 
     def _restart_log(self, replica: Replica) -> None:
         """Let a log begin where DeleteRecords said, also on a broker that did not run then."""
@@ -220,11 +225,11 @@ class ClusterState:
         self._keep_image()
         self.transactions.resume(now_ms=now_ms)
 
-    def broker_down(self, broker_id: int, *, now_ms: int) -> BrokerState:
-        """Note that a broker runs no more; what it led is led by others."""
+    def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
+        """Note that a broker runs no more, or that it died (`abrupt`); what it led is led by others."""
         state = self.replication.brokers.pop(broker_id)
         self.transactions.coordinators_changed()
-        self.controller.broker_down(broker_id)
+        self.controller.broker_down(broker_id, abrupt=abrupt)
         self.publish(now_ms=now_ms)
         return state
 

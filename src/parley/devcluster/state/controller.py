@@ -23,6 +23,7 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, TopicImage
+from parley.devcluster.state.rules import ElectionRules
 
 
 class Join(NamedTuple):
@@ -38,6 +39,7 @@ class Controller:
 
     def __init__(self, cluster_id: str, new_topic_id: Callable[[], bytes]) -> None:
         self.image = ClusterImage(cluster_id)
+        self.rules_of: Callable[[int], ElectionRules] = lambda broker_id: ElectionRules()
         self._new_topic_id = new_topic_id
         self._next_start = 0  # where the next topic's first replica goes, so that leaders spread
 
@@ -65,21 +67,33 @@ class Controller:
         self._publish(brokers={**self.image.brokers, **{broker.id: broker for broker in brokers}})
         self._update_partitions(lambda p: self._elect(p) if p.leader == NO_LEADER else p)
 
-    def broker_down(self, broker_id: int) -> None:
-        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by others."""
+    def broker_down(self, broker_id: int, *, abrupt: bool = False) -> None:
+        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by others.
+
+        `abrupt`: it died, instead of leaving in order; who is the controller then sees to it.
+        """
         if broker_id not in self.image.brokers:
             return
+        failover = abrupt and self.image.controller_id == broker_id
         self._publish(brokers={key: value for key, value in self.image.brokers.items() if key != broker_id})
-        self._update_partitions(lambda p: self._without(p, broker_id))
+        rules = self.rules_of(self.image.controller_id)
+        more = int(failover and rules.epoch_per_failover)
+        self._update_partitions(lambda p: self._without(p, broker_id, rules, more))
 
-    def _without(self, partition: PartitionImage, broker_id: int) -> PartitionImage:
+    def _without(
+        self, partition: PartitionImage, broker_id: int, rules: ElectionRules, more_epochs: int
+    ) -> PartitionImage:
         if broker_id not in partition.isr:
             return partition
         isr = tuple(member for member in partition.isr if member != broker_id)
         if not isr:  # rule 3: the last one keeps its place, it alone has every acknowledged record
             return self._lead(partition, NO_LEADER, partition.isr)
-        leader = partition.leader if partition.leader != broker_id else self._first_alive(partition.replicas, isr)
-        return self._lead(partition, leader, isr)
+        if partition.leader != broker_id:
+            if rules.epoch_per_removal:
+                return self._lead(partition, partition.leader, isr)
+            return replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+        led = self._lead(partition, self._first_alive(partition.replicas, isr), isr)
+        return replace(led, leader_epoch=led.leader_epoch + more_epochs)
 
     def _elect(self, partition: PartitionImage) -> PartitionImage:
         leader = self._first_alive(partition.replicas, partition.isr)
@@ -94,8 +108,6 @@ class Controller:
 
     @staticmethod
     def _lead(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> PartitionImage:
-        # Kafka's controller raises the leader epoch when a member is removed as well: it fences
-        # a leader that has not heard of it (KRaft: PartitionChangeBuilder).
         return replace(
             partition,
             leader=leader,

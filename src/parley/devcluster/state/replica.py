@@ -78,6 +78,7 @@ class Replica:
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
+        self.watermark_min_isr = 1  # with fewer in-sync replicas the high watermark stands still
         self.high_watermark = log.start_offset
         self.ends: dict[int, int] = {}  # end offset of each follower, as far as the leader knows
         self.codecs: set[int] = set()  # that the log has held: tells when conversion or refusal must be thought of
@@ -200,7 +201,7 @@ class Replica:
         return entries[-1][1] if entries and entries[-1][0] == self.leader_epoch else self.log.start_offset
 
     def _raise_high_watermark(self) -> bool:
-        if not self.is_leader:
+        if not self.is_leader or len(self.isr) < self.watermark_min_isr:
             return False
         behind = [self.ends.get(member, -1) for member in self.isr if member != self.broker_id]
         lowest = min([self.log.end_offset, *behind])

@@ -41,7 +41,7 @@ class Scenes:
         image = self.state.image.brokers.get(broker_id)
         if broker_id in self._links.isolated and image is not None:
             self._missed[broker_id] = image
-            self.state.controller.broker_down(broker_id)
+            self.state.controller.broker_down(broker_id, abrupt=True)
             self.state.publish(now_ms=now_ms)
 
     def heal(self, broker_id: int, *, now_ms: int) -> None:
