@@ -146,6 +146,47 @@ def test_p13_a_clean_move_neither_loses_nor_repeats(cluster: LocalCluster) -> No
         assert consumer.data_losses == ()
 
 
+def test_p12_a_position_inside_an_answer_has_the_epoch_of_its_own_record(cluster: LocalCluster) -> None:
+    epochs = []
+    for turn in range(3):
+        cluster.move_leader("t", 0, turn % 3 + 1)
+        epochs += [cluster.leaders("t")[0][1]] * 3
+        produce(cluster, f"turn {turn}", 3)
+    with consumer_of(cluster, auto_offset_reset="earliest", group_id="g") as consumer:
+        consumer.assign([TP])
+        for offset, epoch in enumerate(epochs):
+            record = consumer.getone()
+            assert (record.offset, record.leader_epoch) == (offset, epoch)
+            assert consumer.position_with_epoch(TP) == OffsetAndMetadata(offset + 1, "", epoch)
+        consumer.commit()
+        found = consumer.committed(TP)
+        assert found is not None
+        assert (found.offset, found.leader_epoch) == (9, epochs[-1])
+        asked = [entry.message for entry in cluster.requests("OffsetCommit")]
+        assert asked[-1].topics[0].partitions[0].committed_leader_epoch == epochs[-1]
+        assert asked[-1].generation_id_or_member_epoch == -1
+
+
+def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=1)
+        with (
+            BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+            client.transaction_producer("p18") as producer,
+        ):
+            for word, keep in (("a", True), ("b", False), ("c", True), ("d", False)):
+                producer.begin_transaction()
+                producer.produce("t", pa.table({"value": [f"{word} {i}" for i in range(3)]}))
+                (producer.commit_transaction if keep else producer.abort_transaction)()
+        with consumer_of(cluster, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+            consumer.assign([TP])
+            assert [word for _, word in words(take(consumer, 6))] == [f"{word} {i}" for word in "ac" for i in range(3)]
+            (end,) = consumer.end_offsets([TP]).values()
+            while consumer.position(TP) < end:
+                assert consumer.getmany(timeout_ms=1_000) == {}
+            assert (consumer.position(TP), consumer.last_stable_offset(TP)) == (end, end) == (16, 16)
+
+
 # -- records that are gone -------------------------------------------------------------------------
 
 

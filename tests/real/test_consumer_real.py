@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from parley.client import (
 )
 from parley.client.positions import Cause
 from parley.errors import BrokerError, KafkaError, LogTruncationError, TopicRecreatedError
-from parley.messages import DeleteRecordsRequest
+from parley.messages import DeleteRecordsRequest, ElectLeadersRequest
 from parley.testing.realbroker import RealCluster
 
 RELEASES = ("2.4.1", "3.9.1", "4.3.0")
@@ -210,3 +211,50 @@ def until_told(consumer: BlockingConsumer) -> None:
     while time.monotonic() < deadline:
         consumer.getmany(timeout_ms=500)
     raise KafkaError("no error came")
+
+
+def elect_unclean(client: BlockingClient, tp: TopicPartition, wanted: int) -> None:
+    """Let a broker lead that is not in sync, as soon as the controller knows that it is back."""
+    deadline = time.monotonic() + 60
+    topics = [ElectLeadersRequest.TopicPartitions(topic=tp.topic, partitions=[tp.partition])]
+    while True:
+        found = client.metadata([tp.topic])
+        leader = found.leader(tp)
+        if leader is not None and leader.id == wanted:
+            return
+        assert time.monotonic() < deadline, found
+        request = ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=5_000)
+        with contextlib.suppress(KafkaError):
+            client.request(found.controller_id, request, timeout_ms=5_000)
+
+
+@pytest.mark.parametrize("release", ["3.9.1", pytest.param("2.4.1", marks=pytest.mark.long)])
+def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str) -> None:
+    """The follower is down while records are written, then the leader is: what only that one had is gone."""
+    settings = {
+        "offsets.topic.replication.factor": "1",
+        "zookeeper.session.timeout.ms": "2000",
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "300",
+        "controlled.shutdown.enable": "false",
+    }
+    tp = TopicPartition(topic_name, 0)
+    quick = {"retry_backoff_ms": 50, "request_timeout_ms": 5_000}
+    with (
+        RealCluster(release, brokers=3, properties=settings, separate_controller=release >= "3.3") as cluster,
+        BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **quick) as client,
+        consumer_of(cluster, auto_offset_reset="earliest") as consumer,
+    ):
+        client.create_topics([NewTopic(topic_name, -1, -1, replica_assignments={0: [2, 3]})])
+        write(client, topic_name, 10, 0)
+        consumer.assign([tp])
+        cluster.kill(3)
+        write(client, topic_name, 10, 0)
+        assert take(consumer, 20) == {tp: [*range(20)]}
+        cluster.kill(2)
+        cluster.start_broker(3)
+        elect_unclean(client, tp, 3)
+        write(client, topic_name, 25, 0)
+        assert take(consumer, 25) == {tp: [*range(10, 35)]}
+        (loss,) = consumer.data_losses
+        assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.TRUNCATED, 20, 10)
