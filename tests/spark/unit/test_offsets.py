@@ -101,3 +101,11 @@ def test_a_recreated_topic_has_moved_even_to_equal_offsets() -> None:
 @pytest.mark.parametrize("end", [Offsets({A0: 5}), Offsets({A0: 5, A1: 0, B0: 0})])
 def test_partitions_that_come_or_go_are_a_move(end: Offsets) -> None:
     assert advance(Offsets({A0: 5, A1: 0}), end).positions == end.positions
+
+
+@pytest.mark.parametrize(
+    "found", [{"logOffset": 3}, {"t": {"zero": 5}}, {"t": {"0": "5"}}, {"t": 5}, {"@epochs": 3, "t": {"0": 1}}]
+)
+def test_the_checkpoint_of_another_source_is_told(found: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="Is the checkpoint location that of another query"):
+        Offsets.from_json(found)

@@ -12,8 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from parley.arrow import spark_schema
 from parley.client import BlockingClient, TopicPartition
-from parley.devcluster import LocalCluster
-from parley.errors import DataLossError, KafkaError
+from parley.devcluster import ClusterSettings, LocalCluster, Security
+from parley.errors import AuthenticationError, DataLossError, KafkaError
 from parley.spark.options import Use
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions, read_source_options
@@ -245,3 +245,34 @@ def test_s13_a_broker_that_stays_away_fails_the_task_in_time_and_loses_nothing(
     for broker in (1, 2, 3):
         cluster.start_broker(broker)
     assert values(reader.read(_Part(task))) == ["a", "b"]
+
+
+def test_each_executor_reads_from_the_replica_in_its_own_rack(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ClusterSettings(racks={1: "east", 2: "west", 3: "west"})
+    with LocalCluster(brokers=3, release="4.3", settings=settings) as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=3)
+        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            put(client, "a", "b")
+        monkeypatch.setenv("EXECUTORS_RACK", "west")
+        reader = StreamReader(options(cluster, rackFromEnv="EXECUTORS_RACK"), spark_schema())
+        _, (task,) = plan(reader, {"t": {"0": 0}})
+        assert values(reader.read(_Part(task))) == ["a", "b"]
+        fetches = [entry.message.rack_id for entry in cluster.requests("FETCH") if entry.client_id == "the-task"]
+        assert fetches
+        assert set(fetches) == {"west"}
+
+
+def test_wrong_credentials_are_an_authentication_error_and_no_time_out() -> None:
+    security = Security("SASL_PLAINTEXT", mechanisms=("SCRAM-SHA-256",), users={"alice": "right"})
+    with LocalCluster(brokers=1, release="4.3", security=security) as cluster:
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        secured = {
+            "kafka__security__protocol": "SASL_PLAINTEXT",
+            "kafka__sasl__mechanism": "SCRAM-SHA-256",
+            "kafka__sasl__jaas__config": f'{module} required username="alice" password="hunter-77";',
+        }
+        reader = StreamReader(options(cluster, **secured), spark_schema())
+        with pytest.raises(AuthenticationError) as refused:
+            reader.initialOffset()
+        assert "hunter-77" not in str(refused.value)
+        assert "hunter-77" not in repr(reader._options)
