@@ -96,9 +96,17 @@ class Stream:
     def run(self, **options: Any) -> Any:
         """Run until everything that is there now is read; return the query for its progress."""
         self.options |= options
-        query = self.start(availableNow=True)
-        assert query.awaitTermination(60)
-        return query
+        for attempt in range(6):
+            query = self.start(availableNow=True)
+            try:
+                assert query.awaitTermination(120)
+                return query
+            except Exception as error:
+                # Spark gives a Python process ten seconds to start, which a busy machine may exceed. The query
+                # goes on from its checkpoint, as a user's would.
+                if "failed to connect back" not in str(error) or attempt == 5:
+                    raise
+        raise AssertionError("the loop returns or raises")
 
     def rows(self) -> list[tuple[int, int, str]]:
         frame = self.spark.read.schema("topic string, partition int, offset bigint, value string")

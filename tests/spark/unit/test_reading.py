@@ -42,7 +42,7 @@ def options(broker: LocalCluster, fail: bool) -> SourceOptions:
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "subscribe": "t",
         "failOnDataLoss": str(fail),
-        "kafkaConsumer.pollTimeoutMs": "300",
+        "kafkaConsumer.pollTimeoutMs": "2500",
         "kafka.fetch.max.wait.ms": "20",
     }
     return read_source_options(given, Use.BATCH_READ)

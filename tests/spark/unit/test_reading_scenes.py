@@ -120,7 +120,7 @@ def test_s5_truncation_between_plan_and_read(
 ) -> None:
     put(client, "a", "b")
     put(client, "c", "d", "e")
-    quick = {"kafkaConsumer__pollTimeoutMs": "1000"}
+    quick = {"kafkaConsumer__pollTimeoutMs": "2500"}
     strict = StreamReader(options(cluster, **quick), spark_schema())
     start = strict.initialOffset()
     end, (task,) = plan(strict, start)
@@ -236,7 +236,7 @@ def test_s13_a_broker_that_stays_away_fails_the_task_in_time_and_loses_nothing(
     cluster: LocalCluster, client: BlockingClient
 ) -> None:
     put(client, "a", "b")
-    reader = StreamReader(options(cluster, kafkaConsumer__pollTimeoutMs="1500"), spark_schema())
+    reader = StreamReader(options(cluster, kafkaConsumer__pollTimeoutMs="2500"), spark_schema())
     _, (task,) = plan(reader, reader.initialOffset())
     for broker in (1, 2, 3):
         cluster.kill_broker(broker)
