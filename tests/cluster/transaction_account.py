@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from parley.client import (
     BlockingClient,
     BlockingTransactionProducer,
     FetchOptions,
+    OffsetAndMetadata,
     ProduceOptions,
     TopicPartition,
 )
@@ -29,6 +31,7 @@ PATIENT = {
     "reconnect_backoff_max_ms": 20,
 }
 """Client options of tests in which brokers come and go: pauses as short as the scenes."""
+GROUP, TP = "g", TopicPartition(TOPIC, 0)
 COMMITTED = FetchOptions(isolation_level="read_committed")
 SMALL = ProduceOptions(batch_size=300)
 """Several batches per partition and transaction."""
@@ -45,6 +48,24 @@ def write(producer: BlockingTransactionProducer, transaction: int) -> None:
     whole = rows(transaction)
     producer.produce(TOPIC, whole.slice(0, ROWS // 2), options=SMALL)
     producer.produce(TOPIC, whole.slice(ROWS // 2), options=SMALL)
+
+
+def connect(cluster: LocalCluster, **options: Any) -> BlockingClient:
+    return BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **{**PATIENT, **options})
+
+
+def transact(producer: BlockingTransactionProducer, number: int) -> None:
+    """Write one transaction with its offsets."""
+    with producer.transaction():
+        write(producer, number)
+        producer.send_offsets_to_transaction({TP: OffsetAndMetadata(number)}, GROUP)
+
+
+def go_through(producer: BlockingTransactionProducer) -> None:
+    """Go on with an open transaction to its end: every request is sent, unless one before it fails."""
+    write(producer, 2)
+    producer.send_offsets_to_transaction({TP: OffsetAndMetadata(2)}, GROUP)
+    producer.commit_transaction()
 
 
 def coordinator(client: BlockingClient, transactional_id: str) -> int:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -47,16 +48,16 @@ class Coordinators:
     async def find(self, kind: KeyType, keys: Iterable[str], deadline: Deadline) -> None:
         """Learn the coordinators of keys that are not known yet, all at once where the broker can.
 
-        An error of one key is left to the call that needs it.
+        An error of one key, and a lost connection, are left to the calls that need the keys: they try again.
         """
         unknown = [key for key in dict.fromkeys(keys) if (kind, key) not in self._known]
-        if len(unknown) > 1:
+        if len(unknown) < 2:
+            return
+        with contextlib.suppress(NetworkError):
             conn = await self._able(kind)
             if conn.versions.choose(ApiKey.FIND_COORDINATOR) >= BATCHED_COORDINATORS:
                 found = await _look_up(self._cluster, conn, kind, unknown, deadline)
-                for key, node in found.items():
-                    if isinstance(node, int):
-                        self._known[kind, key] = node
+                self._known |= {(kind, key): node for key, node in found.items() if isinstance(node, int)}
 
     async def ask(
         self,

@@ -75,8 +75,14 @@ async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadl
 
     Asked again for a moment first: a broker may be behind.
     """
+    if not written.known:
+        return
+
+    async def ask() -> dict[str, bytes] | None:
+        return await _topic_ids(cluster, written.known, deadline)
+
     for attempt in range(CONFIRMATIONS):
-        ids = await _topic_ids(cluster, written.known, deadline) if written.known else None
+        ids = await cluster.retrying("asking whether topics are still the same", deadline, ask)
         if ids is None:
             return
         try:
