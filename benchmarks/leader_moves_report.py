@@ -55,7 +55,7 @@ def leader_moves_text(found: Measured) -> str:
         + [f"| {policy} | {count} |" for policy, count in found.forced.items()]
     )
     about = (
-        "Refreshes that outdated answers force on one history of 1,000 questions about a topic of 1,000 partitions,"
+        "Refreshes that outdated answers force on one history of 300 questions about a topic of 1,000 partitions,"
         " asked of three brokers that are up to ten changes behind (the same for each row, no time in it):"
     )
     return "\n\n".join([lines[0], measured, picture, about, forced])
