@@ -9,7 +9,7 @@ from parley.client.produce_state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce_wire import ProduceAnswer
 from parley.client.retry import Reaction, classify
 from parley.client.sequences import SequenceReaction, react
-from parley.errors import BrokerError, KafkaError, NetworkError, RemoteProtocolError, broker_error
+from parley.errors import BrokerError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error
 
 HINTED = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
@@ -100,3 +100,19 @@ _BY_SEQUENCE = {
     SequenceReaction.RESTAMP: Action.RESTAMP,
     SequenceReaction.FAIL: Action.FAIL,
 }
+
+
+def too_late(batch: OutBatch, last_error: KafkaError | None) -> RequestTimedOut:
+    """Return the error of a call whose delivery timeout has passed, with the last error as its cause."""
+    because = f" (last error: {last_error})" if last_error is not None else ""
+    text = f"{batch.records} records for {batch.tp} were not acknowledged within delivery_timeout_ms{because}"
+    error = RequestTimedOut(text, stage="request")
+    error.__cause__ = last_error
+    return error
+
+
+def closed_error() -> KafkaError:
+    """Return the error of a call that was open when the client was closed."""
+    return KafkaError(
+        "the client was closed before these records were acknowledged; whether they were written is unknown"
+    )

@@ -14,23 +14,23 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.produce_answers import HINTED, NO_SUCH_TOPIC, Action, judge, leaves_in_doubt
+from parley.client.produce_answers import HINTED, NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
 from parley.client.produce_rework import rework
 from parley.client.produce_room import Room
 from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
 from parley.client.produce_wire import (
-    TOPIC_IDS_VERSION,
     ProduceAnswer,
     allowed_versions,
     magic_for,
+    note_destinations,
     produce_request,
     read_produce,
 )
 from parley.client.retry import Reaction, classify
-from parley.errors import KafkaError, RemoteProtocolError, RequestTimedOut
+from parley.errors import KafkaError, RemoteProtocolError
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
-from parley.types import ZERO_UUID, TopicPartition
+from parley.types import TopicPartition
 
 LANE = "produce"
 
@@ -65,13 +65,13 @@ class Sender:
         if call.error is not None:
             raise call.error
         if self._closed:
-            raise _closed()
+            raise closed_error()
 
     def add(self, batches: Iterable[OutBatch]) -> None:
         """Queue batches behind those before them. Call with the lock held."""
         for batch in batches:
             if self._closed or batch.call.error is not None:
-                raise batch.call.error or _closed()
+                raise batch.call.error or closed_error()
             self.memory.take(batch)
             batch.call.opened()
             log = self.log(batch.tp)
@@ -103,7 +103,7 @@ class Sender:
         self._closed = True
         for log in self._active.values():
             for batch in log.open_batches():
-                batch.call.error = batch.call.error or _closed()
+                batch.call.error = batch.call.error or closed_error()
         self._active.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -210,9 +210,7 @@ class Sender:
             topic_ids = {batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches}
             timeout_ms = min(batch.timeout_ms for batch in batches)
             request, allowed = produce_request(batches, topic_ids, timeout_ms), allowed_versions(batches, topic_ids)
-            by_id = conn.versions.choose(ApiKey.PRODUCE, allowed) >= TOPIC_IDS_VERSION
-            for batch in batches:
-                batch.sent_to = topic_ids[batch.tp.topic] if by_id else ZERO_UUID
+            note_destinations(batches, topic_ids, conn.versions.choose(ApiKey.PRODUCE, allowed))
             future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed)
         except KafkaError as error:
             for log, batch, epoch in chosen:
@@ -332,26 +330,16 @@ class Sender:
             batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error))
             log.dropped(batch)
             log.last_error = error or log.last_error
-            failed = error if error is not None else _closed()
+            failed = error if error is not None else closed_error()
             batch.call.failed(failed)
             self.abandon(batch.call, failed)
         self.memory.give(batch)
 
     def _expire(self, log: PartitionLog, now: int) -> None:
         """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
-        first = log.first_deadline_ms()
-        if first is None or first > now:
-            return
-        for batch in log.open_batches():
-            if batch.deadline_ms > now:
-                return
-            if batch.call.error is not None:
-                continue
-            because = f" (last error: {log.last_error})" if log.last_error is not None else ""
-            text = f"{batch.records} records for {batch.tp} were not acknowledged within delivery_timeout_ms{because}"
-            error = RequestTimedOut(text, stage="request")
-            error.__cause__ = log.last_error
-            self.abandon(batch.call, error)
+        for batch in log.overdue(now):
+            if batch.call.error is None:
+                self.abandon(batch.call, too_late(batch, log.last_error))
 
     # -- writing batches anew -------------------------------------------------------------------------
 
@@ -413,9 +401,3 @@ class Sender:
             for batch in log.open_batches():
                 if batch.call.error is None:
                     self.abandon(batch.call, wrapped)
-
-
-def _closed() -> KafkaError:
-    return KafkaError(
-        "the client was closed before these records were acknowledged; whether they were written is unknown"
-    )

@@ -296,6 +296,13 @@ class PartitionLog:
         """Return all batches that are not settled, in order."""
         return sorted((*self.in_flight, *self.to_retry, *self.queue), key=lambda batch: batch.serial)
 
+    def overdue(self, now_ms: int) -> list[OutBatch]:
+        """Return the open batches whose time is up, in order."""
+        first = self.first_deadline_ms()
+        if first is None or first > now_ms:
+            return []
+        return list(itertools.takewhile(lambda batch: batch.deadline_ms <= now_ms, self.open_batches()))
+
     def first_deadline_ms(self) -> int | None:
         """Return when the first batch expires, None when there is none."""
         heads = (self.in_flight[:1], self.to_retry[:1], (self.queue[0],) if self.queue else ())

@@ -73,6 +73,12 @@ def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes],
     )
 
 
+def note_destinations(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], version: int) -> None:
+    """Write down where batches go: to a topic's id, or in older versions to whatever has its name. Mutates: them."""
+    for batch in batches:
+        batch.sent_to = topic_ids[batch.tp.topic] if version >= TOPIC_IDS_VERSION else ZERO_UUID
+
+
 def read_produce(response: Any, version: int, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ProduceAnswer]:
     """Return the answers by partition."""
     names = {topic_id: name for name, topic_id in topic_ids.items()}
