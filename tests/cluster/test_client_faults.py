@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -48,211 +46,6 @@ def drain(batches: Iterator[pa.RecordBatch], offsets: list[int]) -> None:
     """Read to the end, keeping the offsets seen on the way to an error."""
     for batch in batches:
         offsets += batch.column("offset").to_pylist()
-
-
-@dataclass
-class Account:
-    """A writer and a reader that run until told to stop, and what became of every value."""
-
-    cluster: LocalCluster
-    topic: str
-    options: ProduceOptions = SMALL
-    sent: int = 0
-    seen: list[list[int]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
-    errors: list[BaseException] = field(default_factory=list)
-    progress: threading.Condition = field(default_factory=threading.Condition)
-
-    def go_on(self, records: int = 400) -> None:
-        """Return when so many more records were acknowledged: trouble comes at places, not at times."""
-        with self.progress:
-            target = self.sent + records
-            assert self.progress.wait_for(lambda: self.sent >= target or self.errors, timeout=60), "stuck"
-
-    def run(self, trouble: Callable[[Account], None]) -> None:
-        """Write and read while `trouble` runs; return when everything written was read, or after 60 s."""
-        stop, done = threading.Event(), threading.Event()
-        writer = threading.Thread(target=self._guarded, args=(self._write, stop))
-        reader = threading.Thread(target=self._guarded, args=(self._read, done))
-        writer.start()
-        reader.start()
-        try:
-            trouble(self)
-        finally:
-            stop.set()
-            writer.join(60)
-            if not self.errors:
-                with BlockingClient(bootstrap_servers=self.cluster.bootstrap_servers) as client:
-                    client.produce(
-                        self.topic,
-                        pa.table({"value": ["-1"] * PARTITIONS, "partition": pa.array(range(PARTITIONS), pa.int32())}),
-                    )
-            reader.join(60 if not self.errors else 1)
-        assert not self.errors, self.errors
-        assert not writer.is_alive()
-        assert not reader.is_alive()
-
-    def _guarded(self, work: Callable[[threading.Event], None], event: threading.Event) -> None:
-        try:
-            work(event)
-        except BaseException as error:
-            with self.progress:
-                self.errors.append(error)
-                self.progress.notify_all()
-
-    def _write(self, stop: threading.Event) -> None:
-        with BlockingClient(bootstrap_servers=self.cluster.bootstrap_servers, client_id="writer") as client:
-            while not stop.is_set():
-                result = client.produce(self.topic, numbers(self.sent, 200), options=self.options)
-                assert result.records == 200
-                with self.progress:
-                    self.sent += 200
-                    self.progress.notify_all()
-
-    def _read(self, done: threading.Event) -> None:
-        tps = {TopicPartition(self.topic, index): 0 for index in range(PARTITIONS)}
-        ended = 0
-        with BlockingClient(bootstrap_servers=self.cluster.bootstrap_servers, client_id="reader") as client:
-            for found in client.fetch_many(tps):
-                values = [int(v) for v in found.batch.column("value").to_pylist()]
-                ended += values.count(-1)
-                self.seen[found.partition.partition] += [value for value in values if value >= 0]
-                if ended == PARTITIONS:
-                    done.set()
-                    return
-
-    def check(self, *, duplicates: bool = False) -> None:
-        """Every value that was acknowledged is there; once and in order, unless duplicates may be."""
-        everything = [value for part in self.seen for value in part]
-        assert set(range(self.sent)) <= set(everything), "lost"
-        if not duplicates:
-            assert len(everything) == len(set(everything)) == self.sent, "duplicated"
-            assert all(part == sorted(part) for part in self.seen), "reordered"
-
-
-@pytest.fixture(params=["4.3", "2.4", "mixed"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    releases = MIXED if request.param == "mixed" else None
-    with LocalCluster(brokers=3, release="4.3" if releases else request.param, releases=releases) as running:
-        running.create_topic("t", partitions=PARTITIONS, replication_factor=3)
-        yield running
-
-
-def test_leaders_move_under_load(cluster: LocalCluster) -> None:
-    dice = random.Random(1)
-
-    def trouble(account: Account) -> None:
-        for _ in range(20):
-            account.go_on()
-            cluster.move_leader("t", dice.randrange(PARTITIONS), dice.choice((1, 2, 3)))
-
-    account = Account(cluster, "t")
-    account.run(trouble)
-    account.check()
-    assert account.sent > 1_000
-
-
-def test_brokers_are_killed_and_come_back(cluster: LocalCluster) -> None:
-    def trouble(account: Account) -> None:
-        for broker_id in (1, 2, 3, 1):
-            account.go_on()
-            cluster.kill_broker(broker_id)
-            account.go_on()
-            cluster.start_broker(broker_id)
-
-    account = Account(cluster, "t")
-    account.run(trouble)
-    account.check()
-    assert account.sent > 500
-
-
-def test_answers_are_lost_after_the_write(cluster: LocalCluster) -> None:
-    def trouble(account: Account) -> None:
-        for _ in range(8):
-            account.go_on()
-            cluster.cut("Produce", executed=True)
-            cluster.cut("Fetch", executed=True)
-
-    account = Account(cluster, "t")
-    account.run(trouble)
-    account.check()
-
-
-def test_each_broker_is_upgraded_in_turn() -> None:
-    with LocalCluster(brokers=3, releases={1: "2.4", 2: "2.8", 3: "3.3"}) as cluster:
-        cluster.create_topic("t", partitions=PARTITIONS, replication_factor=3)
-
-        def trouble(account: Account) -> None:
-            for broker_id, release in ((1, "3.9"), (2, "4.0"), (3, "4.3"), (1, "4.3"), (2, "2.4")):
-                account.go_on()
-                cluster.stop_broker(broker_id)
-                cluster.start_broker(broker_id, release)
-            account.go_on()
-
-        account = Account(cluster, "t")
-        account.run(trouble)
-        account.check()
-        versions = cluster.versions_used()
-        assert len({v for broker in (1, 2, 3) for v in versions[broker]["writer"]["Produce"]}) > 1
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        "NOT_LEADER_OR_FOLLOWER",
-        "NOT_ENOUGH_REPLICAS",
-        "LEADER_NOT_AVAILABLE",
-        "REQUEST_TIMED_OUT",
-        "KAFKA_STORAGE_ERROR",
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "OUT_OF_ORDER_SEQUENCE_NUMBER",
-        "UNKNOWN_PRODUCER_ID",
-    ],
-)
-def test_errors_that_pass(error: str) -> None:
-    """OUT_OF_ORDER_SEQUENCE_NUMBER and UNKNOWN_PRODUCER_ID make the client number its batches anew."""
-    with LocalCluster(brokers=3, release="4.3") as cluster:
-        cluster.create_topic("t", partitions=PARTITIONS, replication_factor=3)
-
-        def trouble(account: Account) -> None:
-            for _ in range(5):
-                account.go_on()
-                cluster.fail("Produce", error)
-                cluster.fail("Fetch", "NOT_LEADER_OR_FOLLOWER" if "SEQUENCE" in error or "PRODUCER" in error else error)
-
-        account = Account(cluster, "t")
-        account.run(trouble)
-        account.check()
-
-
-@pytest.mark.parametrize("acks", ["1", "0"])
-def test_without_idempotence_the_order_still_holds(acks: str) -> None:
-    with LocalCluster(brokers=3, release="3.9") as cluster:
-        cluster.create_topic("t", partitions=PARTITIONS, replication_factor=3)
-
-        def trouble(account: Account) -> None:
-            for index in range(8):
-                account.go_on()
-                if acks == "1":
-                    cluster.move_leader("t", index % PARTITIONS, index % 3 + 1)
-
-        account = Account(cluster, "t", ProduceOptions(acks=acks, batch_size=1_000))
-        account.run(trouble)
-        account.check()
-
-
-def test_a_leader_of_an_older_format_takes_over() -> None:
-    """The partition moves between a broker of magic 1 and one of magic 2: batches are written anew."""
-    with LocalCluster(brokers=2, releases={1: "0.10.2", 2: "0.11.0.3"}) as cluster:
-        cluster.create_topic("t", partitions=PARTITIONS, replication_factor=2)
-
-        def trouble(account: Account) -> None:
-            for index in range(12):
-                account.go_on()
-                cluster.move_leader("t", index % PARTITIONS, index % 2 + 1)
-
-        account = Account(cluster, "t")
-        account.run(trouble)
-        account.check(duplicates=True)
 
 
 # ---- leader hints (KIP-951) ------------------------------------------------------------------------
@@ -343,7 +136,7 @@ def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
             assert caught.value.code == 10
 
 
-def test_all_brokers_away_and_back() -> None:
+def test_c16_all_brokers_away_and_back() -> None:
     with LocalCluster(brokers=2, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=2)
         with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
