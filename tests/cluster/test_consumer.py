@@ -228,3 +228,14 @@ async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
         await consumer.stop()
         with pytest.raises(LocalProtocolError, match="stopped"):
             await consumer.start()
+
+
+async def test_many_partitions_are_placed_with_few_requests() -> None:
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=300, replication_factor=1)
+        async with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            many = [TopicPartition("t", index) for index in range(300)]
+            consumer.assign(many)
+            assert [await consumer.position(tp) for tp in many] == [0] * 300
+            await consumer.seek_to_end()
+        assert len(cluster.requests(ApiKey.LIST_OFFSETS)) <= 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from parley.client.fetch_session import FetchSession
@@ -15,6 +16,8 @@ MESSAGE_TOO_LARGE = 10
 
 class LiveSession(FetchSession):
     """The reading of a consumer. Belongs to the event loop."""
+
+    _kicking = False
 
     @property
     def parts(self) -> Mapping[TopicPartition, PartitionFetch]:
@@ -62,6 +65,16 @@ class LiveSession(FetchSession):
     def _moved(self, part: PartitionFetch) -> None:
         part.end = None
         self._settle(part)
+        self._kick_soon()
+
+    def _kick_soon(self) -> None:
+        """Kick once for all partitions that are moved now: they are then asked about together."""
+        if not self._kicking:
+            self._kicking = True
+            asyncio.get_running_loop().call_soon(self._kick_now)
+
+    def _kick_now(self) -> None:
+        self._kicking = False
         self.kick()
 
     def pause(self, part: PartitionFetch) -> None:
@@ -76,7 +89,7 @@ class LiveSession(FetchSession):
             part.paused = False
             self._queue.resume(part)
             self._wake()
-            self.kick()
+            self._kick_soon()
 
     def stop(self, part: PartitionFetch, error: KafkaError) -> None:
         """Let an error that was found while decoding stand at the position of now."""
