@@ -15,6 +15,8 @@ from parley.spark.write.options import checkpoint_prefix
 
 from .sinks import Sink
 
+pytestmark = pytest.mark.timeout(600)  # several micro-batches each, on a machine that may be busy
+
 
 @pytest.fixture
 def once(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Any]]:
@@ -30,7 +32,7 @@ def once(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable
         for name, value in options.items():
             writer = writer.option(name.replace("__", "."), value)
         query = writer.start()
-        assert query.awaitTermination(90)
+        assert query.awaitTermination(240)
         return query
 
     yield run
