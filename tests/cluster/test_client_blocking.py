@@ -99,7 +99,7 @@ def test_records_are_encoded_and_decoded_in_the_callers_thread(
     assert set(threads) == {threading.current_thread()}
 
 
-def test_a_fork_begins_anew_and_leaves_the_parent_alone(client: BlockingClient) -> None:
+def test_c18_a_fork_begins_anew_and_leaves_the_parent_alone(client: BlockingClient) -> None:
     client.produce("t", rows(0, 10), partition=0)
     endless = client.fetch(TP, 0, options=FetchOptions(fetch_max_wait_ms=100))
     assert next(endless).num_rows == 10

@@ -233,7 +233,7 @@ def test_a_broker_that_finds_its_records_corrupt_is_believed() -> None:
             assert (caught.value.partition, caught.value.offset) == (0, 3)
 
 
-def test_closing_fails_what_is_open_and_does_not_hang() -> None:
+def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
         client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers)

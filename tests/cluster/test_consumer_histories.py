@@ -61,7 +61,7 @@ def consumer_of(cluster: LocalCluster, **options: object) -> BlockingConsumer:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_p07_after_an_unclean_election_reading_goes_on_where_the_histories_part(
+def test_p07_c09_after_an_unclean_election_reading_goes_on_where_the_histories_part(
     cluster: LocalCluster, policy: str
 ) -> None:
     produce(cluster, "old", 10)
@@ -191,7 +191,7 @@ def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_p15_deleted_records_are_told_and_reading_goes_on_at_the_time_of_the_last_one(
+def test_p15_c11_deleted_records_are_told_and_reading_goes_on_at_the_time_of_the_last_one(
     cluster: LocalCluster, policy: str
 ) -> None:
     produce(cluster, "old", 10)
@@ -233,7 +233,7 @@ def age(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_l12_a_topic_created_again_is_read_from_its_beginning(cluster: LocalCluster, policy: str) -> None:
+def test_l12_c10_a_topic_created_again_is_read_from_its_beginning(cluster: LocalCluster, policy: str) -> None:
     age(cluster)
     produce(cluster, "old", 10)
     with consumer_of(cluster, auto_offset_reset=policy) as consumer:

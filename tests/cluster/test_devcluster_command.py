@@ -165,7 +165,7 @@ def test_listening_for_everybody_is_warned_about(start: Callable[..., Command]) 
 # -- what survives ---------------------------------------------------------------------------------
 
 
-def test_b7_kill_9_loses_nothing_that_was_acknowledged(
+def test_b07_kill_9_loses_nothing_that_was_acknowledged(
     start: Callable[..., Command], tmp_path: Path, batch: Batch
 ) -> None:
     expected: list[bytes | None] = []

@@ -87,7 +87,7 @@ def still_serves(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("key", [ApiKey(key) for key in HANDLERS], ids=lambda key: key.name.lower())
-def test_cut_and_bent_requests(cluster: LocalCluster, key: ApiKey) -> None:
+def test_b02_cut_and_bent_requests(cluster: LocalCluster, key: ApiKey) -> None:
     profile = cluster._cluster.broker(1).profile
     if key not in profile.ranges:
         return

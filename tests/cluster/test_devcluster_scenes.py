@@ -79,7 +79,7 @@ def leader_told_by(cluster: LocalCluster, broker_id: int, topic: str) -> tuple[i
 # -- a broker cut off ------------------------------------------------------------------------------
 
 
-def test_b8_an_isolated_leader_goes_on_alone_and_is_cut_back(
+def test_b08_an_isolated_leader_goes_on_alone_and_is_cut_back(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     old = talk_to(cluster, 1, topic)
@@ -119,7 +119,7 @@ def test_an_isolated_follower_is_missed_only_after_its_session(
     cluster.replicas_agree()
 
 
-def test_b4_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
+def test_b04_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     """SIGSTOP: connections are made and stay, nothing is answered; afterwards the old leader knows that it is none."""
@@ -221,7 +221,7 @@ def test_min_insync_replicas_before_and_after_the_append(
 @pytest.mark.parametrize(
     ("release", "leader_dies", "follower_dies"), [("2.4", 2, 1), ("3.3", 1, 1), ("3.6", 1, 0), ("4.3", 1, 0)]
 )
-def test_b8_leader_epochs_rise_as_the_release_has_it(release: str, leader_dies: int, follower_dies: int) -> None:
+def test_b08_leader_epochs_rise_as_the_release_has_it(release: str, leader_dies: int, follower_dies: int) -> None:
     """Broker 1 is the controller too. Measured at 2.4.1 and 3.9.1, in tests/real."""
     with LocalCluster(brokers=3, release=release) as cluster:
         cluster.create_topic("events")
@@ -280,7 +280,7 @@ def test_preferred_election(cluster: LocalCluster, topic: str) -> None:
         cluster.elect_preferred(topic, 7)
 
 
-def test_b8_an_unclean_election_loses_what_it_names(
+def test_b08_an_unclean_election_loses_what_it_names(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     """The leader dies with records that only it has; who is behind leads, and the old one cuts its log."""
@@ -308,7 +308,7 @@ def test_b8_an_unclean_election_loses_what_it_names(
     cluster.replicas_agree()
 
 
-def test_c9_exactly_k_records_are_lost_on_request(
+def test_c09_exactly_k_records_are_lost_on_request(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     leader = talk_to(cluster, 1, topic)

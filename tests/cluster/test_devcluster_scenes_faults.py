@@ -65,7 +65,7 @@ def outcome(answer: Any) -> dict[int, tuple[int, int]]:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-def test_c6_one_partition_of_a_request_fails(cluster: LocalCluster, topic: str, batch: Batch) -> None:
+def test_c06_one_partition_of_a_request_fails(cluster: LocalCluster, topic: str, batch: Batch) -> None:
     cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", topic=topic, partition=1)
     with Wire(cluster.broker(1).address) as wire:
         first = wire.ask(produce_to(topic, 0, 1, 2, data=batch(1)), 9)
@@ -74,7 +74,7 @@ def test_c6_one_partition_of_a_request_fails(cluster: LocalCluster, topic: str, 
     assert outcome(second) == {0: (0, 1), 1: (0, 0), 2: (0, 1)}, "nothing of partition 1 was kept the first time"
 
 
-def test_c6_an_error_after_the_append(cluster: LocalCluster, topic: str, batch: Batch) -> None:
+def test_c06_an_error_after_the_append(cluster: LocalCluster, topic: str, batch: Batch) -> None:
     cluster.fail("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", topic=topic, partition=1, executed=True)
     with Wire(cluster.broker(1).address) as wire:
         first = wire.ask(produce_to(topic, 0, 1, data=batch(1)), 9)
@@ -125,7 +125,7 @@ def test_chance_repeats_with_the_seed(cluster: LocalCluster, topic: str) -> None
 
 
 @pytest.mark.parametrize("executed", [True, False])
-def test_c4_an_answer_cut_at_each_byte(cluster: LocalCluster, topic: str, batch: Batch, executed: bool) -> None:
+def test_c04_an_answer_cut_at_each_byte(cluster: LocalCluster, topic: str, batch: Batch, executed: bool) -> None:
     """K from 0 to all: what comes is the answer's beginning, then the end; the records are kept or not."""
     request = produce_to(topic, 0, data=batch(1))
     with Wire(cluster.broker(1).address) as wire:
@@ -157,7 +157,7 @@ def test_a_dropped_request_is_never_answered(cluster: LocalCluster, topic: str, 
         assert outcome(wire.ask(produce_to(topic, 0, data=batch(1)), 9)) == {0: (0, 1)}, "one of the two was kept"
 
 
-def test_c8_answers_leave_in_another_order(cluster: LocalCluster, topic: str) -> None:
+def test_c08_answers_leave_in_another_order(cluster: LocalCluster, topic: str) -> None:
     cluster.reorder("Metadata")
     with Wire(cluster.broker(1).address) as wire:
         wire.send(Metadata(topics=[]), 9)

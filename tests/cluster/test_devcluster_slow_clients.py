@@ -72,14 +72,14 @@ def is_closed(sock: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, DEFAULT_MAX_FRAME_BYTES + 1])
-def test_b3_impossible_sizes_close_the_connection(cluster: LocalCluster, size: int) -> None:
+def test_b03_impossible_sizes_close_the_connection(cluster: LocalCluster, size: int) -> None:
     with Wire(cluster.bootstrap_servers) as wire:
         wire.socket.sendall(struct.pack(">i", size) + b"x" * 64)
         assert is_closed(wire.socket)
     still_serves(cluster)
 
 
-def test_b3_one_byte_at_a_time_is_served_in_the_end(cluster: LocalCluster) -> None:
+def test_b03_one_byte_at_a_time_is_served_in_the_end(cluster: LocalCluster) -> None:
     """A slow loris costs what it sends, and nobody else waits for it."""
     frame = b"".join(encode_request(ApiVersions(), 0, 7, "slow"))
     data = len(frame).to_bytes(4, "big") + frame
@@ -91,7 +91,7 @@ def test_b3_one_byte_at_a_time_is_served_in_the_end(cluster: LocalCluster) -> No
         assert slow.receive_frame()[:4] == (7).to_bytes(4, "big")
 
 
-def test_b3_memory_is_counted_by_what_came(cluster: LocalCluster) -> None:
+def test_b03_memory_is_counted_by_what_came(cluster: LocalCluster) -> None:
     """50 MiB announced by a hundred clients, a hundred bytes sent by each: 5 GB in Kafka."""
     gc.collect()
     before = open_connections(cluster)
@@ -128,7 +128,7 @@ async def eventually(clock: ManualClock, condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", (50 * MIB).to_bytes(4, "big") + b"half of a frame"])
-async def test_b3_who_sends_nothing_is_closed_by_the_clock(sent: bytes) -> None:
+async def test_b03_who_sends_nothing_is_closed_by_the_clock(sent: bytes) -> None:
     """connections.max.idle.ms, also in the middle of a frame; who sends something stays."""
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
@@ -153,7 +153,7 @@ async def test_b3_who_sends_nothing_is_closed_by_the_clock(sent: bytes) -> None:
         busy_writer.close()
 
 
-async def test_b4_who_waits_for_records_is_not_idle_and_who_vanished_is() -> None:
+async def test_b04_who_waits_for_records_is_not_idle_and_who_vanished_is() -> None:
     """A fetch may wait longer than the idle time; a client that is gone without a FIN is ended by the clock."""
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
@@ -180,7 +180,7 @@ async def test_b4_who_waits_for_records_is_not_idle_and_who_vanished_is() -> Non
 # -- B4: clients that do not read ------------------------------------------------------------------
 
 
-async def test_b4_who_never_reads_is_ended_by_the_clock(batch: Batch) -> None:
+async def test_b04_who_never_reads_is_ended_by_the_clock(batch: Batch) -> None:
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
         cluster.create_topic("events", configs={"max.message.bytes": str(40 * MIB)})
@@ -233,7 +233,7 @@ def request_answer() -> Any:
     return ApiVersionsResponse(error_code=35, api_keys=[entry(api_key=k, max_version=1) for k in range(100)])
 
 
-async def test_b4_a_flood_of_questions_without_reading_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_b04_a_flood_of_questions_without_reading_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     """Refusals are answered without a handler: the queue for their answers has a bound of its own."""
 
     async def handler(connection: ServerConnection) -> None:
@@ -258,7 +258,7 @@ async def test_b4_a_flood_of_questions_without_reading_ends_the_connection(caplo
     await server.close()
 
 
-def test_b4_a_reset_in_the_middle_of_an_answer(cluster: LocalCluster, talk_to: Connect, batch: Batch) -> None:
+def test_b04_a_reset_in_the_middle_of_an_answer(cluster: LocalCluster, talk_to: Connect, batch: Batch) -> None:
     leader = talk_to(cluster)
     end = leader.offset(-1).offset
     for _ in range(4):
@@ -274,7 +274,7 @@ def test_b4_a_reset_in_the_middle_of_an_answer(cluster: LocalCluster, talk_to: C
     still_serves(cluster)
 
 
-async def test_b4_a_thousand_idle_and_two_hundred_active() -> None:
+async def test_b04_a_thousand_idle_and_two_hundred_active() -> None:
     async with AsyncLocalCluster(1, "3.9", seed=1) as cluster:
         cluster.create_topic("events", 3)
         idle = [await raw(cluster) for _ in range(1_000)]
@@ -302,7 +302,7 @@ async def test_b4_a_thousand_idle_and_two_hundred_active() -> None:
 # -- B9, B10 ---------------------------------------------------------------------------------------
 
 
-def test_b9_sixteen_clusters_in_one_process_share_nothing(batch: Batch, talk_to: Connect) -> None:
+def test_b09_sixteen_clusters_in_one_process_share_nothing(batch: Batch, talk_to: Connect) -> None:
     threads = threading.active_count()
     clusters = [LocalCluster(brokers=2, release="3.9", seed=1).start() for _ in range(16)]
     try:

@@ -87,7 +87,7 @@ def open_tls(cluster: LocalCluster) -> ssl.SSLSocket:
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_b5_what_is_not_kafka_is_closed_on_a_plain_port(plain: LocalCluster, kind: str) -> None:
+def test_b05_what_is_not_kafka_is_closed_on_a_plain_port(plain: LocalCluster, kind: str) -> None:
     with Wire(plain.bootstrap_servers) as wire, Wire(plain.bootstrap_servers) as other:
         wire.socket.sendall(GARBAGE[kind])
         if kind in ("ssh", "amqp"):  # they begin like the size of a frame that is waited for
@@ -97,7 +97,7 @@ def test_b5_what_is_not_kafka_is_closed_on_a_plain_port(plain: LocalCluster, kin
 
 
 @pytest.mark.parametrize("kind", ["kafka", "http", "noise"])
-def test_b5_plaintext_on_a_tls_port_is_closed_with_an_alert_at_most(tls: LocalCluster, kind: str) -> None:
+def test_b05_plaintext_on_a_tls_port_is_closed_with_an_alert_at_most(tls: LocalCluster, kind: str) -> None:
     frame = b"".join(encode_request(ApiVersions(), 0, 1, "plain"))
     data = GARBAGE.get(kind, len(frame).to_bytes(4, "big") + frame)
     with Wire(tls.bootstrap_servers) as wire:
@@ -107,7 +107,7 @@ def test_b5_plaintext_on_a_tls_port_is_closed_with_an_alert_at_most(tls: LocalCl
         assert right.version() in ("TLSv1.2", "TLSv1.3")
 
 
-def test_b5_a_handshake_given_up_at_each_step_costs_one_connection(tls: LocalCluster) -> None:
+def test_b05_a_handshake_given_up_at_each_step_costs_one_connection(tls: LocalCluster) -> None:
     """The client's flights, cut at every 16th byte; then silence or a reset."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = tls_context(tls).wrap_bio(incoming, outgoing)
@@ -143,7 +143,7 @@ def is_over(wire: Wire) -> bool:
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "canary"), ("", ""), ("bob", "")])
-def test_b6_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluster, user: str, password: str) -> None:
+def test_b06_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluster, user: str, password: str) -> None:
     with Wire(sasl.bootstrap_servers) as wire:
         assert shake(wire, "PLAIN").error_code == 0
         answer = send_token(wire, b"\0%b\0%b" % (user.encode(), password.encode()))
@@ -156,7 +156,7 @@ def test_b6_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluster
         assert is_over(wire)
 
 
-def test_b6_a_mechanism_that_is_not_enabled_is_refused_with_the_list(sasl: LocalCluster) -> None:
+def test_b06_a_mechanism_that_is_not_enabled_is_refused_with_the_list(sasl: LocalCluster) -> None:
     for name in ("SCRAM-SHA-512", "GSSAPI", "x" * 1_000, ""):
         with Wire(sasl.bootstrap_servers) as wire:
             answer = shake(wire, name)
@@ -164,7 +164,7 @@ def test_b6_a_mechanism_that_is_not_enabled_is_refused_with_the_list(sasl: Local
             assert is_over(wire)
 
 
-def test_b6_no_request_is_served_before_the_login(sasl: LocalCluster) -> None:
+def test_b06_no_request_is_served_before_the_login(sasl: LocalCluster) -> None:
     for early in ("at once", "after the handshake"):
         with Wire(sasl.bootstrap_servers) as wire:
             assert wire.ask(ApiVersions(), 0).error_code == 0, "ApiVersions is open to everybody"
@@ -176,7 +176,7 @@ def test_b6_no_request_is_served_before_the_login(sasl: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_b6_an_oversize_token_ends_the_connection(sasl: LocalCluster, version: int) -> None:
+def test_b06_an_oversize_token_ends_the_connection(sasl: LocalCluster, version: int) -> None:
     """512 KiB is the bound before a login (sasl.server.max.receive.size), whatever the frame is."""
     with Wire(sasl.bootstrap_servers) as wire:
         shake(wire, "PLAIN", version)
@@ -205,7 +205,7 @@ def log_in_by_scram(cluster: LocalCluster, nonce: str = "fresh-nonce") -> list[b
     return sent
 
 
-def test_b6_a_replayed_scram_login_is_refused(sasl: LocalCluster) -> None:
+def test_b06_a_replayed_scram_login_is_refused(sasl: LocalCluster) -> None:
     """CVE-2024-56128: the server checks the nonce of the last message, which is new in each login."""
     first, final = log_in_by_scram(sasl)
     with Wire(sasl.bootstrap_servers) as wire:
@@ -220,7 +220,7 @@ def unsecured_token(subject: str, expires_s: int) -> str:
     return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts) + "."
 
 
-def test_b6_an_expired_token_and_another_principal_are_refused() -> None:
+def test_b06_an_expired_token_and_another_principal_are_refused() -> None:
     security = Security("SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"], session_lifetime_ms=3_600_000)
     with LocalCluster(brokers=1, release="4.3", security=security) as cluster:
         now_s = cluster._call(lambda: cluster._cluster.now_ms) // 1000
@@ -244,7 +244,7 @@ def test_b6_an_expired_token_and_another_principal_are_refused() -> None:
             assert is_over(wire)
 
 
-def test_b6_plain_logs_in_with_the_right_password(sasl: LocalCluster) -> None:
+def test_b06_plain_logs_in_with_the_right_password(sasl: LocalCluster) -> None:
     """So that the refusals above say something."""
     token = PlainClient("alice", Secret(USERS["alice"])).first()
     with Wire(sasl.bootstrap_servers) as wire:

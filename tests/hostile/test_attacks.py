@@ -28,7 +28,7 @@ def test_c17_what_a_client_reads_can_only_be_refused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_b1_brokers_of_all_ages_go_on_serving(seed: int) -> None:
+def test_b01_brokers_of_all_ages_go_on_serving(seed: int) -> None:
     account = attack_brokers(EACH, seed)
     assert not account.breaches, account.text("at embedded brokers")
     assert account.inputs == EACH

@@ -1,0 +1,16 @@
+"""docs/faults.md names, for each fault around a client (C) and a broker (B), tests that make it happen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parley.testing.rule_lists import complaints
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(("label", "faults"), [("C", [*range(1, 13), *range(15, 19)]), ("B", range(1, 11))])
+def test_every_fault_is_listed_with_tests_that_exist(label: str, faults: range) -> None:
+    assert complaints(ROOT, "docs/faults.md", label, faults) == []
