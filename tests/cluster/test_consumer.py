@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import aclosing
 
@@ -239,3 +240,12 @@ async def test_many_partitions_are_placed_with_few_requests() -> None:
             assert [await consumer.position(tp) for tp in many] == [0] * 300
             await consumer.seek_to_end()
         assert len(cluster.requests(ApiKey.LIST_OFFSETS)) <= 6
+
+
+def test_a_consumer_of_the_parent_is_refused_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = BlockingConsumer(bootstrap_servers="127.0.0.1:1")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(LocalProtocolError, match="make a new one after a fork"):
+            consumer.start()
+    consumer.stop()

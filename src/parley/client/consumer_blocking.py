@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -13,6 +14,7 @@ from parley.client.consumer_core import LossListener, OffsetsToCommit
 from parley.client.consumer_rows import ConsumerRecord
 from parley.client.positions import DataLoss
 from parley.client.results import FetchedBatch, OffsetAndTimestamp
+from parley.errors import LocalProtocolError
 from parley.types import OffsetAndMetadata, TopicPartition
 
 T = TypeVar("T")
@@ -27,15 +29,18 @@ class BlockingConsumer:
     ...         print(record.offset, record.value)
 
     Options and methods are those of Consumer, whose docstrings say what they raise. `on_data_loss` is called
-    in the loop's thread.
+    in the loop's thread. After a fork the child makes one of its own.
     """
 
     def __init__(self, *, on_data_loss: LossListener | None = None, **named: Any) -> None:
         self._consumer = Consumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
+        self._pid = os.getpid()
 
-    @staticmethod
-    def _run(work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._pid != os.getpid():  # the loop and the sockets that came along belong to the parent
+            work.close()
+            raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
         return shared_loop().call(work)
 
     def _do(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
