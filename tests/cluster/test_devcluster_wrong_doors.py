@@ -165,6 +165,7 @@ def test_b06_a_mechanism_that_is_not_enabled_is_refused_with_the_list(sasl: Loca
 
 
 def test_b06_no_request_is_served_before_the_login(sasl: LocalCluster) -> None:
+    before = sasl.requests("Metadata")
     for early in ("at once", "after the handshake"):
         with Wire(sasl.bootstrap_servers) as wire:
             assert wire.ask(ApiVersions(), 0).error_code == 0, "ApiVersions is open to everybody"
@@ -172,7 +173,7 @@ def test_b06_no_request_is_served_before_the_login(sasl: LocalCluster) -> None:
                 shake(wire, "PLAIN")
             wire.send(Metadata(topics=None), 1)
             assert is_over(wire)
-    assert sasl.requests("Metadata") == []
+    assert sasl.requests("Metadata") == before
 
 
 @pytest.mark.parametrize("version", [0, 1])
