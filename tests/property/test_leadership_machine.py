@@ -174,8 +174,9 @@ def explore(examples: int, steps: int, capsys: pytest.CaptureFixture[str], *, sa
         print("\n" + COVERAGE.text())
 
 
+@pytest.mark.timeout(900)  # ten seconds on a quiet machine
 def test_what_must_hold_holds_over_a_thousand_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    explore(30, 50, capsys, same_each_time=True)
+    explore(25, 48, capsys, same_each_time=True)
     assert COVERAGE.steps >= 1_000
 
 
