@@ -62,6 +62,7 @@ class World:
         self.acked: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.may_be_gone: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.handed_out: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
+        self.unheard: set[TopicPartition] = set()
         self.epochs: dict[TopicPartition, int] = {}
         self.blind = False  # whether a re-creation happened that no client of these releases can see
         self.time.run(self.cluster.start())
@@ -145,10 +146,15 @@ class World:
         before = set(self.log(tp).values())
         if not self.do("elect_unclean", TOPIC, partition, to, lose=lose):
             return False
-        # what a broker that is away holds alone was acknowledged too, and is cut off when it returns
-        given = {value for _, other, values in self.calls if other == tp for value in values}
-        self.may_be_gone[tp] |= before | self.acked[tp] | given
+        self.may_be_gone[tp] |= before
+        self._excuse(tp)
+        self.unheard.add(tp)
         return True
+
+    def _excuse(self, tp: TopicPartition) -> None:
+        """Let everything given so far be lost: what a broker that is away holds alone is cut off when it returns."""
+        given = {value for _, other, values in self.calls if other == tp for value in values}
+        self.may_be_gone[tp] |= self.acked[tp] | given
 
     def recreate(self) -> None:
         """Delete the topic and create it again."""
@@ -216,7 +222,11 @@ class World:
 
     def check_quiet(self) -> None:
         """Heal the cluster, wait until everything given is acknowledged and read, and compare."""
+        for tp in self.unheard:  # brokers that had not heard of the election may have gone on in the old history
+            self._excuse(tp)
+        self.unheard.clear()
         self.heal()
+        self.unheard.clear()
         self.time.until(lambda: all(task.done() for task, _, _ in self.calls), limit_ms=QUIET_MS)
         self._settle_calls()
         for tp in partitions():
