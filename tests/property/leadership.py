@@ -174,6 +174,8 @@ class World:
         key = ReplicaKey(image.topic_id, tp.partition)
         replicas = [b.state.replicas[key] for b in self.cluster.brokers if b.state and key in b.state.replicas]
         leader = self.cluster.state.replication.leader_of(key)
+        if leader is None and not replicas:
+            return {}
         replica = leader or max(replicas, key=lambda r: (r.leader_epoch, r.log.end_offset))
         found = {}
         parts = replica.log.read(0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True).parts
