@@ -86,7 +86,7 @@ def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def divide_bytes(whole: OffsetRange, densities: Sequence[float], max_bytes: int) -> list[OffsetRange]:
-    """Return a range in parts of about equal bytes, none of which seems to hold more than `max_bytes`.
+    """Return a range in parts of about equal bytes, none of which seems to hold more than `max_bytes` and a record.
 
     `densities` are the bytes per offset of as many equal stretches of the range.
 
