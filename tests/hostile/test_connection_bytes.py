@@ -230,16 +230,16 @@ def test_answering_twice_ends_the_connection() -> None:
 @pytest.mark.long  # a matter of speed: it says something on a quiet machine only
 @pytest.mark.parametrize("count", [2_000, 4_000])
 def test_many_small_frames_take_linear_time(count: int) -> None:
-    """Doubling the frames takes at most about 2.3 times as long; best of five against noise."""
+    """Twice the frames take twice the processor's time, not four times; best of five against noise."""
 
     def seconds(frames: int) -> float:
         data, best = framed(b"x" * 20) * frames, 1e9
         for _ in range(5):
-            framer, begun = Framer(), time.perf_counter()
+            framer, begun = Framer(), time.thread_time()
             framer.feed(data)
             while framer.next_frame() is not None:
                 pass
-            best = min(best, time.perf_counter() - begun)
+            best = min(best, time.thread_time() - begun)
         return best
 
-    assert seconds(2 * count) <= 2.3 * seconds(count) + 0.005
+    assert seconds(2 * count) <= 3 * seconds(count) + 0.005
