@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each one makes the environment first, which takes no time when it is made.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test test-real test-spark42 demo bench clean
+.PHONY: help setup check fix test test-real test-hostile test-chaos test-spark42 demo bench clean
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
@@ -32,6 +32,12 @@ test: setup  ## all tests but the long ones; ARGS="-k name" goes to pytest
 
 test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
 	PARLEY_REAL_RELEASES=all $(BIN)/python -m pytest -q tests/real $(ARGS)
+
+test-hostile: setup  ## a million hostile inputs each way, at clients and at embedded brokers
+	$(BIN)/python -m parley.testing.hostile --inputs 1000000 $(ARGS)
+
+test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/chaos.md
+	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/chaos.md $(ARGS)
 
 test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0

@@ -27,7 +27,7 @@ def examples() -> list[str]:
 
 def run(program: str, environ: dict[str, str]) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110, env=environ
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=200, env=environ
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -38,16 +38,30 @@ def test_the_arrow_example_of_the_readme_runs() -> None:
     assert out == "['Oslo', 'Reykjavík']\n"
 
 
+def test_the_consumer_example_of_the_readme_runs() -> None:
+    assert run(examples()[1], dict(os.environ)) == "['Oslo', 'Reykjavík']\n"
+
+
 @pytest.mark.spark
-def test_the_spark_example_of_the_readme_runs() -> None:
-    out = run(examples()[1], {**os.environ, **spark_environment()})
-    assert re.search(r"Oslo *\| *0\| *0", out)
-    assert re.search(r"Reykjavík *\| *0\| *1", out)
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (2, [r"Oslo *\| *0\| *0", r"Reykjavík *\| *0\| *1"]),
+        (3, [r"partition=0\): OffsetAndTimestamp\(offset=1000,"]),
+        (4, [r"\| *250\| *250\|"]),
+        (5, [r"\| *250\|"]),
+    ],
+    ids=["read", "write", "stream", "exactly once"],
+)
+def test_the_spark_examples_of_the_readme_run(number: int, shown: list[str]) -> None:
+    out = run(examples()[number], {**os.environ, **spark_environment()})
+    assert all(re.search(line, out) for line in shown), out
 
 
 def test_examples_stay_short() -> None:
-    assert all(len(one.splitlines()) <= 14 for one in examples())
-    assert len(examples()) == 2
+    assert all(len(one.splitlines()) <= 18 for one in examples())
+    assert len(examples()) == 6
 
 
 def test_the_file_map_is_what_the_files_say() -> None:
