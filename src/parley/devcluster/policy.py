@@ -53,7 +53,7 @@ class ReleasePolicy:
         if served is not None and behaviour.answers_any_version and api_version >= 0:
             return Serve(as_version=min(api_version, served.max))
         if behaviour.silent_refusals:
-            return Swallow()
+            return Swallow(needs_client_id=True)
         if api_key == API_VERSIONS and served is not None:
             flexible = min(served.max, api_version) >= FIRST_NAME_VERSION  # which then every later one is
             return Respond(unsupported(self._profile), 0, header_version=2 if flexible else 1)

@@ -19,7 +19,17 @@ from parley.messages import decode_request, decode_request_header, encode_respon
 from parley.protocol.broker_login import BrokerLogin, BrokerSasl, Phase, Refusal
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import PAUSED, NoEvent, RequestReceived
-from parley.protocol.policy import BrokerPolicy, Close, Decision, Respond, RespondBytes, Serve, Translate, Translator
+from parley.protocol.policy import (
+    BrokerPolicy,
+    Close,
+    Decision,
+    Respond,
+    RespondBytes,
+    Serve,
+    Swallow,
+    Translate,
+    Translator,
+)
 from parley.schema import ApiKey
 
 
@@ -107,6 +117,8 @@ class BrokerProtocol(Connection):
             self._queue([correlation_id.to_bytes(4, "big", signed=True), decision.body])
         elif isinstance(decision, Translate):
             self._translate(decision.translator, data, api_key, api_version)
+        elif isinstance(decision, Swallow) and decision.needs_client_id and not _names_a_client(data):
+            self._refuse(Close(f"the header of request {api_key} v{api_version} names no client"), None)
         else:
             self._refuse(decision, None)
 
@@ -200,3 +212,12 @@ class BrokerProtocol(Connection):
     def stage(self) -> str:
         """The stage that a NetworkError of this moment names."""
         return "request"
+
+
+def _names_a_client(data: memoryview) -> bool:
+    """Whether the header is one that 0.9 reads: with a client id, which may be empty but not null."""
+    try:
+        header, _ = decode_request_header(data, header_version=1)
+    except RemoteProtocolError:
+        return False
+    return header.client_id is not None

@@ -34,7 +34,12 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Swallow:
-    """Say nothing, keep the connection open and usable (0.9)."""
+    """Say nothing, keep the connection open and usable (0.9).
+
+    With `needs_client_id`, only where the header is whole and names a client; else the connection is closed.
+    """
+
+    needs_client_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
