@@ -29,7 +29,9 @@ Metadata: Any = request_class(ApiKey.METADATA)
 Produce: Any = request_class(ApiKey.PRODUCE)
 TOPIC = "scenes"
 SETTLED = "settled"  # the same replicas, min.insync.replicas 1
-PATIENCE_S = 60
+PATIENCE_S = 90
+POLL_S = 0.05
+"""Between two questions: without it the asking alone would keep a processor busy."""
 QUICK = {
     "zookeeper.session.timeout.ms": "4000",
     "broker.session.timeout.ms": "3000",
@@ -109,6 +111,7 @@ def eventually(condition: Callable[[], bool]) -> None:
                 return
         except (OSError, StopIteration, LookupError) as error:
             last = error
+        time.sleep(POLL_S)
     raise AssertionError(f"it did not come to be within {PATIENCE_S} s") from last
 
 
@@ -309,7 +312,9 @@ def with_controller_last(side: Side) -> list[int]:
     return sorted(side.addresses(), key=lambda broker_id: (broker_id == controller, -broker_id))
 
 
-@pytest.fixture(params=["2.4.1", "3.9.1"])
+# 2.4.1 in the long suite: now and then its controller and leader disagree about the version of the partition's state
+# in ZooKeeper, and the in-sync replicas stay as they are until a restart (KAFKA-2729).
+@pytest.fixture(params=[pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1"])
 def release(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
