@@ -312,8 +312,8 @@ def with_controller_last(side: Side) -> list[int]:
     return sorted(side.addresses(), key=lambda broker_id: (broker_id == controller, -broker_id))
 
 
-# 2.4.1 in the long suite: now and then its controller and leader disagree about the version of the partition's state
-# in ZooKeeper, and the in-sync replicas stay as they are until a restart (KAFKA-2729).
+# 2.4.1 in the long suite: once its in-sync replicas stayed as they were after a return, until the test gave up;
+# KAFKA-2729 (leader and ZooKeeper disagree about a version) would explain it.
 @pytest.fixture(params=[pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1"])
 def release(request: pytest.FixtureRequest) -> str:
     return str(request.param)
