@@ -20,7 +20,7 @@ from parley.spark.write.turns import query_id_name
 
 QUERY = "the-query"
 READ_COMMITTED = "read_committed"
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 90
 
 
 @dataclass
@@ -66,6 +66,7 @@ class Sink:
         begun = time.monotonic()
         while (held_back := self._ends(READ_COMMITTED)) != (ends := self._ends("read_uncommitted")):
             assert time.monotonic() - begun < PATIENCE_SECONDS, f"transactions stay open: {held_back}, {ends}"
+            time.sleep(0.02)
         return self.stable()
 
     def stable(self) -> list[str]:
