@@ -36,7 +36,7 @@ HINTS, NO_HINTS = "4.3", "3.6"
 MOVES = 60
 CLIENTS = 2
 """One writes, one reads: both find out that the leader moved."""
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "leader-moves.svg"
+PICTURE = Path(__file__).resolve().parent / "pictures" / "leader-moves.svg"
 LOAD_SECONDS, PERIOD_MS, BATCH = 60, 200, 50
 TP = TopicPartition(TOPIC, 0)
 

@@ -49,7 +49,7 @@ def leader_moves_text(found: Measured) -> str:
         refreshes = f"{found.refreshes_per_move[client, release]:.2f}"
         lines.append(f"| {client} | {RELEASES[release]} | {role} | {figures} | {refreshes} |")
     measured = "\n".join(lines[1:])
-    picture = "![time after a leader move](../docs/pictures/leader-moves.svg)"
+    picture = "![time after a leader move](pictures/leader-moves.svg)"
     forced = "\n".join(
         ["| order of answers | forced refreshes |", "| --- | --- |"]
         + [f"| {policy} | {count} |" for policy, count in found.forced.items()]
