@@ -35,7 +35,7 @@ def test_every_line_and_the_picture_are_in_the_section() -> None:
     text = leader_moves_text(measured())
     assert text.count("| parley |") == text.count("| confluent-kafka |") == 4
     assert "| parley | 4.3, with hints | producer | 50.5 ms | 90.1 ms | 99.0 ms | 100.0 ms | 0.50 |" in text
-    assert "docs/pictures/leader-moves.svg" in text
+    assert "(pictures/leader-moves.svg)" in text
     assert "| a | 3 |" in text
 
 
