@@ -22,7 +22,7 @@ from parley.kernel.contract import (
 )
 from parley.records.columns import Record, columns_from_records, var_column
 
-native = pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built")
+native = pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError)
 
 CODECS = {0: range(4), 1: range(4), 2: range(5)}
 

@@ -31,7 +31,7 @@ from parley.records import (
 KERNELS = ("reference", "native")
 USERS = ("append", "convert", "decode", "encode", "split")
 MODULES = [importlib.import_module(f"parley.records.{name}") for name in USERS]
-pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built")
+pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError)
 
 
 @contextlib.contextmanager
