@@ -34,8 +34,8 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """Make `parley.records` use one of the two kernels."""
     try:
         chosen = importlib.import_module(f"parley.kernel.{request.param}")
-    except ImportError as error:
-        pytest.skip(f"the {request.param} kernel is not there: {error}")
+    except ImportError:
+        pytest.skip("the compiled kernel is not built")
     for name in USERS_OF_THE_KERNEL:
         module = importlib.import_module(f"parley.records.{name}")
         if hasattr(module, "active"):
