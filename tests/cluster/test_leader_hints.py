@@ -124,7 +124,8 @@ async def test_k02_a_hint_with_a_brand_new_node_is_followed_and_metadata_asked_t
     async with script() as cluster, client_of(cluster) as client:
         await client.metadata(["t"])
         before = cluster.count(ApiKey.METADATA)
-        cluster.answers[1, api] = lambda _: refusal(cluster, api, 999, 6, [(999, 2)], code)
+        hinting = refusal(cluster, api, 999, 6, [(999, 2)], code)
+        cluster.answers[1, api] = lambda _: hinting
         cluster.answers[2, api] = lambda _: good(cluster, api)
         nodes = cluster.nodes()
         cluster.nodes = lambda: [nodes[0], (999, *nodes[1][1:])]
@@ -335,7 +336,8 @@ async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fai
     """Epoch 2^31-1 would be above every true one for ever; nothing is lost, so nothing is reported."""
     heard: list[Any] = []
     async with script() as cluster:
-        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **QUICK)
+        steady = {**QUICK, "retry_backoff_ms": 200, "retry_backoff_max_ms": 200}  # Metadata answers before the retry
+        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **steady)
         async with client:
             liar = [lambda _: refusal(cluster, api, 2, 2**31 - 1, [(2, 2)])]
             cluster.answers[1, api] = then(liar, lambda _: good(cluster, api))
