@@ -184,3 +184,13 @@ class Scripted:
         part = ProduceResponse.PartitionProduceResponse(**{"index": 0, "base_offset": 0, **fields})
         topic = ProduceResponse.TopicProduceResponse(name="t", partition_responses=[part])
         return ProduceResponse(responses=[topic])
+
+
+def then(first: list[Any], last: Any) -> Any:
+    """Return a script: the first answers one after the other, then the last one for ever."""
+    waiting = list(first)
+
+    def answer(request: Any) -> Any:
+        return (waiting.pop(0) if waiting else last)(request)
+
+    return answer

@@ -20,6 +20,7 @@ assert _SPEC is not None
 assert _SPEC.loader is not None
 scripted = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(scripted)
+then = scripted.then
 
 TP = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "default_api_timeout_ms": 800, "request_timeout_ms": 600}
@@ -42,16 +43,6 @@ def script(brokers: int = 2, **kwargs: Any) -> Any:
 
 def client_of(cluster: Any, **options: Any) -> AsyncClient:
     return AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
-
-
-def then(first: list[Any], last: Any) -> Any:
-    """Return a script: the first answers one after the other, then the last one for ever."""
-    waiting = list(first)
-
-    def answer(request: Any) -> Any:
-        return (waiting.pop(0) if waiting else last)(request)
-
-    return answer
 
 
 async def test_a_follower_is_read_from_where_the_leader_says_so() -> None:

@@ -21,6 +21,7 @@ assert _SPEC is not None
 assert _SPEC.loader is not None
 scripted = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(scripted)
+then = scripted.then
 
 TP = TopicPartition("t", 0)
 NEVER_MS = 60_000
@@ -50,16 +51,6 @@ def script(brokers: int = 2, **kwargs: Any) -> Any:
 
 def client_of(cluster: Any, **options: Any) -> AsyncClient:
     return AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
-
-
-def then(first: list[Any], last: Any) -> Any:
-    """Return a script: the first answers one after the other, then the last one for ever."""
-    waiting = list(first)
-
-    def answer(request: Any) -> Any:
-        return (waiting.pop(0) if waiting else last)(request)
-
-    return answer
 
 
 def refusal(cluster: Any, api: ApiKey, leader: int, epoch: int, nodes: list[tuple[int, int]], code: int = 6) -> Any:
