@@ -24,6 +24,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as TheirPartition
 
+from benchmarks.bench import Bench
 from benchmarks.leader_moves_plot import draw
 from benchmarks.moving_cluster import TOPIC
 from parley.client import BlockingClient, FetchOptions, TopicPartition
@@ -63,8 +64,8 @@ class Measured(NamedTuple):
     """Policy → refreshes that outdated answers forced, of HISTORY answers."""
 
 
-def measure() -> Measured:
-    """Measure everything and draw the picture."""
+def measure(bench: Bench) -> Measured:
+    """Measure everything and draw the picture; there are always as many moves."""
     delivered: dict[tuple[str, str, str], list[float]] = {}
     refreshes: dict[tuple[str, str], float] = {}
     for release in (HINTS, NO_HINTS):

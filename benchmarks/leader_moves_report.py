@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from benchmarks.report import Section, goal
+
 if TYPE_CHECKING:
     from benchmarks.leader_moves import Measured
 
@@ -13,24 +15,28 @@ DELIVERED_MS, REFRESHES, DECODE_MS, APPLY_MS = 100, 1, 100, 50
 RELEASES = {"4.3": "4.3, with hints", "3.6": "3.6, without"}
 
 
+def report(found: Measured) -> Section:
+    return Section("Leader moves", leader_moves_text(found), leader_moves_goals(found))
+
+
 def leader_moves_goals(found: Measured) -> list[list[str]]:
     """Return the rows of what must be reached."""
     rows = []
     for role in ("producer", "consumer"):
         p99 = _percentile(found.delivered_ms["parley", role, HINTS], 99)
         what = f"leader move to next record, p99, {role}"
-        rows.append(_row(what, f"≤ {DELIVERED_MS} ms", f"{p99:.0f} ms", p99 <= DELIVERED_MS))
+        rows.append(goal(what, f"≤ {DELIVERED_MS} ms", f"{p99:.0f} ms", p99 <= DELIVERED_MS))
     most = max(value for (client, _), value in found.refreshes_per_move.items() if client == "parley")
-    rows.append(_row("refreshes per leader move and client", f"≤ {REFRESHES}", f"{most:.2f}", most <= REFRESHES))
+    rows.append(goal("refreshes per leader move and client", f"≤ {REFRESHES}", f"{most:.2f}", most <= REFRESHES))
     fast = found.decode_ms <= DECODE_MS
-    rows.append(_row("decode Metadata, 10,000 partitions", f"≤ {DECODE_MS} ms", f"{found.decode_ms:.0f} ms", fast))
+    rows.append(goal("decode Metadata, 10,000 partitions", f"≤ {DECODE_MS} ms", f"{found.decode_ms:.0f} ms", fast))
     fast = found.apply_ms <= APPLY_MS
-    rows.append(_row("apply it", f"≤ {APPLY_MS} ms", f"{found.apply_ms:.0f} ms", fast))
+    rows.append(goal("apply it", f"≤ {APPLY_MS} ms", f"{found.apply_ms:.0f} ms", fast))
     load = found.loaded
     wrong = (load.lost, load.duplicated, load.reordered)
     text = f"{load.lost} / {load.duplicated} / {load.reordered} of {load.sent:,}"
     what = f"{load.moves} moves under load: lost / repeated / reordered"
-    rows.append(_row(what, "0 / 0 / 0", text, not any(wrong)))
+    rows.append(goal(what, "0 / 0 / 0", text, not any(wrong)))
     return rows
 
 
@@ -65,7 +71,3 @@ def _percentile(values: list[float], share: int) -> float:
     if share == 100 or len(values) < 2:
         return max(values)
     return statistics.quantiles(values, n=100, method="inclusive")[share - 1]
-
-
-def _row(what: str, wanted: str, measured: str, reached: bool) -> list[str]:
-    return [what, wanted, measured, "reached" if reached else "**missed**"]

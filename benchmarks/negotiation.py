@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from benchmarks.bench import Bench
 from parley.client.survey import BrokerFinding, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.host import raise_descriptor_limit
@@ -40,8 +41,9 @@ class Measured(NamedTuple):
     view_ms: float
 
 
-def measure(rounds: int) -> Measured:
-    """Measure everything; each figure is the median of `rounds` after one that is not counted."""
+def measure(bench: Bench) -> Measured:
+    """Measure everything; each figure is the median of the rounds after one that is not counted."""
+    rounds = bench.rounds
     refused = raise_descriptor_limit(4 * BROKERS)
     if refused is not None:
         raise SystemExit(f"benchmarks: {refused}")

@@ -95,7 +95,7 @@ def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFi
 
 
 def test_help_loads_no_command() -> None:
-    """What makes help quick; the milliseconds themselves are measured by benchmarks/startup.py."""
+    """What makes help quick; the milliseconds themselves are measured by benchmarks/startup_process.py."""
     program = (
         "import sys; from parley.cli import main; main(['--help']);"
         "heavy = [m for m in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', 'parley.records')"

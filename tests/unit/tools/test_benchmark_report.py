@@ -1,21 +1,38 @@
-"""A benchmark of some parts leaves the figures of the others in RESULTS.md."""
+"""A benchmark of some parts, or of some topics, leaves the figures of the others in RESULTS.md."""
 
 from __future__ import annotations
 
+import pytest
+from benchmarks import negotiation_report, spark_memory, spark_read, startup
+from benchmarks.merge import merge_reports
 from benchmarks.negotiation import Measured
-from benchmarks.report import merge_reports, write_report
-from benchmarks.run import Results
+from benchmarks.report import Section, write_report
+from benchmarks.run import PARTS
 
 FOUND = Measured(3.2, 14.9, {"0.9.0.1": 1, "2.4.1": 2, "4.3.0": 1}, 1.31, 12.0)
+START = startup.report({"import": 0.003, "cluster": 0.007})
 
 
-def report(**parts: object) -> str:
-    return write_report(Results(records=1000, rounds=3, **parts), command="python -m benchmarks.run", cores=2)  # type: ignore[arg-type]
+def report(*sections: Section, command: str = "python -m benchmarks.run") -> str:
+    return write_report(sections, command=command, cores=2, records=1000, rounds=3)
+
+
+def rows_of(text: str, topic: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith(f"| {topic} |")]
+
+
+def spark_seconds(parley: float, spark: float, *topics: str) -> spark_read.Measured:
+    seconds = {
+        (topic, job, source): [at]
+        for topic in topics
+        for job in spark_read.JOBS
+        for source, at in (("parley", parley), ("spark", spark))
+    }
+    return spark_read.Measured(seconds, 4_000_000)
 
 
 def test_a_part_measured_later_joins_the_others() -> None:
-    old = report(startup={"import": 0.003, "cluster": 0.007})
-    merged = merge_reports(old, report(negotiation=FOUND))
+    merged = merge_reports(report(START), report(negotiation_report.report(FOUND)))
     goals = merged.partition("## Must be reached")[2].partition("## ")[0]
     assert "| three embedded brokers ready | < 0.5 s | 0.007 s | reached |" in goals
     assert "| old broker recognised, real 0.9.0.1 | ≤ 50 ms | 14.9 ms | reached |" in goals
@@ -27,9 +44,50 @@ def test_a_part_measured_later_joins_the_others() -> None:
 
 
 def test_a_part_measured_again_replaces_what_it_said() -> None:
-    old = merge_reports(report(startup={"import": 0.003}), report(negotiation=FOUND))
-    merged = merge_reports(old, report(negotiation=FOUND._replace(old_real_ms=99.0)))
+    old = merge_reports(report(START), report(negotiation_report.report(FOUND)))
+    merged = merge_reports(old, report(negotiation_report.report(FOUND._replace(old_real_ms=99.0))))
     assert "99.0 ms | **missed** |" in merged
     assert "14.9 ms" not in merged
     assert merged.count("## Negotiation") == merged.count("Measured by itself") == 1
     assert "| `import parley` | < 0.2 s | 0.003 s | reached |" in merged
+
+
+def test_a_topic_measured_again_leaves_the_rows_of_the_others() -> None:
+    old = report(spark_read.report(spark_seconds(2.0, 5.0, "plain", "lz4", "zstd")))
+    again = report(spark_read.report(spark_seconds(1.0, 4.0, "lz4")), command="python -m benchmarks.run --topics lz4")
+    merged = merge_reports(old, again)
+    section = merged.partition("## Spark batch read")[2].partition("## ")[0]
+    assert [row.split(" | ")[:5] for row in rows_of(section, "lz4")] == [
+        ["| lz4", "noop", "4.00", "1.00", "4.00 ×"],
+        ["| lz4", "aggregation", "4.00", "1.00", "4.00 ×"],
+    ]
+    assert [row.split(" | ")[0] for row in section.splitlines() if row.startswith("| ")][2:] == [
+        "| plain", "| plain", "| lz4", "| lz4", "| zstd", "| zstd",
+    ]  # fmt: skip
+    assert "2.50 ×" in rows_of(section, "plain")[0]
+    assert "| Spark read, lz4 | ≥ 2.3 × | 4.00 × | reached |" in merged
+    assert section.count("Measured by itself") == 1
+    twice = merge_reports(merged, report(spark_read.report(spark_seconds(1.0, 4.0, "zstd")), command="zstd alone"))
+    assert twice.count("--topics lz4") == twice.count("zstd alone") == 1
+    whole = merge_reports(twice, report(spark_read.report(spark_seconds(1.0, 4.0, "plain", "lz4", "zstd"))))
+    assert "--topics lz4" not in whole
+
+
+@pytest.mark.parametrize(
+    ("topic", "spark_s", "says"), [("plain", 4.9, "missed"), ("plain", 5.0, "reached"), ("zstd", 4.6, "reached")]
+)
+def test_what_spark_read_must_reach_depends_on_the_codec(topic: str, spark_s: float, says: str) -> None:
+    (row,) = spark_read.report(spark_seconds(2.0, spark_s, topic)).goals
+    assert says in row[3]
+
+
+def test_the_largest_worker_counts_for_the_memory_of_a_task() -> None:
+    section = spark_memory.report(spark_memory.Measured({"small": 180.0, "plain": 301.0}, 100))
+    assert section.goals == [["memory of a reading task", "≤ 300 MB", "301 MB", "**missed**"]]
+
+
+def test_every_part_is_named_in_the_help() -> None:
+    from benchmarks import run
+
+    for part in PARTS:
+        assert f"- {part}:" in (run.__doc__ or "")
