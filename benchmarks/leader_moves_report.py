@@ -28,10 +28,12 @@ def leader_moves_goals(found: Measured) -> list[list[str]]:
         rows.append(goal(what, f"≤ {DELIVERED_MS} ms", f"{p99:.0f} ms", p99 <= DELIVERED_MS))
     most = max(value for (client, _), value in found.refreshes_per_move.items() if client == "parley")
     rows.append(goal("refreshes per leader move and client", f"≤ {REFRESHES}", f"{most:.2f}", most <= REFRESHES))
-    fast = found.decode_ms <= DECODE_MS
-    rows.append(goal("decode Metadata, 10,000 partitions", f"≤ {DECODE_MS} ms", f"{found.decode_ms:.0f} ms", fast))
-    fast = found.apply_ms <= APPLY_MS
-    rows.append(goal("apply it", f"≤ {APPLY_MS} ms", f"{found.apply_ms:.0f} ms", fast))
+    for what, name, limit in (
+        ("decode", "decode Metadata, 10,000 partitions", DECODE_MS),
+        ("apply", "apply it", APPLY_MS),
+    ):
+        usual = statistics.median(_later(found.metadata_ms[what]))
+        rows.append(goal(name, f"≤ {limit} ms", f"{usual:.0f} ms", usual <= limit))
     load = found.loaded
     wrong = (load.lost, load.duplicated, load.reordered)
     text = f"{load.lost} / {load.duplicated} / {load.reordered} of {load.sent:,}"
@@ -64,7 +66,35 @@ def leader_moves_text(found: Measured) -> str:
         "Refreshes that outdated answers force on one history of 300 questions about a topic of 1,000 partitions,"
         " asked of three brokers that are up to ten changes behind (the same for each row, no time in it):"
     )
-    return "\n\n".join([lines[0], measured, picture, about, forced])
+    return "\n\n".join([lines[0], measured, picture, _metadata_text(found), about, forced])
+
+
+METADATA = {
+    "decode": "bytes → message",
+    "apply": "message → plain values → an empty cache",
+    "refresh": "message → plain values → a cache that knows it all",
+}
+
+
+def _metadata_text(found: Measured) -> str:
+    processes = len(found.metadata_ms["decode"])
+    about = (
+        "A Metadata answer of 1,000 topics of 10 partitions with three replicas each, in CPU time, garbage collections"
+        f" with it. {processes} fresh interpreters that do nothing else; the first call of each stands apart, since the"
+        " decoder is compiled in it. In a process with a larger heap a call is interrupted by a collection of that heap"
+        " now and then, which is not counted here."
+    )
+    rows = ["| what | first call | p50 of the others | most |", "| --- | --- | --- | --- |"]
+    for what, text in METADATA.items():
+        runs = found.metadata_ms[what]
+        first, later = statistics.median(run[0] for run in runs), _later(runs)
+        rows.append(f"| {text} | {first:.0f} ms | {statistics.median(later):.0f} ms | {max(later):.0f} ms |")
+    return about + "\n\n" + "\n".join(rows)
+
+
+def _later(runs: list[list[float]]) -> list[float]:
+    """Return the calls of all processes but the first of each."""
+    return [ms for run in runs for ms in run[1:]]
 
 
 def _percentile(values: list[float], share: int) -> float:
