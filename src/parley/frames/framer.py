@@ -73,7 +73,7 @@ class Frame:
 
 
 class Framer:
-    """Cuts frames out of received bytes. Call `next_frame` until None after each `buffer_updated`."""
+    """Cuts frames out of received bytes. Call `next_frame` until None after each `buffer_updated` that returns True."""
 
     def __init__(
         self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, *, empty_frames: EmptyFrames = EmptyFrames.REJECT
@@ -124,11 +124,15 @@ class Framer:
             self._make_room()
         return self._chunk.view[self._end :]
 
-    def buffer_updated(self, received_bytes: int) -> None:
-        """Take note that this many bytes were written into the last `get_buffer` result."""
+    def buffer_updated(self, received_bytes: int) -> bool:
+        """Take note that this many bytes were written into the last `get_buffer` result.
+
+        Returns False in the middle of a large frame: `next_frame` would return None.
+        """
         self._end += received_bytes
         if self._error is not None:
             self._start = self._end  # nothing after an error is kept
+        return not self._own or self._end >= self._size or self._ready is not None
 
     def feed(self, data: Segment) -> None:
         """Copy `data` in, as if it had been received. For tests and in-memory peers."""

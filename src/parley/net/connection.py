@@ -229,8 +229,8 @@ class BrokerConnection:
 
     def buffer_updated(self, received_bytes: int) -> None:
         """Take received bytes. Called by the stream."""
-        self._protocol.buffer_updated(received_bytes)
-        self._pump()
+        if self._protocol.buffer_updated(received_bytes):
+            self._pump()
 
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""

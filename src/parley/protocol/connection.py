@@ -63,10 +63,12 @@ class Connection(ABC):
         """Return where the next received bytes go; never empty (asyncio's BufferedProtocol)."""
         return self._framer.get_buffer(size_hint_bytes)
 
-    def buffer_updated(self, received_bytes: int) -> None:
-        """Take note that this many bytes were received into the last `get_buffer` result."""
-        if self._state is not State.CLOSED:
-            self._framer.buffer_updated(received_bytes)
+    def buffer_updated(self, received_bytes: int) -> bool:
+        """Take note that this many bytes were received into the last `get_buffer` result.
+
+        Returns whether `next_event` is to be asked; in the middle of a large frame there is nothing new.
+        """
+        return self._state is not State.CLOSED and self._framer.buffer_updated(received_bytes)
 
     def receive_data(self, data: Segment) -> None:
         """Copy received bytes in, for callers that do not receive into `get_buffer`."""

@@ -167,6 +167,26 @@ def receive_large(framer: Framer, size: int, step: int = 256 * KIB) -> Frame:
     return frame
 
 
+@pytest.mark.parametrize("size", [SMALL_CHUNK_BYTES - 5, SMALL_CHUNK_BYTES, 3 * MIB])
+def test_whether_there_is_something_new_is_told_with_each_piece(size: int) -> None:
+    """Whoever asks only when told to misses no frame, and in the middle of a large one nobody has to ask."""
+    framer, cut, asked = Framer(), [], 0
+    stream = memoryview(framed(b"x" * size, b"small", b"y" * size))
+    while stream:
+        piece = framer.get_buffer()[: min(len(stream), 64 * KIB)]
+        count = len(piece)
+        piece[:] = stream[:count]
+        piece.release()
+        stream = stream[count:]
+        if framer.buffer_updated(count):
+            asked += 1
+            while (frame := framer.next_frame()) is not None:
+                cut.append(len(frame))
+                frame.release()
+    assert cut == [size, 5, size]
+    assert asked <= 8
+
+
 def test_a_large_buffer_is_used_again() -> None:
     framer = Framer()
     frame = receive_large(framer, 4 * MIB)
