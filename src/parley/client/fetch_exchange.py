@@ -164,7 +164,7 @@ class Exchange:
         return FetchTarget(
             part.tp,
             position.offset,
-            part.max_bytes,
+            part.wanted_bytes,
             epoch,
             part.topic.held if known else ZERO_UUID,
             position.offset_epoch if diverging and epoch >= 0 else -1,

@@ -25,6 +25,9 @@ MESSAGE_TOO_LARGE = 10
 AT_ONCE = 5
 """New leaders that are asked without a pause, one after the other: hints may send a reader round and round."""
 
+FIRST_BYTES, LEAST_BYTES, SPARE = 2**20, 2**16, 1.25
+"""What is asked of a range with an end: before anything is known of it, at least, and beyond the estimate."""
+
 STUBBORN = 5
 """Failures in a row after which metadata is asked for whatever the error says: no broker is behind for ever."""
 
@@ -90,6 +93,10 @@ class PartitionFetch:
     """Leaders that failed one after the other since the last answer without error."""
     troubled_since_ms: int | None = None
     idle_since_ms: int | None = None
+    bytes_per_offset: float = 0.0
+    """By the last answer with records; 0 before the first."""
+    least_bytes: int = 0
+    """What a record needed that a broker before KIP-74 would not return within less."""
     lost_range: int = 0
     """How often in a row a leader said that the position is out of its range."""
     preferred: tuple[int, int] | None = field(default=None)
@@ -114,6 +121,19 @@ class PartitionFetch:
     def done(self) -> bool:
         """Whether everything up to `end` has been fetched."""
         return self.end is not None and self.position >= self.end
+
+    @property
+    def wanted_bytes(self) -> int:
+        """What to ask for: of a range with an end not much more than what is left of it seems to need.
+
+        The broker does not know the end. What it sends behind it was read, sent and received for nothing.
+        """
+        if self.end is None:
+            return self.max_bytes
+        guess = FIRST_BYTES
+        if self.bytes_per_offset:
+            guess = max(LEAST_BYTES, int((self.end - self.position) * self.bytes_per_offset * SPARE))
+        return min(self.max_bytes, max(guess, self.least_bytes))
 
     @property
     def stubborn(self) -> bool:
@@ -175,22 +195,26 @@ class PartitionFetch:
             stage="request",
         )
 
-    def moved(self, next_offset: int, epoch: int = -1) -> None:
-        """Take note of whole batches up to `next_offset`. Mutates: the position."""
+    def moved(self, next_offset: int, epoch: int = -1, size_bytes: int = 0) -> None:
+        """Take note of `size_bytes` of whole batches up to `next_offset`. Mutates: the position."""
+        if size_bytes:
+            self.bytes_per_offset = size_bytes / (next_offset - self.position)
         self.place.fetched(next_offset if self.end is None else min(next_offset, self.end), epoch)
         self.idle_since_ms = None
         self.lost_range = 0
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
         """Ask for more next time, since no whole batch came (brokers before KIP-74); an error at the limit."""
-        needed = first_batch_bytes(data) or 2 * self.max_bytes
-        if self.max_bytes >= limit:
+        asked = self.wanted_bytes
+        needed = first_batch_bytes(data) or 2 * asked
+        if asked >= limit:
             text = (
                 f"the record at offset {self.position} needs {needed} bytes and this broker does not return it "
                 f"within fetch_max_bytes={limit}; raise fetch_max_bytes, or seek past it"
             )
             return broker_error(MESSAGE_TOO_LARGE, text, topic=self.tp.topic, partition=self.tp.partition, api="FETCH")
-        self.max_bytes = min(limit, max(2 * self.max_bytes, min(needed, limit)))
+        self.least_bytes = min(limit, max(2 * asked, needed))
+        self.max_bytes = max(self.max_bytes, self.least_bytes)
         return None
 
 

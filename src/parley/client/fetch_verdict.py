@@ -111,7 +111,7 @@ def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: 
     if tail.next_offset < 0:  # damaged at its very front: the decoding says how
         part.end = part.position
     else:
-        part.moved(tail.next_offset, tail.leader_epoch)
+        part.moved(tail.next_offset, tail.leader_epoch, len(data))
     return Verdict(Do.HAND_OUT, raw=raw, epoch=tail.leader_epoch)
 
 

@@ -68,14 +68,42 @@ def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
     state = part(max_bytes=100)
     head = (5).to_bytes(8, "big") + (1000).to_bytes(4, "big") + b"xxxx"
     assert state.grow(memoryview(head), 4096) is None
-    assert state.max_bytes == 1012  # its own size says how much
+    assert state.wanted_bytes == 1012  # its own size says how much
     assert state.grow(memoryview(b"short"), 4096) is None
-    assert state.max_bytes == 2024
-    state.max_bytes = 4096
+    assert state.wanted_bytes == 2024
+    state.max_bytes = state.least_bytes = 4096
     error = state.grow(memoryview(head), 4096)
     assert error.code == 10
     assert "fetch_max_bytes=4096" in str(error)
     assert (error.topic, error.partition) == ("t", 0)
+
+
+def test_of_a_range_not_much_more_is_asked_for_than_is_left_of_it():
+    state = part(position=0, end=1_000_000, max_bytes=2**23)
+    assert state.wanted_bytes == 2**20  # nothing is known of its records yet
+    state.moved(10_000, size_bytes=1_000_000)
+    assert state.wanted_bytes == 2**23  # 99 MB are left
+    state.moved(980_000, size_bytes=97_000_000)
+    assert state.wanted_bytes == 2_500_000  # 20,000 records of 100 bytes, and a quarter more
+    state.moved(999_999, size_bytes=1_999_900)
+    assert state.wanted_bytes == 2**16
+
+
+def test_without_an_end_as_much_is_asked_for_as_may_be():
+    state = part(end=None, max_bytes=2**23)
+    assert state.wanted_bytes == 2**23
+    state.moved(12, size_bytes=100)
+    assert state.wanted_bytes == 2**23
+
+
+def test_a_small_rest_with_a_large_record_is_asked_for_until_it_comes():
+    """Brokers before KIP-74 send a part of a record that is larger than what was asked for."""
+    state = part(position=0, end=11, max_bytes=2**23)
+    state.moved(10, size_bytes=1_000)
+    assert state.wanted_bytes == 2**16
+    head = (10).to_bytes(8, "big") + (3_000_000).to_bytes(4, "big") + b"xxxx"
+    assert state.grow(memoryview(head), 2**25) is None
+    assert (state.wanted_bytes, state.max_bytes) == (3_000_012, 2**23)
 
 
 @pytest.mark.parametrize(("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)])
