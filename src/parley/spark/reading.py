@@ -7,7 +7,6 @@ an unclean election replaced by others: those belong to the next planning, and a
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from parley.spark.loss import LossPolicy
 from parley.spark.numbers import stored_schema, to_numbers
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions
+from parley.spark.worker_memory import settle_memory
 from parley.types import ZERO_UUID, format_uuid, parse_uuid
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning.
     """
-    _settle_memory()
+    settle_memory()
     client = client_for(options.client)
     fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)), **_rack(options))
     policy = LossPolicy(options.fail_on_data_loss)
@@ -62,18 +62,6 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
         else:
             end = _end_of_plan(client, task, position, end, policy)
             planned_epoch = -1
-
-
-_tasks = 0
-
-
-def _settle_memory() -> None:
-    """Take what a reused worker has loaded out of the garbage collector's sight, once, at its second task."""
-    global _tasks
-    _tasks += 1
-    if _tasks == 2:
-        gc.collect()
-        gc.freeze()
 
 
 def _rack(options: SourceOptions) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """`format("parley")`: the class that Spark finds, and nothing that is dear to import.
 
-Every Spark planner process imports this module: at its top stand the standard library and
-pyspark.sql.datasource only, the rest is imported where it is used.
+Every Spark planner process imports this module: at its top stand the standard library, pyspark.sql.datasource
+and what needs no more than these; the rest is imported where it is used.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
+
+from parley.spark.worker_memory import settle_memory
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -28,6 +30,14 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     Made by Spark. Errors in options are ConfigErrors that name the option, the value and the remedy.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        settle_memory()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        settle_memory()
 
     @classmethod
     def name(cls) -> str:

@@ -20,6 +20,7 @@ from parley.errors import KafkaError
 from parley.spark.clients import client_for
 from parley.spark.schema import check_write_schema, left_out
 from parley.spark.source_options import say_once
+from parley.spark.worker_memory import settle_memory
 from parley.spark.write.attempt import attempt
 from parley.spark.write.driver import Driver
 from parley.spark.write.intent import BatchOfQuery
@@ -75,6 +76,7 @@ class _Writer:
         self._columns = columns
 
     def _rows(self, iterator: Iterator[pyarrow.RecordBatch], what: BatchOfQuery, slot: int) -> TaskRows:
+        settle_memory()
         name = self._options.row_header
         header = RowHeader(name, f"{what.query}/{what.batch}/{slot}") if name is not None else None
         return TaskRows(iterator, self._columns, header)
