@@ -117,5 +117,14 @@ def run_json(command: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+def seconds_by(facts: Sequence[dict[str, Any]], *keys: str) -> dict[tuple[str, ...], list[float]]:
+    """Return the seconds of each round by what was said of them, such as topic and source."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for fact in facts:
+        if fact["kind"] == "speed":
+            found.setdefault(tuple(fact[key] for key in keys), []).append(fact["seconds"])
+    return found
+
+
 def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -49,6 +49,11 @@ def goal(what: str, wanted: str, measured: str, reached: bool) -> list[str]:
     return [what, wanted, measured, "reached" if reached else "**missed**"]
 
 
+def spread(*sources: list[float]) -> str:
+    """Return from where to where the rounds of each source went, in seconds."""
+    return ", ".join(f"{min(seconds):.2f}-{max(seconds):.2f}" for seconds in sources)
+
+
 def _machine(cores: int) -> str:
     model = next(
         (

@@ -9,6 +9,9 @@ on two cores, side by side in one run, alternating:
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
+- ceiling:  the share of what Spark can take from any Python source: the same batches from memory
+- values:   the same with `.schema("value binary")` on four times as many records, and the fixed start of a job
+- hot:      one partition that holds everything, split over the tasks by `minPartitions`
 
 `--only PART ...` measures these and leaves the rest of RESULTS.md as it was; so does `--topics TOPIC ...`.
 
@@ -29,8 +32,11 @@ from benchmarks import (
     leader_moves_report,
     negotiation,
     negotiation_report,
+    spark_ceiling,
+    spark_hot,
     spark_memory,
     spark_read,
+    spark_values,
     startup,
 )
 from benchmarks.bench import CODECS, ROOT, Bench, Part
@@ -46,6 +52,9 @@ PARTS: dict[str, Part[Any]] = {
     "clients": Part(clients.measure, clients.report, reads_topics=True),
     "memory": Part(spark_memory.measure, spark_memory.report, reads_topics=True),
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),
+    "ceiling": Part(spark_ceiling.measure, spark_ceiling.report, reads_topics=True),
+    "values": Part(spark_values.measure, spark_values.report, reads_topics=True),
+    "hot": Part(spark_hot.measure, spark_hot.report, reads_topics=True),
 }
 """In the order in which they are measured and reported."""
 

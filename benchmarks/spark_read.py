@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from benchmarks.bench import Bench
-from benchmarks.report import Section, goal, table
+from benchmarks.bench import Bench, seconds_by
+from benchmarks.report import Section, goal, spread, table
 
 JOBS = ("noop", "aggregation")
 FACTOR, COMPRESSED_FACTOR = 2.5, 2.3
@@ -15,17 +15,13 @@ FACTOR, COMPRESSED_FACTOR = 2.5, 2.3
 class Measured(NamedTuple):
     """(topic, job, source) → seconds of each round."""
 
-    seconds: dict[tuple[str, str, str], list[float]]
+    seconds: dict[tuple[str, ...], list[float]]
     records: int
 
 
 def measure(bench: Bench) -> Measured:
     bench.fill_all()
-    seconds: dict[tuple[str, str, str], list[float]] = {}
-    for fact in bench.spark_job("read", bench.topics):
-        if fact["kind"] == "speed":
-            seconds.setdefault((fact["topic"], fact["job"], fact["source"]), []).append(fact["seconds"])
-    return Measured(seconds, bench.records)
+    return Measured(seconds_by(bench.spark_job("read", bench.topics), "topic", "job", "source"), bench.records)
 
 
 def report(found: Measured) -> Section:
@@ -34,8 +30,7 @@ def report(found: Measured) -> Section:
         both = [found.seconds[topic, job, source] for source in ("parley", "spark")]
         ours, theirs = (found.records / statistics.median(seconds) / 1e6 for seconds in both)
         ratio = ours / theirs
-        spread = ", ".join(f"{min(seconds):.2f}-{max(seconds):.2f}" for seconds in both)
-        rows.append([topic, job, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread])
+        rows.append([topic, job, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread(*both)])
         if job == "noop":
             factor = FACTOR if topic == "plain" else COMPRESSED_FACTOR
             goals.append(goal(f"Spark read, {topic}", f"≥ {factor} ×", f"{ratio:.2f} ×", ratio >= factor))

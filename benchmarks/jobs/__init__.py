@@ -12,8 +12,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as f
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 FORMATS = {"parley": "parley", "spark": "kafka"}
@@ -52,26 +54,48 @@ def session(jars: str) -> SparkSession:
     return spark
 
 
-def load(spark: SparkSession, source: str, bootstrap: str, topic: str) -> DataFrame:
-    """Return all seven columns of a topic, by the source of that name (see FORMATS)."""
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
-    return spark.read.format(FORMATS[source]).options(**options).load().select(COLUMNS)
+def load(spark: SparkSession, source: str, bootstrap: str, topic: str, **more: str) -> DataFrame:
+    """Return all seven columns of a topic, by the source of that name (see FORMATS); `more` are options."""
+    return reader(spark, source, bootstrap, topic).options(**more).load().select(COLUMNS)
+
+
+def options_of(bootstrap: str, topic: str) -> dict[str, str]:
+    """Return the options with which both sources read a topic from its first record on."""
+    return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+
+
+def reader(spark: SparkSession, source: str, bootstrap: str, topic: str) -> DataFrameReader:
+    return spark.read.format(FORMATS[source]).options(**options_of(bootstrap, topic))
 
 
 def noop(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def alternate(rounds: int, works: dict[str, Callable[[], object]], **facts: object) -> None:
+    """Time each of them in turn, and another one goes first each turn; round 0 warms up and is not reported."""
+    names = list(works)
+    for turn in range(rounds + 1):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            start = time.perf_counter()
+            works[name]()
+            seconds = time.perf_counter() - start
+            if turn > 0:
+                say(kind="speed", source=name, seconds=seconds, **facts)
 
 
-def in_turn(turn: int, names: list[str]) -> list[str]:
-    """Return the names in the order in which they take this turn: another one goes first each time."""
-    first = turn % len(names)
-    return names[first:] + names[:first]
+def same(topic: str, frames: dict[str, DataFrame]) -> None:
+    """Exit unless the frames have the same rows: their count, and the sum of a hash over all columns of each."""
+    contents = {source: _content(frame) for source, frame in frames.items()}
+    if len({tuple(content) for content in contents.values()}) != 1:
+        sys.exit(f"the sources disagree on {topic}: {contents}")
+    say(kind="same", topic=topic, rows=next(iter(contents.values()))[0])
+
+
+def _content(frame: DataFrame) -> list[Any]:
+    hashed = f.sum(f.xxhash64(*frame.columns).cast("decimal(38,0)"))
+    return list(frame.agg(f.count("*"), hashed).collect()[0])
 
 
 def say(**facts: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import negotiation_report, spark_memory, spark_read, startup
+from benchmarks import negotiation_report, spark_ceiling, spark_hot, spark_memory, spark_read, spark_values, startup
 from benchmarks.merge import merge_reports
 from benchmarks.negotiation import Measured
 from benchmarks.report import Section, write_report
@@ -79,6 +79,40 @@ def test_a_topic_measured_again_leaves_the_rows_of_the_others() -> None:
 def test_what_spark_read_must_reach_depends_on_the_codec(topic: str, spark_s: float, says: str) -> None:
     (row,) = spark_read.report(spark_seconds(2.0, spark_s, topic)).goals
     assert says in row[3]
+
+
+@pytest.mark.parametrize(
+    ("topic", "ceiling_s", "says"), [("plain", 0.74, "missed"), ("plain", 0.75, "reached"), ("lz4", 0.65, "reached")]
+)
+def test_the_share_of_the_ceiling_is_judged_by_the_codec(topic: str, ceiling_s: float, says: str) -> None:
+    seconds = {(topic, "parley"): [0.9, 1.0, 9.0], (topic, "ceiling"): [ceiling_s]}
+    section = spark_ceiling.report(spark_ceiling.Measured(seconds, 4_000_000))
+    (row,) = section.goals
+    assert says in row[3]
+    assert f"| {topic} | 4.00 |" in section.text
+
+
+@pytest.mark.parametrize(("topic", "spark_s", "says"), [("plain", 9.3, "missed"), ("zstd", 9.3, "reached")])
+def test_spark_s_fixed_start_is_taken_off_both_sides_and_both_ratios_are_said(
+    topic: str, spark_s: float, says: str
+) -> None:
+    seconds = {(f"values-{topic}", "parley"): [2.2], (f"values-{topic}", "spark"): [spark_s]}
+    found = spark_values.Measured(seconds, {"parley": [0.2], "spark": [0.4]}, 16_000_000)
+    section = spark_values.report(found)
+    (row,) = section.goals
+    assert row[2] == "4.45 × (4.23 × with it)"
+    assert says in row[3]
+    assert f"| {topic} | 7.27 | 1.72 | 4.23 × | 4.45 × | 0.20, 0.40 |" in section.text
+
+
+@pytest.mark.parametrize(("spark_s", "says"), [(2.4, "missed"), (2.5, "reached")])
+def test_a_hot_partition_is_compared_by_its_topic(spark_s: float, says: str) -> None:
+    seconds = {("hot-lz4", "parley"): [1.0], ("hot-lz4", "spark"): [spark_s]}
+    section = spark_hot.report(spark_hot.Measured(seconds, 4_000_000))
+    (row,) = section.goals
+    assert row[0] == "Spark read of one hot partition, lz4"
+    assert says in row[3]
+    assert rows_of(section.text, "lz4")
 
 
 def test_the_largest_worker_counts_for_the_memory_of_a_task() -> None:
