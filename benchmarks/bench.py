@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from benchmarks.report import Section
+from parley.client import BlockingClient
 from parley.testing.realbroker import RealCluster, jar_folder
+from parley.testing.realbroker.java import java_command
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "3.9.1"
@@ -54,6 +56,8 @@ class Bench:
     rounds: int
     topics: tuple[str, ...]
     spark_python: str
+    bootstrap: str | None = None
+    """Of a broker that runs already; the topics that it has are taken as filled."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _filled: set[str] = field(default_factory=set)
 
@@ -68,21 +72,28 @@ class Bench:
         """One real broker, started when the first part asks for it, shared by all."""
         return self._stack.enter_context(RealCluster(RELEASE, quick_start=False, properties={"log.retention.ms": "-1"}))
 
+    @cached_property
+    def bootstrap_servers(self) -> str:
+        """The address of the broker whose topics are read."""
+        if self.bootstrap is None:
+            return self.cluster.bootstrap_servers
+        with BlockingClient(bootstrap_servers=self.bootstrap) as client:
+            self._filled |= set(client.metadata(None).topics)
+        return self.bootstrap
+
     def fill(self, topics: dict[str, str], *, records: int, partitions: int = PARTITIONS) -> None:
         """Create and fill topics (name → codec) with that many records each, unless an earlier part did."""
+        address = self.bootstrap_servers
         missing = {topic: codec for topic, codec in topics.items() if topic not in self._filled}
         if not missing:
             return
         progress(f"filling {', '.join(missing)} with {records:,} records each")
-        program = str(ROOT / "benchmarks" / "java" / "FillTopic.java")
-        pairs = [f"{topic}={codec}" for topic, codec in missing.items()]
-        done = self.cluster.run_java(
-            [program, self.cluster.bootstrap_servers, str(records), str(partitions), *pairs], timeout_seconds=1800
-        )
+        program = [str(ROOT / "benchmarks" / "java" / "FillTopic.java"), address, str(records), str(partitions)]
+        program += [f"{topic}={codec}" for topic, codec in missing.items()]
+        command = java_command(f"{jar_folder(CONNECTOR)}/*", program, quick_start=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
         if done.returncode != 0:
-            raise SystemExit(
-                f"benchmarks: the topics could not be filled:\n{done.stdout}{done.stderr}{self.cluster.logs()}"
-            )
+            raise SystemExit(f"benchmarks: the topics could not be filled:\n{done.stdout}{done.stderr}")
         self._filled |= set(missing)
 
     def fill_all(self) -> None:
@@ -98,7 +109,7 @@ class Bench:
             )
         jars = ",".join(sorted(str(jar) for jar in jar_folder(CONNECTOR).glob("*.jar")))
         command = [self.spark_python, "-m", f"benchmarks.jobs.{job}"]
-        command += ["--bootstrap", self.cluster.bootstrap_servers, "--jars", jars, "--rounds", str(self.rounds)]
+        command += ["--bootstrap", self.bootstrap_servers, "--jars", jars, "--rounds", str(self.rounds)]
         return run_json([*command, *more, "--topics", *topics])
 
 

@@ -38,7 +38,7 @@ def measure(bench: Bench) -> Measured:
             for client, share in CLIENTS.items():
                 records = int(bench.records * share)
                 module = f"benchmarks.contestants.{client}"
-                command = [sys.executable, "-m", module, bench.cluster.bootstrap_servers, topic, str(PARTITIONS)]
+                command = [sys.executable, "-m", module, bench.bootstrap_servers, topic, str(PARTITIONS)]
                 (fact,) = run_json([*command, str(records)])
                 progress(f"{topic} {client}: {fact['rows'] / fact['seconds']:,.0f} records/s")
                 if turn > 0:

@@ -65,7 +65,7 @@ def main() -> int:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)  # inherited by the broker, by Spark and by every client
     settings = (arguments.records, arguments.rounds, tuple(arguments.topics), arguments.spark_python)
-    with Bench(*settings) as bench:
+    with Bench(*settings, bootstrap=arguments.bootstrap) as bench:
         sections = [part.run(bench) for name, part in PARTS.items() if name in arguments.parts]
     text = write_report(
         sections,
@@ -94,6 +94,10 @@ def parse() -> argparse.Namespace:
         help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
+    parser.add_argument(
+        "--bootstrap",
+        help="of a broker that runs already, for many short runs: it keeps the topics (default: one for this run)",
+    )
     parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
     return parser.parse_args()
 
