@@ -1,6 +1,7 @@
 """kill -9 of driver, executor JVM, Python worker, planner and broker at seeded moments; then the account.
 
     python -m tests.chaos.run --seeds 1-20 --write docs/chaos.md
+    python -m tests.chaos.run --seeds 3 --real 3.9.1 --write docs/chaos.md
 
 A seed decides who is killed, in which order, after how many micro-batches and how many milliseconds into
 the next one. Rows are written into the source until all kills are done. A job whose driver is gone, or
@@ -25,14 +26,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, TopicPartition
-from parley.devcluster import LocalCluster
 
 from . import processes
+from .brokers import REPLICAS, Cluster, kind_of, started
 
 ROOT = Path(__file__).parents[2]
 SOURCE, SINK = "in", "out"
 KINDS = ("driver", "executor", "worker", "planner", "broker")
-RELEASES = {1: "2.4", 2: "3.9", 3: "4.3"}
 PATIENCE_SECONDS = 600
 CHUNK = 50
 AHEAD = 300
@@ -43,6 +43,7 @@ class Account:
     """What became of one run."""
 
     seed: int
+    brokers: str = ""
     kills: list[str] = field(default_factory=list)
     starts: int = 0
     batches: int = 0
@@ -56,13 +57,14 @@ class Account:
     @property
     def good(self) -> bool:
         """Whether every row is there once."""
-        return self.rows > 0 and self.lost == self.duplicated == 0
+        return self.rows > 0 and self.lost == self.duplicated == self.held_back == 0
 
     def line(self) -> str:
         """Return the account as a line of the table."""
         kills = ", ".join(self.kills)
         cells = (
             self.seed,
+            self.brokers,
             kills,
             self.starts,
             self.batches,
@@ -74,14 +76,21 @@ class Account:
         return f"| {' | '.join(map(str, cells))} |"
 
 
-HEAD = "| seed | killed, in this order | starts of the job | micro-batches | rows | lost | duplicated | seconds |"
+COLUMNS = (
+    "seed", "brokers", "killed, in this order", "starts of the job", "micro-batches", "rows", "lost", "duplicated",
+    "seconds",
+)  # fmt: skip
+HEAD = f"| {' | '.join(COLUMNS)} |"
 
 
 class Run:
     """One run with one seed."""
 
-    def __init__(self, seed: int, kinds: tuple[str, ...], folder: Path, say: Callable[[str], None]) -> None:
-        self.account = Account(seed)
+    def __init__(
+        self, seed: int, kinds: tuple[str, ...], folder: Path, say: Callable[[str], None], release: str | None = None
+    ) -> None:
+        self.account = Account(seed, kind_of(release))
+        self._release = release
         self._dice = random.Random(seed)
         self._kinds = list(kinds)
         self._dice.shuffle(self._kinds)
@@ -90,13 +99,13 @@ class Run:
         self._known: dict[int, processes.Process] = {}
         self._written = 0
         self._enough = threading.Event()
+        self._feeding_failed: BaseException | None = None
         self._began = time.monotonic()
 
     def run(self) -> Account:
         """Run, kill, count. Raises TimeoutError when the job does not get on."""
-        with LocalCluster(brokers=3, releases=RELEASES) as cluster:
-            cluster.create_topic(SOURCE, partitions=3, replication_factor=3)
-            cluster.create_topic(SINK, partitions=3, replication_factor=3)
+        with started(self._release, (SOURCE, SINK)) as cluster:
+            self._began = time.monotonic()
             with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
                 feeding = threading.Thread(target=self._feed, args=(client,))
                 feeding.start()
@@ -119,16 +128,18 @@ class Run:
 
     def _feed(self, client: BlockingClient) -> None:
         """Write numbered rows until all kills are done, never far ahead of the job however slow it is."""
-        while not self._enough.wait(0.05):
-            if self._written >= AHEAD + self._batches() * CHUNK:
-                continue
-            values = [f"{number:08}" for number in range(self._written, self._written + CHUNK)]
-            client.produce(SOURCE, pa.table({"key": values, "value": values}))
-            self._written += CHUNK
+        try:
+            while not self._enough.wait(0.05):
+                if self._written < AHEAD + self._batches() * CHUNK:
+                    values = [f"{number:08}" for number in range(self._written, self._written + CHUNK)]
+                    client.produce(SOURCE, pa.table({"key": values, "value": values}))
+                    self._written += CHUNK
+        except BaseException as error:
+            self._feeding_failed = error
 
     # -- the job --------------------------------------------------------------------------------------
 
-    def _alive(self, cluster: LocalCluster) -> int:
+    def _alive(self, cluster: Cluster) -> int:
         """Return the job's process id, started (again) where it is gone."""
         if self._job is None or self._job.poll() is not None:
             master = "local-cluster[1,2,900]" if "executor" in self._kinds else "local[2,10]"
@@ -153,10 +164,12 @@ class Run:
             self._known = {}
             self._job.wait()
 
-    def _wait(self, ready: Callable[[], bool], cluster: LocalCluster, what: str) -> None:
+    def _wait(self, ready: Callable[[], bool], cluster: Cluster, what: str) -> None:
         while not ready():
             if not (self._folder / "over").exists():
                 self._alive(cluster)
+            if self._feeding_failed is not None:
+                raise RuntimeError("the source got no more rows") from self._feeding_failed
             if time.monotonic() - self._began > PATIENCE_SECONDS:
                 log = (self._folder / "log").read_text(errors="replace")[-6000:]
                 raise TimeoutError(f"waited for {what}; the job's log ends with:\n{log}")
@@ -168,7 +181,7 @@ class Run:
 
     # -- killing --------------------------------------------------------------------------------------
 
-    def _kill(self, kind: str, cluster: LocalCluster) -> None:
+    def _kill(self, kind: str, cluster: Cluster) -> None:
         """Kill one of a kind, some batches from now and somewhere inside the next one."""
         self._wait((self._folder / "running").exists, cluster, "the start of the query")
         wanted = self._batches() + self._dice.randint(1, 4)
@@ -177,7 +190,7 @@ class Run:
         seconds = time.monotonic() - self._began
         self._say(f"seed {self.account.seed}, {seconds:.0f} s: kill -9 {kind} after batch {self._batches()}")
         if kind == "broker":
-            broker = self._dice.randint(1, 3)
+            broker = self._dice.randint(1, REPLICAS)
             cluster.kill_broker(broker)
             time.sleep(self._dice.random())
             cluster.start_broker(broker)
@@ -186,7 +199,7 @@ class Run:
         self._wait(lambda: self._strike(kind, cluster), cluster, f"a {kind} to kill")
         self.account.kills.append(kind)
 
-    def _strike(self, kind: str, cluster: LocalCluster) -> bool:
+    def _strike(self, kind: str, cluster: Cluster) -> bool:
         kin = processes.family(self._alive(cluster))
         self._known |= {one.pid: one for one in kin}  # those of a killed driver have no parent to be found by
         if kind == "driver":
@@ -217,10 +230,10 @@ class Run:
                 yield from batch.column("value").to_pylist()
 
 
-def one(seed: int, kinds: tuple[str, ...], say: Callable[[str], None]) -> Account:
+def one(seed: int, kinds: tuple[str, ...], say: Callable[[str], None], release: str | None = None) -> Account:
     """Run one seed in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="parley-chaos-", ignore_cleanup_errors=True) as folder:
-        return Run(seed, kinds, Path(folder), say).run()
+        return Run(seed, kinds, Path(folder), say, release).run()
 
 
 def main() -> int:
@@ -228,24 +241,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="1-20", help="first-last, or one")
     parser.add_argument("--kinds", default=",".join(KINDS), help="who is killed, separated by commas")
-    parser.add_argument("--write", type=Path, help="page whose table is replaced")
+    parser.add_argument("--real", metavar="RELEASE", help="real brokers of this release (Java 17 and mvn)")
+    parser.add_argument("--write", type=Path, help="page whose table gets the runs, in the place of those with a seed")
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
     accounts = []
     for seed in range(int(first), int(last or first) + 1):
-        accounts.append(one(seed, tuple(given.kinds.split(",")), lambda text: print(text, file=sys.stderr, flush=True)))
+        accounts.append(one(seed, tuple(given.kinds.split(",")), _say, given.real))
         print(accounts[-1].line(), flush=True)
-    if given.write:
-        write_page(given.write, accounts)
+        if given.write:
+            write_page(given.write, accounts[-1])
     return 0 if all(account.good for account in accounts) else 1
 
 
-def write_page(page: Path, accounts: list[Account]) -> None:
-    """Put the table into a page, between its two marks."""
-    table = [HEAD, "|---" * 8 + "|", *(account.line() for account in accounts)]
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_page(page: Path, account: Account) -> None:
+    """Put a run into the table between a page's two marks, where a run with this seed stood or in its order."""
     before, rest = page.read_text().split("<!-- runs -->\n", 1)
-    after = rest.split("<!-- end of runs -->", 1)[1]
-    page.write_text(f"{before}<!-- runs -->\n\n" + "\n".join(table) + f"\n\n<!-- end of runs -->{after}")
+    table, after = rest.split("<!-- end of runs -->", 1)
+    lines = {int(line.split("|")[1]): line for line in table.splitlines() if line.startswith("| ") and line != HEAD}
+    lines[account.seed] = account.line()
+    table = "\n".join([HEAD, "|---" * len(COLUMNS) + "|", *(lines[seed] for seed in sorted(lines))])
+    page.write_text(f"{before}<!-- runs -->\n\n{table}\n\n<!-- end of runs -->{after}")
 
 
 if __name__ == "__main__":

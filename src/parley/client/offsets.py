@@ -29,6 +29,8 @@ _FEATURES = {
     9: Feature.LATEST_TIERED_OFFSET,
 }
 
+UNKNOWN_LEADER_EPOCH = 75
+
 Spec = OffsetSpec | Timestamp
 
 
@@ -81,6 +83,9 @@ async def list_offsets(
                 _ask_leader(cluster, node, group, isolation_level, deadline, found) for node, group in groups.items()
             ]
             errors = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
+            if any(getattr(error, "code", 0) == UNKNOWN_LEADER_EPOCH for error in errors):
+                # P16: the leader is behind us, or a topic without id was created again. Metadata will say which.
+                await cluster.refresh_quietly(deadline)
             _raise_worst(errors)
 
         await cluster.retrying("listing offsets", deadline, attempt)

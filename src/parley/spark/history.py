@@ -1,7 +1,8 @@
 """Whether what a position stands on is still in the log: leader epochs against truncation (KIP-320).
 
 1. A position carries the leader epoch that was current when it became known. While the leader's epoch
-   is the same, nothing can have been cut off, and nothing is asked.
+   is the same, nothing can have been cut off, and nothing is asked. A lower one is that of another topic
+   (`offsets.recreated`) or of a leader that knows nothing of ours.
 2. Otherwise the leader is asked where that epoch ends in its log (OffsetForLeaderEpoch). An end before
    the position says that the log left the position's history there: records from there on are others.
 3. Each answer is kept until position or leader epoch change, so that an idle stream does not ask again.
@@ -42,7 +43,7 @@ class Histories:
         doubts = {}
         for tp, epoch in start.epochs.items():
             now = end.epochs.get(tp, epoch)
-            if now == epoch or tp not in end.positions or tp not in start.positions:
+            if now <= epoch or tp not in end.positions or tp not in start.positions:
                 continue
             if start.ids.get(tp.topic, "") == end.ids.get(tp.topic, start.ids.get(tp.topic, "")):
                 doubts[tp] = _Doubt(start.positions[tp], epoch, now)

@@ -4,7 +4,9 @@ One place decides. `failOnDataLoss=true` raises `DataLossError`, which names top
 offsets; `false` warns once per finding and process and goes on at the right place, without duplicates.
 
     deleted     a topic or partition is gone           → it is left out
-    recreated   the topic has another id               → from the beginning of the new topic
+    recreated   the topic is another one: ids, epochs  → from the beginning of the new topic
+    stepped     the leader epoch fell, by a little     → at the position, if the log has it
+    ended       the log ends before an end once seen   → at the position
     aged out    the start is below the log's           → from the log's start
     shrunk      the log ends before the position       → at the log's end
     truncated   the log left the position's history    → from where it left it (epochs tell)
@@ -53,11 +55,29 @@ class LossPolicy:
         """Report partitions that are gone."""
         self.report(f"data of {names} may be lost: topic or partition is gone, or the query reads it no more")
 
-    def recreated(self, topic: str, old_id: str, new_id: str) -> None:
+    def recreated(self, topic: str, evidence: str) -> None:
         """Report a topic that was deleted and created again."""
         self.report(
-            f'topic "{topic}" was deleted and created again (id {old_id} became {new_id}): '
-            f"what was left to read of the old one is lost"
+            f'topic "{topic}" was deleted and created again ({evidence}): what was left to read of the old one is lost'
+        )
+
+    def stepped_back(self, tp: TopicPartition, planned: int, held_epoch: int, epoch: int) -> None:
+        """Report a leader that has not heard of the epoch in which a position was known (no topic ids)."""
+        self.report(
+            f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset {planned} was known: the topic "
+            f"was created again, or an unclean election lost records",
+            tp,
+            expected=planned,
+        )
+
+    def ended_early(self, tp: TopicPartition, seen: int, latest: int) -> None:
+        """Report a log that ends before an end that was seen and not read yet (no topic ids)."""
+        self.report(
+            f"the log of {tp} ends at {latest} and ended at {seen} before: it was truncated, "
+            f"or the topic was created again",
+            tp,
+            expected=seen,
+            available=latest,
         )
 
     def aged_out(self, tp: TopicPartition, planned: int, earliest: int) -> None:

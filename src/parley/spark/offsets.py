@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.client import TopicPartition
+from parley.client.recreation import rewound
 from parley.errors import ConfigError
 
 FORMAT = 1
@@ -76,22 +77,62 @@ class Offsets:
         return self.epochs.get(tp, -1)
 
 
+def recreated(start: Offsets, end: Offsets) -> dict[str, str]:
+    """Return the topics that are others now, and what tells it.
+
+    Another id does. Where one of the ids is unknown (brokers before 2.8), a leader epoch does that fell onto
+    those of a new topic, or a log that ends early in the very leader epoch that its end was known of: no
+    election came between, and without one nothing is cut off. Without ids and epochs (before 2.4) nothing does.
+    """
+    found = {}
+    for topic, old in start.ids.items():
+        if (new := end.ids.get(topic, old)) != old:
+            found[topic] = f"id {old} became {new}"
+    for tp, epoch in end.epochs.items():
+        held = start.epochs.get(tp, -1)
+        if epoch > held or tp.topic in found or not _may_be_another(tp.topic, start, end):
+            continue
+        if rewound(held, epoch):
+            found[tp.topic] = f"the leader epoch of {tp} fell from {held} to {epoch}"
+        elif epoch == held and end.positions[tp] < start.positions.get(tp, 0):
+            found[tp.topic] = f"{tp} ends at {end.positions[tp]} in leader epoch {epoch}, in which it ended at " + (
+                f"{start.positions[tp]} before"
+            )
+    return found
+
+
+def stepped_back(start: Offsets, end: Offsets) -> list[TopicPartition]:
+    """Return the partitions whose leader epoch fell, but not so far that their topic must be another one."""
+    back = (tp for tp, epoch in end.epochs.items() if epoch < start.epochs.get(tp, -1))
+    found = [tp for tp in back if _may_be_another(tp.topic, start, end)]
+    if not found:
+        return found
+    others = recreated(start, end)
+    return sorted(tp for tp in found if tp.topic not in others)
+
+
+def _may_be_another(topic: str, start: Offsets, end: Offsets) -> bool:
+    return topic not in start.ids or topic not in end.ids
+
+
 def advance(start: Offsets, end: Offsets, cuts: Collection[TopicPartition] = ()) -> Offsets:
     """Return `end`, with the epoch of `start` wherever the position did not move; `start` if nothing did.
 
-    A topic that has another id now counts as moved even if its positions look the same, and so do the
-    partitions in `cuts`, whose log was truncated. An id once known is kept when nobody tells it: in a
-    cluster of several releases older brokers cannot.
+    A topic that is another one now counts as moved even if its positions look the same, and so do partitions
+    whose leader epoch fell, and those in `cuts`, whose log was truncated. An id once known is kept when nobody
+    tells it: in a cluster of several releases older brokers cannot.
     """
-    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset and tp not in cuts]
-    renewed = {topic for topic, text in end.ids.items() if start.ids.get(topic, text) != text}
-    if len(kept) == len(end.positions) == len(start.positions) and not renewed:
+    others = recreated(start, end)
+    moved = {*cuts, *stepped_back(start, end)}
+    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset and tp not in moved]
+    if len(kept) == len(end.positions) == len(start.positions) and not others:
         return start
     epochs = dict(end.epochs)
     for tp in kept:
-        if tp.topic not in renewed and tp in start.epochs:
+        if tp.topic not in others and tp in start.epochs:
             epochs[tp] = start.epochs[tp]
-    return Offsets(end.positions, {**start.ids, **end.ids}, epochs)
+    ids = {topic: text for topic, text in start.ids.items() if topic not in others}
+    return Offsets(end.positions, {**ids, **end.ids}, epochs)
 
 
 def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

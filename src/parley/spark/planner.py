@@ -30,7 +30,7 @@ from parley.spark.clients import client_for
 from parley.spark.history import Histories
 from parley.spark.loss import LossPolicy
 from parley.spark.moments import Back
-from parley.spark.offsets import Offsets, show
+from parley.spark.offsets import Offsets, recreated, show
 from parley.spark.ranges import OffsetRange, split_ranges
 from parley.spark.samples import sample_ranges
 from parley.spark.source_options import SourceOptions
@@ -144,12 +144,15 @@ class Planner:
             first, back = self.earliest(partitions), bound.everywhere.offsets
             positions = {tp: max(first[tp], end - back) for tp, end in positions.items()}
         explicit = bound.explicit(partitions)
-        for topic, old in bound.ids.items():
-            new = assignment.ids.get(topic, old)
-            if new != old:
-                self.policy.recreated(topic, old, new)
-                explicit |= self.earliest([tp for tp in explicit if tp.topic == topic])
-        return self._inside(Offsets(positions | explicit, found.ids, {**found.epochs, **bound.epochs}), explicit)
+        others: dict[str, str] = {}
+        if bound.ids or bound.epochs:  # copied from a checkpoint
+            now = offsets_of(self.ask(dict.fromkeys(explicit, LATEST)), assignment.ids)
+            others = recreated(Offsets(explicit, bound.ids, bound.epochs), now)
+        for topic in sorted(others):
+            self.policy.recreated(topic, others[topic])
+            explicit |= self.earliest([tp for tp in explicit if tp.topic == topic])
+        epochs = {**found.epochs, **{tp: epoch for tp, epoch in bound.epochs.items() if tp.topic not in others}}
+        return self._inside(Offsets(positions | explicit, found.ids, epochs), explicit)
 
     def _committed(self, place: Committed, assignment: Assignment) -> tuple[Offsets, Collection[TopicPartition]]:
         """Return where a group is, and in which partitions it has committed. Raises ConfigError where it has not."""

@@ -16,6 +16,7 @@ from parley.errors import BrokerError, DataLossError, LogTruncationError
 from parley.spark.clients import client_for
 from parley.spark.loss import LossPolicy
 from parley.spark.numbers import stored_schema, to_numbers
+from parley.spark.offsets import Offsets, recreated
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions
 from parley.spark.worker_memory import settle_memory
@@ -89,19 +90,24 @@ def _after_loss(
     try:
         topic_id = format_uuid(client.metadata([tp.topic]).topic_id(tp.topic))
         if task.topic_id and topic_id not in (task.topic_id, format_uuid(ZERO_UUID)):
-            policy.recreated(tp.topic, task.topic_id, topic_id)
+            policy.recreated(tp.topic, f"id {task.topic_id} became {topic_id}")
             return end, end
+        latest = client.list_offsets({tp: LATEST})[tp]
+        planned = Offsets({tp: task.end}, {}, {tp: task.leader_epoch})
+        for topic, evidence in recreated(planned, Offsets({tp: latest.offset}, {}, {tp: latest.leader_epoch})).items():
+            if not task.topic_id:
+                policy.recreated(topic, evidence)
+                return end, end
         if isinstance(error, LogTruncationError) and error.divergent_offset is not None:
             policy.truncated(tp, position, error.divergent_offset, error.position_epoch)
             return end, end  # the next planning begins where the histories part
         first = client.list_offsets({tp: EARLIEST})[tp].offset
-        last = client.list_offsets({tp: LATEST})[tp].offset
         if position < first:
             policy.aged_out(tp, position, min(first, end))
             return first, end
-        if last < end:
-            policy.shrunk(tp, end, last)
-            return position, last
+        if latest.offset < end:
+            policy.shrunk(tp, end, latest.offset)
+            return position, latest.offset
     except DataLossError as reported:
         raise reported from error
     if isinstance(error, LogTruncationError):  # nobody knows the epoch any more, and the offsets are all there

@@ -46,6 +46,8 @@ class StreamDriver:
             self._group = GroupProgress(client_for(options.client), options.commit_to_group)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
+        self._seen: Offsets | None = None
+        """Where the logs ended when this run looked last: without topic ids the only trace of what is not read yet."""
         self._report: dict[str, Any] | None = None
 
     def first(self) -> Offsets:
@@ -56,7 +58,7 @@ class StreamDriver:
 
     def take_target(self) -> None:
         """Take note of what is there now, as the end of this run."""
-        self._target = self.planner.latest(self.planner.assignment(fresh=True))
+        self._target = self._seen = self.planner.latest(self.planner.assignment(fresh=True))
 
     def finished(self, done: Offsets) -> None:
         """Tell the group, if there is one, that everything before `done` has been processed."""
@@ -71,9 +73,10 @@ class StreamDriver:
         """
         planner = self.planner
         self.finished(start)
-        newest = newest_offsets(planner, start)
+        newest = newest_offsets(planner, start, self._seen)
         cuts = planner.histories.cuts(start, newest)
-        report_losses(planner, start, newest, cuts)
+        report_losses(planner, start, newest, cuts, self._seen)
+        self._seen = newest
         end = newest if self._target is None else capped(start, newest, self._target, cuts)
         if self._ending is not None:
             end = held(start, end, self._ending.limits(planner, newest), cuts)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from parley.client import TopicPartition
 from parley.errors import BrokerError
 from parley.spark.limits import limit_offsets
-from parley.spark.offsets import Offsets, advance, show
+from parley.spark.offsets import Offsets, advance, recreated, show, stepped_back
 from parley.spark.pace import limit_bytes
 from parley.spark.planner import Planner
 from parley.spark.ranges import OffsetRange
@@ -30,19 +30,20 @@ def initial_offsets(planner: Planner) -> Offsets:
     return planner.resolve(planner.options.start, assignment)
 
 
-def newest_offsets(planner: Planner, start: Offsets) -> Offsets:
+def newest_offsets(planner: Planner, start: Offsets, seen: Offsets | None = None) -> Offsets:
     """Return where the logs end now, as far as `start` has not seen it to be otherwise.
 
-    An end before a position that was already read is asked for again, with new metadata: a leader that
-    was just elected may not know yet how far the log goes (KIP-207). So is a topic that vanished between
-    the two questions.
+    An end before a position that was already read, or before one that was `seen`, is asked for again, with new
+    metadata: a leader that was just elected may not know yet how far the log goes (KIP-207). So is a leader
+    epoch that fell, for a leader of yesterday may have answered, and a topic that vanished between the two
+    questions.
     """
     for attempt in range(planner.options.offset_retries + 1):
         found = _look(planner, fresh=attempt > 0)
         if not attempt and advance(start, found) is not start:
             # Something moved: make sure that it moved in the topic that we think it is.
             found = _look(planner, fresh=True)
-        if not shrunk(start, found):
+        if not shrunk(start, found) and not doubtful(start, found, seen):
             break
         time.sleep(planner.options.offset_retry_interval_ms / 1000)
     return found
@@ -59,35 +60,70 @@ def _look(planner: Planner, *, fresh: bool) -> Offsets:
 
 def shrunk(start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> list[TopicPartition]:
     """Return the partitions whose log ends before a position already known, in the same topic."""
-    gone_back = (tp for tp, offset in end.positions.items() if offset < start.positions.get(tp, 0))
-    return sorted(tp for tp in gone_back if tp not in cuts and not is_new(start, end, tp))
+    gone_back = [tp for tp, offset in end.positions.items() if offset < start.positions.get(tp, 0)]
+    if not gone_back:
+        return gone_back
+    others = recreated(start, end)
+    return sorted(tp for tp in gone_back if tp not in cuts and tp.topic not in others)
 
 
-def is_new(start: Offsets, end: Offsets, tp: TopicPartition) -> bool:
-    """Return whether a partition has no position yet: it was added, or its topic is another one now."""
-    if tp not in start.positions:
-        return True
-    old, new = start.ids.get(tp.topic), end.ids.get(tp.topic)
-    return old is not None and new is not None and old != new
+def doubtful(start: Offsets, end: Offsets, seen: Offsets | None) -> bool:
+    """Return whether an answer without topic ids is so odd that a leader of yesterday may have given it."""
+    others = recreated(start, end)
+    return (
+        any(topic not in end.ids for topic in others)
+        or bool(stepped_back(start, end))
+        or bool(ended_early(start, end, seen))
+    )
 
 
-def report_losses(planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> None:
+def ended_early(start: Offsets, end: Offsets, seen: Offsets | None) -> list[TopicPartition]:
+    """Return the partitions whose log ends before an end that was `seen`, though not before what was read.
+
+    Topics with ids are left out: where the same topic lost records that nobody has read, nothing is missed.
+    """
+    if seen is None:
+        return []
+    back = [tp for tp, offset in end.positions.items() if offset < seen.positions.get(tp, 0)]
+    if not back:
+        return back
+    others = recreated(start, end)
+    back = [tp for tp in back if tp.topic not in end.ids and tp.topic not in others]
+    return sorted(tp for tp in back if end.positions[tp] >= start.positions.get(tp, 0))
+
+
+def new_partitions(start: Offsets, end: Offsets) -> set[TopicPartition]:
+    """Return the partitions that have no position yet: they were added, or their topic is another one now."""
+    others = recreated(start, end)
+    return {tp for tp in end.positions if tp not in start.positions or tp.topic in others}
+
+
+def report_losses(
+    planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE, seen: Offsets | None = None
+) -> None:
     """Report what a stream can no longer read: what is gone, what is another topic now, what ends early."""
-    recreated = {topic for topic, old in start.ids.items() if end.ids.get(topic, old) != old}
-    for topic in sorted(recreated):
-        planner.policy.recreated(topic, start.ids[topic], end.ids[topic])
-    gone = [tp for tp in start.positions if tp not in end.positions and tp.topic not in recreated]
+    others = recreated(start, end)
+    for topic in sorted(others):
+        planner.policy.recreated(topic, others[topic])
+    gone = [tp for tp in start.positions if tp not in end.positions and tp.topic not in others]
     if gone:
         planner.policy.deleted(show(gone))
     for tp in sorted(cuts):
         planner.policy.truncated(tp, start.positions[tp], cuts[tp], start.epoch(tp))
-    for tp in shrunk(start, end, cuts):
+    short = shrunk(start, end, cuts)
+    for tp in short:
         planner.policy.shrunk(tp, start.positions[tp], end.positions[tp])
+    for tp in stepped_back(start, end):
+        if tp in start.positions and tp not in cuts and tp not in short:
+            planner.policy.stepped_back(tp, start.positions[tp], start.epoch(tp), end.epoch(tp))
+    if seen is not None:
+        for tp in ended_early(start, end, seen):
+            planner.policy.ended_early(tp, seen.positions[tp], end.positions[tp])
 
 
 def starts_of(planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> dict[TopicPartition, int]:
     """Return where reading begins in each partition of `end`: new ones are read from their beginning."""
-    new = [tp for tp in end.positions if is_new(start, end, tp)]
+    new = new_partitions(start, end)
     known = {tp: cuts.get(tp, start.positions[tp]) for tp in end.positions if tp in start.positions}
     return known | planner.earliest(new)
 
@@ -124,10 +160,10 @@ def capped(start: Offsets, end: Offsets, target: Offsets, cuts: Cuts = _NONE) ->
 
 def held(start: Offsets, end: Offsets, limits: Mapping[TopicPartition, int], cuts: Cuts = _NONE) -> Offsets:
     """Return `end` held back to `limits`, but not behind what was read already."""
-    positions = dict(end.positions)
+    positions, new = dict(end.positions), new_partitions(start, end)
     for tp, limit in limits.items():
         if tp in positions:
-            read = 0 if tp in cuts or is_new(start, end, tp) else start.positions[tp]
+            read = 0 if tp in cuts or tp in new else start.positions[tp]
             positions[tp] = min(positions[tp], max(limit, read))
     return Offsets(positions, end.ids, end.epochs)
 
@@ -136,9 +172,9 @@ def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[OffsetRa
     """Return what the tasks of a micro-batch read. The same offsets give the same ranges, whenever they are asked."""
     cuts = planner.histories.cuts(start, end)
     report_losses(planner, start, end, cuts)
-    whole = []
+    whole, new = [], new_partitions(start, end)
     for tp, first in starts_of(planner, start, end, cuts).items():
-        if is_new(start, end, tp) and 0 < first < end.positions[tp] and start.positions:
+        if tp in new and 0 < first < end.positions[tp] and start.positions:
             planner.policy.aged_out(tp, 0, first)
         whole.append(OffsetRange(tp, first, end.positions[tp], end.ids.get(tp.topic, ""), end.epoch(tp)))
     return planner.split(whole)
