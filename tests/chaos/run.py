@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,8 @@ KINDS = ("driver", "executor", "worker", "planner", "broker")
 PATIENCE_SECONDS = 600
 CHUNK = 50
 AHEAD = 300
+MARKER_SECONDS = 60
+READ_COMMITTED = "read_committed"
 
 
 @dataclass
@@ -214,20 +216,26 @@ class Run:
     # -- counting -------------------------------------------------------------------------------------
 
     def _count(self, client: BlockingClient) -> None:
+        places = [TopicPartition(SINK, index) for index in client.metadata([SINK]).topics[SINK].partitions]
+        ends = self._stable_ends(client, places)
         found: Counter[int] = Counter()
-        for value in self._visible(client):
-            found[int(value)] += 1
+        for place, end in ends.items():
+            for batch in client.fetch(place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)):
+                found.update(map(int, batch.column("value").to_pylist()))
         self.account.rows, self.account.batches = self._written, self._batches()
         self.account.lost = sum(number not in found for number in range(self._written))
         self.account.duplicated = sum(count - 1 for count in found.values())
 
-    def _visible(self, client: BlockingClient) -> Iterator[bytes]:
-        for index in client.metadata([SINK]).topics[SINK].partitions:
-            place = TopicPartition(SINK, index)
-            end = client.list_offsets({place: LATEST}, isolation_level="read_committed")[place].offset
-            self.account.held_back += client.list_offsets({place: LATEST})[place].offset - end
-            for batch in client.fetch(place, EARLIEST, end, FetchOptions(isolation_level="read_committed")):
-                yield from batch.column("value").to_pylist()
+    def _stable_ends(self, client: BlockingClient, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where read_committed consumers get to, once ended transactions have their markers."""
+        deadline = time.monotonic() + MARKER_SECONDS
+        while True:
+            stable = client.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+            ends = client.list_offsets(dict.fromkeys(places, LATEST))
+            self.account.held_back = sum(ends[place].offset - stable[place].offset for place in places)
+            if not self.account.held_back or time.monotonic() > deadline:
+                return {place: stable[place].offset for place in places}
+            time.sleep(0.1)
 
 
 def one(seed: int, kinds: tuple[str, ...], say: Callable[[str], None], release: str | None = None) -> Account:
