@@ -143,7 +143,7 @@ def ranges(folder: Path) -> dict[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_s1_a_driver_killed_at_any_point_reads_the_same_again(
+def test_s01_a_driver_killed_at_any_point_reads_the_same_again(
     spark: Any, client: BlockingClient, topic: Any, drivers: Any, tmp_path: Path, seed: int
 ) -> None:
     dice = random.Random(seed)
@@ -164,7 +164,7 @@ def test_s1_a_driver_killed_at_any_point_reads_the_same_again(
     assert rows[600][2] == "late0"
 
 
-def test_s2_a_worker_killed_while_it_reads_is_replaced(
+def test_s02_a_worker_killed_while_it_reads_is_replaced(
     spark: Any, client: BlockingClient, topic: Any, drivers: Any, tmp_path: Path, cluster: LocalCluster
 ) -> None:
     name = topic(partitions=2)

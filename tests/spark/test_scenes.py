@@ -20,7 +20,7 @@ def put(client: BlockingClient, topic: str, partition: int, values: list[Any]) -
     client.produce(topic, pa.table({"value": [str(value) for value in values]}), partition=partition)
 
 
-def test_s5_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> None:
+def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("cut", partitions=1, replication_factor=3)
         with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
@@ -38,7 +38,7 @@ def test_s5_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> N
     assert sorted(value for _, _, value in query.rows()) == ["a", "b", "c", "d", "end", "x", "y", "z"]
 
 
-def test_s8_partitions_that_are_added_are_read_from_their_beginning(
+def test_s08_partitions_that_are_added_are_read_from_their_beginning(
     stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=1)
@@ -53,7 +53,7 @@ def test_s8_partitions_that_are_added_are_read_from_their_beginning(
     assert sorted(value for _, _, value in query.rows()) == ["a", "p0", "p1", "p2", "q0", "q1", "q2"]
 
 
-def test_s9_topics_that_come_and_go_under_a_pattern(
+def test_s09_topics_that_come_and_go_under_a_pattern(
     stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
 ) -> None:
     stem = topic("first", partitions=1).removesuffix("first")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.client import TopicPartition
 from parley.errors import ConfigError
-from parley.spark.offsets import Offsets, advance
+from parley.spark.offsets import Offsets, advance, recreated, stepped_back
 
 A0, A1, A10, B0 = (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("a", 10), TopicPartition("b", 0))
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z", "-x", "9"]), st.integers(0, 12))
@@ -109,3 +109,36 @@ def test_partitions_that_come_or_go_are_a_move(end: Offsets) -> None:
 def test_the_checkpoint_of_another_source_is_told(found: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="Is the checkpoint location that of another query"):
         Offsets.from_json(found)
+
+
+@pytest.mark.parametrize(
+    ("held", "found", "end", "other", "back"),
+    [
+        (5, 0, 9, True, False),  # fell onto those of a new topic
+        (5, 2, 9, True, False),
+        (5, 3, 9, False, True),  # fell, but not so far
+        (2, 0, 9, False, True),
+        (5, 5, 9, False, False),
+        (5, 6, 1, False, False),  # a truncation: histories are asked
+        (5, 5, 1, True, False),  # shorter, and no election came between
+    ],
+)
+def test_without_ids_epochs_tell_what_they_can(held: int, found: int, end: int, other: bool, back: bool) -> None:
+    start, now = Offsets({A0: 5}, {}, {A0: held}), Offsets({A0: end}, {}, {A0: found})
+    assert ("a" in recreated(start, now), stepped_back(start, now) == [A0]) == (other, back)
+    same = Offsets({A0: end}, {"a": "id"}, {A0: found})  # where both ids are known, they alone decide
+    assert not recreated(Offsets({A0: 5}, {"a": "id"}, {A0: held}), same)
+    assert not stepped_back(Offsets({A0: 5}, {"a": "id"}, {A0: held}), same)
+
+
+def test_the_id_of_a_topic_that_is_gone_is_not_kept_for_its_successor() -> None:
+    """An old broker answered; the id that a newer one tells next is the successor's own, and no further change."""
+    start = Offsets({A0: 5, B0: 1}, {"a": "old", "b": "id"}, {A0: 7})
+    end = advance(start, Offsets({A0: 5, B0: 1}, {}, {A0: 0}))
+    assert (end.ids, end.epochs) == ({"b": "id"}, {A0: 0})
+    assert recreated(end, Offsets({A0: 6, B0: 1}, {"a": "new", "b": "id"}, {A0: 0})) == {}
+
+
+def test_an_epoch_that_fell_is_recorded_even_if_nothing_moved() -> None:
+    start = Offsets({A0: 5, A1: 5}, {}, {A0: 2, A1: 2})
+    assert advance(start, Offsets({A0: 5, A1: 5}, {}, {A0: 0, A1: 3})).epochs == {A0: 0, A1: 2}

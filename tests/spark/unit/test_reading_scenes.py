@@ -74,7 +74,7 @@ class _Part:
         self.value = value
 
 
-def test_s4_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, client: BlockingClient) -> None:
     for n in range(30):
         put(client, str(n))
     reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
@@ -95,7 +95,7 @@ def test_s4_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, 
     assert "LIST_OFFSETS" not in " ".join(asked)  # nothing was planned anew
 
 
-def test_s4_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: BlockingClient) -> None:
     for n in range(10):
         put(client, str(n))
     reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
@@ -115,7 +115,7 @@ def truncate(cluster: LocalCluster, client: BlockingClient, *others: str) -> Non
 
 
 @pytest.mark.parametrize("others", [(), ("x",), ("x", "y", "z"), ("x", "y", "z", "u", "v")])
-def test_s5_truncation_between_plan_and_read(
+def test_s05_truncation_between_plan_and_read(
     cluster: LocalCluster, client: BlockingClient, others: tuple[str, ...]
 ) -> None:
     put(client, "a", "b")
@@ -137,7 +137,7 @@ def test_s5_truncation_between_plan_and_read(
     assert run(relaxed, after) == (after, [])
 
 
-def test_s5_truncation_while_the_query_was_stopped(
+def test_s05_truncation_while_the_query_was_stopped(
     cluster: LocalCluster, client: BlockingClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(client, "a", "b")
@@ -155,7 +155,7 @@ def test_s5_truncation_while_the_query_was_stopped(
     assert sum("divergent" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_s5_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
+def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
     cluster: LocalCluster, client: BlockingClient
 ) -> None:
     put(client, "a", "b")
@@ -167,7 +167,7 @@ def test_s5_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
 
 
 @pytest.mark.parametrize("when", ["before the plan", "between plan and read", "while it is read"])
-def test_s6_retention_passes_the_start(cluster: LocalCluster, client: BlockingClient, when: str) -> None:
+def test_s06_retention_passes_the_start(cluster: LocalCluster, client: BlockingClient, when: str) -> None:
     for n in range(20):
         put(client, str(n))
     step = {"kafka__max__partition__fetch__bytes": "1", "kafka__prefetch__max__bytes": "0"}
@@ -196,7 +196,7 @@ def test_s6_retention_passes_the_start(cluster: LocalCluster, client: BlockingCl
 
 
 @pytest.mark.parametrize(("partitions", "records"), [(1, 3), (2, 5), (3, 1)])
-def test_s7_a_topic_created_again_is_always_noticed(
+def test_s07_a_topic_created_again_is_always_noticed(
     cluster: LocalCluster, client: BlockingClient, partitions: int, records: int
 ) -> None:
     cluster.add_partitions("t", 2)

@@ -90,7 +90,7 @@ without_epochs = pytest.mark.parametrize("scene", [WITHOUT_EPOCHS], indirect=Tru
 
 @with_epochs
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_s7_an_epoch_that_begins_anew_tells_of_another_topic_whatever_its_size(scene: Scene, count: int) -> None:
+def test_s07_an_epoch_that_begins_anew_tells_of_another_topic_whatever_its_size(scene: Scene, count: int) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
@@ -109,7 +109,7 @@ def test_s7_an_epoch_that_begins_anew_tells_of_another_topic_whatever_its_size(s
 
 
 @with_epochs
-def test_s7_a_limit_reads_another_topic_in_pieces_from_its_beginning(scene: Scene) -> None:
+def test_s07_a_limit_reads_another_topic_in_pieces_from_its_beginning(scene: Scene) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     position, _ = run(scene.query(), {"t": {"0": 0}})
@@ -124,7 +124,7 @@ def test_s7_a_limit_reads_another_topic_in_pieces_from_its_beginning(scene: Scen
 
 
 @with_epochs
-def test_s7_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(scene: Scene) -> None:
+def test_s07_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(scene: Scene) -> None:
     """No election came between, and without one no log gets shorter."""
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
@@ -139,7 +139,7 @@ def test_s7_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(sce
 
 
 @with_epochs
-def test_s7_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_the_position(scene: Scene) -> None:
+def test_s07_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_the_position(scene: Scene) -> None:
     """It may be another topic, or an election that lost the epochs: no more can be known."""
     scene.age(2)
     scene.put("a", "b", "c")
@@ -156,7 +156,7 @@ def test_s7_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_th
 
 
 @with_epochs
-def test_s7_offsets_copied_from_a_checkpoint_of_another_topic_are_refused(scene: Scene) -> None:
+def test_s07_offsets_copied_from_a_checkpoint_of_another_topic_are_refused(scene: Scene) -> None:
     scene.age(4)
     scene.put("a", "b")
     scene.cluster.recreate_topic("t", 1)
@@ -170,7 +170,7 @@ def test_s7_offsets_copied_from_a_checkpoint_of_another_topic_are_refused(scene:
 
 @with_epochs
 @pytest.mark.parametrize("count", [1, 5])
-def test_s7_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task(scene: Scene, count: int) -> None:
+def test_s07_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task(scene: Scene, count: int) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     query = scene.query(failOnDataLoss="false")
@@ -187,7 +187,7 @@ def test_s7_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task(
 
 
 @without_epochs
-def test_s7_before_epochs_only_a_shorter_log_is_noticed(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_s07_before_epochs_only_a_shorter_log_is_noticed(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
     scene.cluster.recreate_topic("t", 1)
@@ -199,7 +199,7 @@ def test_s7_before_epochs_only_a_shorter_log_is_noticed(scene: Scene, caplog: py
 
 
 @without_epochs
-def test_s7_before_epochs_an_end_that_was_seen_and_is_there_no_more_is_reported(
+def test_s07_before_epochs_an_end_that_was_seen_and_is_there_no_more_is_reported(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.put(*(str(n) for n in range(10)))

@@ -27,7 +27,7 @@ def test_c15(scene: Callable[[Sink], None], client: BlockingClient, topic: Calla
     scene(Sink(client, name, prefix=name))
 
 
-def test_s1_a_transaction_that_expired_after_the_intent_fails_loudly() -> None:
+def test_s01_a_transaction_that_expired_after_the_intent_fails_loudly() -> None:
     with LocalCluster(brokers=1, releases={1: "3.9"}) as own:  # its clock is moved
         own.create_topic("t", partitions=2, replication_factor=1)
         with BlockingClient(bootstrap_servers=own.bootstrap_servers) as client:

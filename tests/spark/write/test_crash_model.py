@@ -31,7 +31,7 @@ def steps_without_faults() -> int:
 
 
 @pytest.mark.parametrize("kind", [Kind.KILL, Kind.ERROR])
-def test_s1_one_fault_at_every_step(kind: Kind) -> None:
+def test_s01_one_fault_at_every_step(kind: Kind) -> None:
     for step in range(1, steps_without_faults() + 1):
         world = World([Fault(step, kind)])
         world.run(BATCHES)
@@ -39,7 +39,7 @@ def test_s1_one_fault_at_every_step(kind: Kind) -> None:
         assert world.open() == []  # what failed attempts and drivers left open is aborted
 
 
-def test_s1_killed_twice_at_every_pair_of_steps() -> None:
+def test_s01_killed_twice_at_every_pair_of_steps() -> None:
     last = steps_without_faults()
     for first in range(1, last + 1, 3):
         for second in range(first + 1, first + 60, 5):
@@ -48,7 +48,7 @@ def test_s1_killed_twice_at_every_pair_of_steps() -> None:
             check(world, BATCHES)
 
 
-def test_s3_whoever_hangs_at_any_step_wakes_up_at_any_later_one() -> None:
+def test_s03_whoever_hangs_at_any_step_wakes_up_at_any_later_one() -> None:
     """Covers the late InitProducerId between intent and EndTxn: of an attempt, of a driver's sweep, of a retry."""
     last = steps_without_faults()
     for step in range(1, last + 1):
@@ -58,7 +58,7 @@ def test_s3_whoever_hangs_at_any_step_wakes_up_at_any_later_one() -> None:
             check(world, BATCHES)
 
 
-def test_s3_an_attempt_that_hangs_outlives_its_driver_and_wakes_up_under_the_next() -> None:
+def test_s03_an_attempt_that_hangs_outlives_its_driver_and_wakes_up_under_the_next() -> None:
     last = steps_without_faults()
     for step in range(last // 3, 2 * last // 3):  # in the second batch, where ids are used again
         for later in range(24, 64):

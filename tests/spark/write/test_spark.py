@@ -54,7 +54,7 @@ def forget_commit(tmp_path: Path) -> int:
     return last
 
 
-def test_s1_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
+def test_s01_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
     once: Any, client: BlockingClient, topic: Any, tmp_path: Path
 ) -> None:
     source, name = topic("in", partitions=2), topic("out", partitions=3)
@@ -68,7 +68,7 @@ def test_s1_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
     assert sink.committed() == values
 
 
-def test_s1_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
+def test_s01_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
     once: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
 ) -> None:
     source, name = topic("in", partitions=2), topic("out", partitions=3)
@@ -113,7 +113,7 @@ def test_a_data_frame_is_visible_when_it_is_written_and_then_once(
     assert Sink(client, name, name).committed() == [f"{n:04}" for n in range(100)]
 
 
-def test_s2_of_a_data_frame_whose_task_fails_nothing_is_visible(
+def test_s02_of_a_data_frame_whose_task_fails_nothing_is_visible(
     spark: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=3)

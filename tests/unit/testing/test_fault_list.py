@@ -1,4 +1,4 @@
-"""docs/faults.md names, for each fault around a client (C) and a broker (B), tests that make it happen."""
+"""docs/faults.md names, for each fault around a client (C), a broker (B) and Spark (S), tests that make it happen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from parley.testing.rule_lists import complaints
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("label", "faults"), [("C", [*range(1, 13), *range(15, 19)]), ("B", range(1, 11))])
+@pytest.mark.parametrize(
+    ("label", "faults"), [("C", [*range(1, 13), *range(15, 19)]), ("B", range(1, 11)), ("S", range(1, 15))]
+)
 def test_every_fault_is_listed_with_tests_that_exist(label: str, faults: range) -> None:
     assert complaints(ROOT, "docs/faults.md", label, faults) == []
