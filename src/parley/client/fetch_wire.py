@@ -11,7 +11,7 @@ from parley.client.options import READ_COMMITTED, FetchOptions
 from parley.client.results import EpochEndOffset
 from parley.errors import CorruptRecordError
 from parley.messages import FetchRequest
-from parley.records import iter_batches
+from parley.records import follow_front, iter_batches
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
 
@@ -170,7 +170,9 @@ def find_tail(data: memoryview, where: TopicPartition) -> Tail:
     Only what tells the next position is read; the next request can be sent while everything else is
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
-    position, epoch, at, size = -1, -1, 0, len(data)
+    front = follow_front(data)
+    at, position, epoch = front if front is not None else (0, -1, -1)
+    size = len(data)
     epochs: list[tuple[int, int]] = []
     while size - at >= _HEAD.size:
         offset, length, batch_epoch, magic, _, _, last_delta = _HEAD.unpack_from(data, at)

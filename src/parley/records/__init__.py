@@ -36,7 +36,7 @@ from parley.records.encode import (
     stamp_producer,
 )
 from parley.records.info import KernelInfo, kernel_info, warn_if_pure
-from parley.records.split import AbortedFilter, RawBatch, first_batch_bytes, iter_batches, readable, split
+from parley.records.split import AbortedFilter, RawBatch, first_batch_bytes, follow_front, iter_batches, readable, split
 
 __all__ = [
     "AbortedFilter",
@@ -64,6 +64,7 @@ __all__ = [
     "encode_batches",
     "end_marker",
     "first_batch_bytes",
+    "follow_front",
     "int32s",
     "int64s",
     "iter_batches",

@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from parley.kernel import Buffer, DecodeOptions, KernelError, Want, active, span_table
+from parley.kernel import Buffer, DecodeOptions, KernelError, ScanOptions, Want, active, span_table
 from parley.records import layout
 from parley.records.columns import var_values
 from parley.records.failures import corrupt, translate_decode
 
 MAX_RUN = 4096
+_EPOCH_FIELD = 2  # of layout.BATCH_HEADER
 _MAX_OFFSET = 2**63 - 2  # its successor, the next position, must still be an int64
 
 
@@ -60,6 +61,26 @@ class RawBatch(NamedTuple):
     def size(self) -> int:
         """Its bytes."""
         return self.end - self.start
+
+
+class Front(NamedTuple):
+    """Ordinary batches at the front of fetched bytes: where they end, the offset after them, the last one's epoch."""
+
+    end: int
+    next_offset: int
+    leader_epoch: int
+
+
+def follow_front(data: Buffer) -> Front | None:
+    """Return the whole magic-2 batches of one leader epoch at the front, by their headers alone.
+
+    None where there is no such batch, or where the epoch changes among them: whoever must know where
+    walks through them. A fetch of 8 MiB has 500 batches, and these are followed by the kernel.
+    """
+    found = active.scan_batches(data, 0, ScanOptions())
+    if not found.end or found.leader_epoch != layout.BATCH_HEADER.unpack_from(data)[_EPOCH_FIELD]:
+        return None
+    return Front(found.end, found.next_offset, found.leader_epoch)
 
 
 def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:

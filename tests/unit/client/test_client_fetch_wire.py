@@ -122,6 +122,21 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
             assert (tail.next_offset, tail.whole_bytes) == (-1, 0)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_tail_tells_where_each_leader_epoch_ends(seed):
+    dice = random.Random(seed)
+    data = bytearray(log_bytes(dice, [(2, dice.choice((0, 1)), dice.randrange(1, 4)) for _ in range(6)]))
+    epochs = sorted(dice.choice(range(-1, dice.randrange(4))) for _ in range(6))
+    expected: dict[int, int] = {}
+    for batch, epoch in zip(split(data), epochs, strict=True):
+        data[batch.start + 12 : batch.start + 16] = epoch.to_bytes(4, "big", signed=True)
+        expected.pop(epoch, None)
+        expected[epoch] = batch.next_offset
+    tail = find_tail(memoryview(data), TP0)
+    assert tail.epochs == tuple((offset, epoch) for epoch, offset in expected.items())
+    assert tail.leader_epoch == epochs[-1]
+
+
 def test_damaged_bytes_end_the_tail_and_never_raise():
     dice = random.Random(3)
     whole = log_bytes(dice, [(2, 0, 3), (1, 0, 2), (2, 1, 4)])
