@@ -98,12 +98,6 @@ impl View {
         unsafe { std::slice::from_raw_parts(self.raw.buf.cast::<u8>(), self.raw.len as usize) }
     }
 
-    pub fn int32(&self, at: usize) -> Option<i32> {
-        let start = at.checked_mul(4)?;
-        let raw = self.bytes().get(start..start.checked_add(4)?)?;
-        Some(i32::from_le_bytes(raw.try_into().ok()?))
-    }
-
     pub fn int64(&self, at: usize) -> Option<i64> {
         let start = at.checked_mul(8)?;
         let raw = self.bytes().get(start..start.checked_add(8)?)?;

@@ -19,7 +19,7 @@ const SNAPPY_MAX_RATIO: usize = 22; // a 3-byte copy element yields at most 64 b
 const ZSTD_MAX_WINDOW: u64 = 1 << 27;
 const FIRST_GUESS_BYTES: usize = 64 * 1024;
 /// A scratch buffer above this is given back after the call.
-const KEEP_BYTES: usize = 8 * 1024 * 1024;
+pub const KEEP_BYTES: usize = 8 * 1024 * 1024;
 
 pub const TOO_LARGE: Flaw = flaw(Kind::TooLarge, "decompresses beyond the limit");
 
@@ -261,47 +261,72 @@ fn level_of(codec: u8, level: Option<i32>) -> Result<i32, Flaw> {
     Ok(level)
 }
 
-/// Appends the compressed bytes to `out`.
-pub fn compress(codec: u8, data: &[u8], level: Option<i32>, magic: u8, out: &mut Vec<u8>) -> Result<(), Flaw> {
-    const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
-    let level_number = level_of(codec, level)?;
-    let start = out.len();
-    match codec {
-        0 => out.extend_from_slice(data),
-        GZIP => {
-            let number = libdeflater::CompressionLvl::new(level_number).map_err(|_| FAILED)?;
-            let mut packer = libdeflater::Compressor::new(number);
-            out.resize(start + packer.gzip_compress_bound(data.len()), 0);
-            let size = packer.gzip_compress(data, &mut out[start..]).map_err(|_| FAILED)?;
-            out.truncate(start + size);
-        }
-        SNAPPY => {
-            out.extend_from_slice(XERIAL_MAGIC);
-            out.extend_from_slice(&1i32.to_be_bytes());
-            out.extend_from_slice(&1i32.to_be_bytes());
-            let mut encoder = snap::raw::Encoder::new();
-            for block in data.chunks(XERIAL_BLOCK_BYTES) {
-                let at = out.len();
-                out.resize(at + 4 + snap::raw::max_compress_len(block.len()), 0);
-                let size = encoder.compress(block, &mut out[at + 4..]).map_err(|_| FAILED)?;
-                out[at..at + 4].copy_from_slice(&(size as i32).to_be_bytes());
-                out.truncate(at + 4 + size);
+thread_local! {
+    static PACKER: RefCell<Packer> = RefCell::new(Packer::default());
+}
+
+/// Contexts and memory of one thread for compressing: used again, for making them costs as much as a small batch.
+#[derive(Default)]
+struct Packer {
+    space: Space,
+    zstd: Option<zstd_safe::CCtx<'static>>,
+    gzip: Option<(i32, libdeflater::Compressor)>,
+}
+
+/// Returns the compressed bytes behind `head` zeros, in memory of just their size.
+pub fn packed(codec: u8, data: &[u8], level: Option<i32>, magic: u8, head: usize) -> Result<Vec<u8>, Flaw> {
+    let level = level_of(codec, level)?;
+    PACKER.with_borrow_mut(|packer| {
+        let bytes = packer.pack(codec, data, level, magic)?;
+        let mut out = Vec::with_capacity(head + bytes.len());
+        out.resize(head, 0);
+        out.extend_from_slice(bytes);
+        packer.space.trim();
+        Ok(out)
+    })
+}
+
+impl Packer {
+    fn pack<'a>(&'a mut self, codec: u8, data: &'a [u8], level: i32, magic: u8) -> Result<&'a [u8], Flaw> {
+        const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
+        let size = match codec {
+            0 => return Ok(data),
+            GZIP => {
+                if self.gzip.as_ref().is_none_or(|(made_for, _)| *made_for != level) {
+                    let number = libdeflater::CompressionLvl::new(level).map_err(|_| FAILED)?;
+                    self.gzip = Some((level, libdeflater::Compressor::new(number)));
+                }
+                let (_, packer) = self.gzip.as_mut().ok_or(FAILED)?;
+                let most = packer.gzip_compress_bound(data.len());
+                packer.gzip_compress(data, &mut self.space.room(most, 0)[..most]).map_err(|_| FAILED)?
             }
-        }
-        LZ4 => lz4::compress(data, level_number, magic, out)?,
-        ZSTD => {
-            thread_local! {
-                static ZSTD_OUT: RefCell<Option<zstd_safe::CCtx<'static>>> = const { RefCell::new(None) };
+            SNAPPY => snap_blocks(&mut self.space, data)?,
+            LZ4 => lz4::compress(&mut self.space, data, level, magic)?,
+            ZSTD => {
+                let most = zstd_safe::compress_bound(data.len());
+                let context = self.zstd.get_or_insert_with(zstd_safe::CCtx::create);
+                context.compress(&mut self.space.room(most, 0)[..most], data, level).map_err(|_| FAILED)?
             }
-            out.resize(start + zstd_safe::compress_bound(data.len()), 0);
-            let size = ZSTD_OUT.with(|cell| {
-                let mut cell = cell.borrow_mut();
-                let context = cell.get_or_insert_with(zstd_safe::CCtx::create);
-                context.compress(&mut out[start..], data, level_number).map_err(|_| FAILED)
-            })?;
-            out.truncate(start + size);
-        }
-        _ => return Err(flaw(Kind::Codec, "there is no such compression codec")),
+            _ => return Err(flaw(Kind::Codec, "there is no such compression codec")),
+        };
+        Ok(&self.space.bytes[..size])
     }
-    Ok(())
+}
+
+/// Writes the blocks of Java's snappy stream; returns where they end.
+fn snap_blocks(space: &mut Space, data: &[u8]) -> Result<usize, Flaw> {
+    const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
+    let block_most = 4 + snap::raw::max_compress_len(XERIAL_BLOCK_BYTES);
+    let out = space.room(XERIAL_HEADER_BYTES + data.len().div_ceil(XERIAL_BLOCK_BYTES) * block_most, 0);
+    out[..8].copy_from_slice(XERIAL_MAGIC);
+    out[8..12].copy_from_slice(&1i32.to_be_bytes());
+    out[12..16].copy_from_slice(&1i32.to_be_bytes());
+    let mut encoder = snap::raw::Encoder::new();
+    let mut at = XERIAL_HEADER_BYTES;
+    for block in data.chunks(XERIAL_BLOCK_BYTES) {
+        let size = encoder.compress(block, &mut out[at + 4..]).map_err(|_| FAILED)?;
+        out[at..at + 4].copy_from_slice(&(size as i32).to_be_bytes());
+        at += 4 + size;
+    }
+    Ok(at)
 }

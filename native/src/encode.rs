@@ -1,8 +1,10 @@
 //! Encoding of columns into batches of magic 2 and message sets of magic 0 and 1.
 
+use std::cell::RefCell;
+
 use crate::compress;
 use crate::crc;
-use crate::input::{Input, Row};
+use crate::input::{Input, Row, Source};
 use crate::limits::{flaw, Failure, Flaw, Kind, MAX_COLUMN_BYTES};
 use crate::magic2::{CRC_AT, CRC_START, HEADER_BYTES};
 use crate::varint;
@@ -46,28 +48,51 @@ pub fn encode(input: &Input, start: usize, options: &Options) -> Result<Output, 
     if !(0..=(if options.magic == 2 { 4 } else { 3 })).contains(&options.codec) {
         return Err(flaw(Kind::Codec, "the format has no such codec").into());
     }
-    if start >= input.selected() {
+    let input = input.source();
+    if start >= input.selected {
         return Err(argument("no rows are left to begin a batch").into());
     }
     if options.magic == 2 {
-        magic2(input, start, options)
+        magic2(&input, start, options)
     } else {
-        legacy(input, start, options)
+        legacy(&input, start, options)
     }
 }
 
-fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
-    let plain = options.codec == 0;
-    let mut body: Vec<u8> = Vec::with_capacity(options.max_bytes.min(1 << 16));
-    if plain {
-        body.resize(HEADER_BYTES, 0); // uncompressed records are written where they stay
+thread_local! {
+    /// Where records stand before they are compressed. Used again: fresh pages cost more than the records.
+    static PLAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn magic2(input: &Source, start: usize, options: &Options) -> Result<Output, Failure> {
+    let room = options.max_bytes.min(input.expected_bytes(start).saturating_add(HEADER_BYTES));
+    if options.codec == 0 {
+        let mut batch = Vec::with_capacity(room);
+        batch.resize(HEADER_BYTES, 0); // uncompressed records are written where they stay
+        let facts = records(input, start, options, &mut batch)?;
+        return finish(batch, start, options, &facts);
     }
-    let head = if plain { 0 } else { HEADER_BYTES };
+    PLAIN.with_borrow_mut(|body| {
+        body.clear();
+        body.reserve(room);
+        let facts = records(input, start, options, body)?;
+        let batch = compress::packed(options.codec as u8, body, options.level, 2, HEADER_BYTES)?;
+        if body.capacity() > compress::KEEP_BYTES {
+            *body = Vec::new();
+        }
+        finish(batch, start, options, &facts)
+    })
+}
+
+/// Appends as many records as the bounds admit; an uncompressed batch has room for its header in front.
+fn records(input: &Source, start: usize, options: &Options, body: &mut Vec<u8>) -> Result<Facts, Failure> {
+    let head = HEADER_BYTES - body.len();
     let limit = options.max_bytes.min(MAX_COLUMN_BYTES);
-    let stop = input.selected().min(start.saturating_add(options.max_records));
+    let stop = input.selected.min(start.saturating_add(options.max_records));
     let mut first: Option<(i64, i64)> = None;
     let (mut last_offset, mut max_timestamp, mut at) = (0i64, i64::MIN, start);
     while at < stop {
+        input.look_ahead(at);
         let row = input.row(at, start, options).map_err(|flaw| flaw.at_record(at))?;
         let (base_offset, base_timestamp) = *first.get_or_insert((row.offset, row.timestamp));
         if at > start {
@@ -89,8 +114,8 @@ fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Fail
             return Err(flaw(Kind::TooLarge, "a record fits no batch").at_record(at));
         }
         body.reserve(framed);
-        varint::write(&mut body, u64::from(varint::fold32(size as i32)));
-        write_record(&mut body, input, &row, offset_delta, timestamp_delta).map_err(|flaw| flaw.at_record(at))?;
+        varint::write(body, u64::from(varint::fold32(size as i32)));
+        write_record(body, input, &row, offset_delta, timestamp_delta).map_err(|flaw| flaw.at_record(at))?;
         last_offset = row.offset;
         max_timestamp = max_timestamp.max(row.timestamp);
         at += 1;
@@ -98,26 +123,24 @@ fn magic2(input: &Input, start: usize, options: &Options) -> Result<Output, Fail
     let Some((base_offset, base_timestamp)) = first else {
         return Err(argument("a batch needs at least one record").into());
     };
-    let mut batch = if plain {
-        body
-    } else {
-        let mut packed = vec![0; HEADER_BYTES];
-        compress::compress(options.codec as u8, &body, options.level, 2, &mut packed)?;
-        packed
-    };
-    if batch.len() > MAX_COLUMN_BYTES {
-        return Err(flaw(Kind::TooLarge, "a batch beyond 2 GiB").into());
-    }
-    let max_timestamp = options.log_append_time_ms.unwrap_or(max_timestamp);
-    let facts = Facts {
+    Ok(Facts {
         base_offset,
         last_delta: last_offset.wrapping_sub(base_offset) as i32,
         base_timestamp,
-        max_timestamp,
+        max_timestamp: options.log_append_time_ms.unwrap_or(max_timestamp),
         count: (at - start) as i32,
-    };
-    write_header(&mut batch, options, &facts);
-    Ok(Output { data: batch, next_start: at, max_timestamp })
+    })
+}
+
+fn finish(mut batch: Vec<u8>, start: usize, options: &Options, facts: &Facts) -> Result<Output, Failure> {
+    if batch.len() > MAX_COLUMN_BYTES {
+        return Err(flaw(Kind::TooLarge, "a batch beyond 2 GiB").into());
+    }
+    write_header(&mut batch, options, facts);
+    if batch.capacity() > batch.len() + batch.len() / 8 {
+        batch.shrink_to_fit(); // batches wait, and their sizes are counted by their lengths
+    }
+    Ok(Output { data: batch, next_start: start + facts.count as usize, max_timestamp: facts.max_timestamp })
 }
 
 /// What the records say about their batch.
@@ -167,7 +190,7 @@ fn field_size(value: Option<&[u8]>) -> usize {
 }
 
 #[inline(always)]
-fn body_size(input: &Input, row: &Row, offset_delta: i32, timestamp_delta: i64) -> Result<usize, Flaw> {
+fn body_size(input: &Source, row: &Row, offset_delta: i32, timestamp_delta: i64) -> Result<usize, Flaw> {
     let (from, to) = row.headers;
     let mut size = 1
         + varint::size(varint::fold64(timestamp_delta))
@@ -198,7 +221,7 @@ fn write_field(out: &mut Vec<u8>, value: Option<&[u8]>) {
 #[inline(always)]
 fn write_record(
     out: &mut Vec<u8>,
-    input: &Input,
+    input: &Source,
     row: &Row,
     offset_delta: i32,
     timestamp_delta: i64,
@@ -219,11 +242,11 @@ fn write_record(
     Ok(())
 }
 
-fn legacy(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
+fn legacy(input: &Source, start: usize, options: &Options) -> Result<Output, Failure> {
     let mut body: Vec<u8> = Vec::new();
     let limit = options.max_bytes.min(MAX_COLUMN_BYTES);
     let relative = options.magic == 1 && options.codec != 0; // KIP-31
-    let stop = input.selected().min(start.saturating_add(options.max_records));
+    let stop = input.selected.min(start.saturating_add(options.max_records));
     let (mut first_offset, mut last_offset, mut max_timestamp, mut at) = (0i64, 0i64, i64::MIN, start);
     while at < stop {
         let row = input.row(at, start, options).map_err(|flaw| flaw.at_record(at))?;
@@ -256,8 +279,7 @@ fn legacy(input: &Input, start: usize, options: &Options) -> Result<Output, Fail
     if options.codec == 0 {
         return Ok(Output { data: body, next_start: at, max_timestamp });
     }
-    let mut packed = Vec::new();
-    compress::compress(options.codec as u8, &body, options.level, options.magic as u8, &mut packed)?;
+    let packed = compress::packed(options.codec as u8, &body, options.level, options.magic as u8, 0)?;
     if message_size(options, None, Some(&packed)) > MAX_COLUMN_BYTES {
         return Err(flaw(Kind::TooLarge, "a message set beyond 2 GiB").into());
     }

@@ -23,28 +23,118 @@ impl VarInput {
         (self.offsets.bytes().len() / 4).saturating_sub(1)
     }
 
+    pub fn var(&self) -> Var<'_> {
+        Var {
+            validity: self.validity.as_ref().map(View::bytes),
+            offsets: self.offsets.bytes(),
+            data: self.data.bytes(),
+            bit_offset: self.bit_offset,
+        }
+    }
+}
+
+/// The same as plain slices: the views' lengths and addresses are looked up once, not for every row.
+#[derive(Clone, Copy)]
+pub struct Var<'a> {
+    validity: Option<&'a [u8]>,
+    offsets: &'a [u8],
+    data: &'a [u8],
+    bit_offset: usize,
+}
+
+impl<'a> Var<'a> {
     #[inline(always)]
-    pub fn get(&self, row: usize) -> Result<Option<&[u8]>, Flaw> {
-        if let Some(validity) = &self.validity {
+    pub fn get(&self, row: usize) -> Result<Option<&'a [u8]>, Flaw> {
+        if let Some(validity) = self.validity {
             let bit = row + self.bit_offset;
-            let byte = *validity.bytes().get(bit >> 3).ok_or(NO_ROW)?;
+            let byte = *validity.get(bit >> 3).ok_or(NO_ROW)?;
             if byte >> (bit & 7) & 1 == 0 {
                 return Ok(None);
             }
         }
-        let start = self.offsets.int32(row).ok_or(NO_ROW)?;
-        let end = self.offsets.int32(row + 1).ok_or(NO_ROW)?;
+        let (start, end) = pair(self.offsets, row)?;
         if start < 0 || end < start {
             return Err(argument("a column's offsets are out of order"));
         }
-        self.data.bytes().get(start as usize..end as usize).map(Some).ok_or(NO_ROW)
+        self.data.get(start as usize..end as usize).map(Some).ok_or(NO_ROW)
     }
+
+    /// Returns how many bytes the rows have together.
+    fn bytes(&self) -> usize {
+        let rows = (self.offsets.len() / 4).saturating_sub(1);
+        let (first, last) = (int32(self.offsets, 0).unwrap_or(0), int32(self.offsets, rows).unwrap_or(0));
+        usize::try_from(i64::from(last) - i64::from(first)).unwrap_or(0).min(self.data.len())
+    }
+
+    /// Has the memory of a row on its way before it is read.
+    #[inline(always)]
+    fn prefetch(&self, row: usize) {
+        let Ok((start, end)) = pair(self.offsets, row) else { return };
+        let (start, end) = (start.max(0) as usize, end.max(0) as usize);
+        if let Some(bytes) = self.data.get(start..end.min(start + PREFETCH_BYTES)) {
+            for line in bytes.chunks(64) {
+                prefetch(line.as_ptr());
+            }
+            if let Some(last) = bytes.last() {
+                prefetch(last); // rows do not begin where lines of the cache do
+            }
+        }
+    }
+}
+
+/// Of a long row the processor fetches the rest by itself.
+const PREFETCH_BYTES: usize = 256;
+
+/// So many rows ahead: as long as it takes to write about as many.
+const PREFETCH_ROWS: usize = 12;
+
+/// What a record takes beside its key and value, mostly.
+const RECORD_OVERHEAD: usize = 10;
+
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that reads nothing; every x86-64 processor has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+#[inline(always)]
+fn int32(raw: &[u8], at: usize) -> Option<i32> {
+    let start = at.checked_mul(4)?;
+    Some(i32::from_le_bytes(raw.get(start..start.checked_add(4)?)?.try_into().ok()?))
+}
+
+#[inline(always)]
+fn int64(raw: &[u8], at: usize) -> Option<i64> {
+    let start = at.checked_mul(8)?;
+    Some(i64::from_le_bytes(raw.get(start..start.checked_add(8)?)?.try_into().ok()?))
+}
+
+/// Returns where a row begins and ends.
+#[inline(always)]
+fn pair(offsets: &[u8], row: usize) -> Result<(i32, i32), Flaw> {
+    let start = row.checked_mul(4).ok_or(NO_ROW)?;
+    let raw: &[u8; 8] = offsets.get(start..).and_then(<[u8]>::first_chunk).ok_or(NO_ROW)?;
+    let both = u64::from_le_bytes(*raw);
+    Ok((both as i32, (both >> 32) as i32))
 }
 
 pub struct HeadersInput {
     pub offsets: View,
     pub keys: VarInput,
     pub values: VarInput,
+}
+
+/// Headers as plain slices.
+#[derive(Clone, Copy)]
+pub struct Headers<'a> {
+    offsets: &'a [u8],
+    pub keys: Var<'a>,
+    pub values: Var<'a>,
 }
 
 /// The columns to encode and which of their rows.
@@ -69,15 +159,67 @@ pub struct Row<'a> {
 }
 
 impl Input {
-    pub fn selected(&self) -> usize {
+    /// Returns rows that have nothing but a key.
+    pub fn of_keys(key: VarInput) -> Input {
+        Input {
+            rows: key.rows(),
+            offsets: None,
+            timestamps: None,
+            key: Some(key),
+            value: None,
+            headers: None,
+            selection: None,
+        }
+    }
+
+    fn selected(&self) -> usize {
         self.selection.as_ref().map_or(self.rows, |view| view.bytes().len() / 4)
     }
 
-    pub fn row_index(&self, at: usize) -> Result<usize, Flaw> {
-        let row = match &self.selection {
+    pub fn source(&self) -> Source<'_> {
+        Source {
+            rows: self.rows,
+            selected: self.selected(),
+            offsets: self.offsets.as_ref().map(View::bytes),
+            timestamps: self.timestamps.as_ref().map(View::bytes),
+            key: self.key.as_ref().map(VarInput::var),
+            value: self.value.as_ref().map(VarInput::var),
+            headers: self.headers.as_ref().map(|column| Headers {
+                offsets: column.offsets.bytes(),
+                keys: column.keys.var(),
+                values: column.values.var(),
+            }),
+            selection: self.selection.as_ref().map(View::bytes),
+        }
+    }
+}
+
+/// The columns to encode as plain slices.
+pub struct Source<'a> {
+    rows: usize,
+    pub selected: usize,
+    offsets: Option<&'a [u8]>,
+    timestamps: Option<&'a [u8]>,
+    key: Option<Var<'a>>,
+    value: Option<Var<'a>>,
+    pub headers: Option<Headers<'a>>,
+    selection: Option<&'a [u8]>,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the key of the row at a position.
+    #[inline(always)]
+    pub fn key_at(&self, at: usize) -> Result<Option<&'a [u8]>, Flaw> {
+        let row = self.row_index(at)?;
+        self.key.as_ref().map_or(Ok(None), |column| column.get(row))
+    }
+
+    #[inline(always)]
+    fn row_index(&self, at: usize) -> Result<usize, Flaw> {
+        let row = match self.selection {
             None => at,
             Some(selection) => {
-                usize::try_from(selection.int32(at).ok_or(NO_ROW)?).map_err(|_| argument("a negative row"))?
+                usize::try_from(int32(selection, at).ok_or(NO_ROW)?).map_err(|_| argument("a negative row"))?
             }
         };
         if row >= self.rows {
@@ -86,14 +228,29 @@ impl Input {
         Ok(row)
     }
 
+    /// Returns about how many bytes the records from position `start` on take.
+    pub fn expected_bytes(&self, start: usize) -> usize {
+        let data: usize = [&self.key, &self.value].into_iter().flatten().map(Var::bytes).sum();
+        let each = data / self.rows.max(1) + RECORD_OVERHEAD;
+        (self.selected - start).saturating_mul(each + each / 16)
+    }
+
+    /// Has a row that comes soon on its way from memory. Rows in their order need no such help.
     #[inline(always)]
-    pub fn row(&self, at: usize, start: usize, options: &Options) -> Result<Row<'_>, Flaw> {
+    pub fn look_ahead(&self, at: usize) {
+        let Some(row) = self.selection.and_then(|selection| int32(selection, at + PREFETCH_ROWS)) else { return };
+        for column in [&self.key, &self.value].into_iter().flatten() {
+            column.prefetch(row.max(0) as usize);
+        }
+    }
+
+    #[inline(always)]
+    pub fn row(&self, at: usize, start: usize, options: &Options) -> Result<Row<'a>, Flaw> {
         let row = self.row_index(at)?;
         let headers = match &self.headers {
             None => (0, 0),
             Some(column) => {
-                let from = column.offsets.int32(row).ok_or(NO_ROW)?;
-                let to = column.offsets.int32(row + 1).ok_or(NO_ROW)?;
+                let (from, to) = pair(column.offsets, row)?;
                 if from < 0 || to < from {
                     return Err(argument("the headers' offsets are out of order"));
                 }
@@ -101,13 +258,13 @@ impl Input {
             }
         };
         Ok(Row {
-            offset: match &self.offsets {
+            offset: match self.offsets {
                 None => options.base_offset.wrapping_add((at - start) as i64),
-                Some(offsets) => offsets.int64(row).ok_or(NO_ROW)?,
+                Some(offsets) => int64(offsets, row).ok_or(NO_ROW)?,
             },
-            timestamp: match &self.timestamps {
+            timestamp: match self.timestamps {
                 None => options.timestamp_ms,
-                Some(timestamps) => timestamps.int64(row).ok_or(NO_ROW)?,
+                Some(timestamps) => int64(timestamps, row).ok_or(NO_ROW)?,
             },
             key: self.key.as_ref().map_or(Ok(None), |column| column.get(row))?,
             value: self.value.as_ref().map_or(Ok(None), |column| column.get(row))?,

@@ -9,6 +9,7 @@ mod columns;
 mod compress;
 mod crc;
 mod encode;
+mod group;
 mod gzip;
 mod input;
 mod legacy;
@@ -192,24 +193,23 @@ fn murmur2_partitions(
         let Some(partitions) = partitions else {
             return Err(flaw(Kind::Argument, "a topic has at least one partition").into());
         };
-        let input = input::Input {
-            rows: key.rows(),
-            offsets: None,
-            timestamps: None,
-            key: None,
-            value: None,
-            headers: None,
-            selection: rows,
-        };
-        let total = if input.selection.is_some() { input.selected() } else { count };
-        let mut found = Vec::with_capacity(total.min(key.rows()));
+        let input = input::Input { selection: rows, ..input::Input::of_keys(key) };
+        let source = input.source();
+        let total = if input.selection.is_some() { source.selected } else { count };
+        let mut found = Vec::with_capacity(total.min(input.rows));
         for at in 0..total {
-            let row = input.row_index(at)?;
-            found.push(key.get(row)?.map_or(-1, |value| murmur2::partition(value, partitions)));
+            found.push(source.key_at(at)?.map_or(-1, |value| murmur2::partition(value, partitions)));
         }
         Ok(found)
     })?;
     Ok(Buffer::new(Owned::Int32(found)))
+}
+
+/// Returns the rows of each partition, one partition after the other and each in its order, and how many each has.
+#[pyfunction]
+fn group_rows(py: Python<'_>, targets: View, partitions: i64) -> PyResult<(Buffer, Buffer)> {
+    let (order, counts) = detached(py, || Ok(group::group(targets.bytes(), partitions)?))?;
+    Ok((Buffer::new(Owned::Int32(order)), Buffer::new(Owned::Int32(counts))))
 }
 
 #[pyfunction]
@@ -230,11 +230,7 @@ fn codec_number(codec: i64) -> Result<u8, Flaw> {
 
 #[pyfunction]
 fn compress_bytes(py: Python<'_>, codec: i64, data: View, level: Option<i32>, magic: u8) -> PyResult<Buffer> {
-    let packed = detached(py, || {
-        let mut out = Vec::new();
-        compress::compress(codec_number(codec)?, data.bytes(), level, magic, &mut out)?;
-        Ok(out)
-    })?;
+    let packed = detached(py, || Ok(compress::packed(codec_number(codec)?, data.bytes(), level, magic, 0)?))?;
     Ok(Buffer::new(Owned::Bytes(packed)))
 }
 
@@ -259,6 +255,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;
     module.add_function(wrap_pyfunction!(murmur2_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(group_rows, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32c, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32, module)?)?;
     module.add_function(wrap_pyfunction!(compress_bytes, module)?)?;

@@ -17,6 +17,7 @@ const HISTORY_BYTES: usize = 64 * 1024;
 
 const FLAGS: u8 = 0x60; // version 1, independent blocks: all that Java's reader takes
 const BLOCK_64K: u8 = 0x40;
+const FRAME_HEADER_BYTES: usize = 7;
 const BLOCK_BYTES: usize = 64 * 1024;
 
 fn u32_at(data: &[u8], at: usize) -> Result<u32, Flaw> {
@@ -158,33 +159,32 @@ fn blocks(space: &mut Space, packed: &[u8], frame: &Frame, start: usize, max: us
     Ok((at, out))
 }
 
-/// Appends one frame. Level 1 is the fast compressor, above it the high-compression one.
-pub fn compress(data: &[u8], level: i32, magic: u8, out: &mut Vec<u8>) -> Result<(), Flaw> {
+/// Writes one frame; returns where it ends. Level 1 is the fast compressor, above it the high-compression one.
+pub fn compress(space: &mut Space, data: &[u8], level: i32, magic: u8) -> Result<usize, Flaw> {
     const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
-    let start = out.len();
-    out.extend_from_slice(&MAGIC.to_le_bytes());
-    out.extend_from_slice(&[FLAGS, BLOCK_64K]);
-    let checked = if magic == 0 { start } else { start + 4 };
-    out.push(header_byte(&out[checked..start + 6]));
+    let block_most = 4 + lzzzz::lz4::max_compressed_size(BLOCK_BYTES);
+    let out = space.room(FRAME_HEADER_BYTES + data.len().div_ceil(BLOCK_BYTES) * block_most + 4, 0);
+    out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    out[4..6].copy_from_slice(&[FLAGS, BLOCK_64K]);
+    out[6] = header_byte(&out[if magic == 0 { 0 } else { 4 }..6]);
+    let mut at = FRAME_HEADER_BYTES;
     for plain in data.chunks(BLOCK_BYTES) {
-        let at = out.len();
-        out.resize(at + 4 + lzzzz::lz4::max_compressed_size(plain.len()), 0);
-        let room = &mut out[at + 4..];
+        let room = &mut out[at + 4..at + block_most];
         let size = if level > 1 {
             lzzzz::lz4_hc::compress(plain, room, level)
         } else {
             lzzzz::lz4::compress(plain, room, lzzzz::lz4::ACC_LEVEL_DEFAULT)
         }
         .map_err(|_| FAILED)?;
-        if size < plain.len() {
-            out.truncate(at + 4 + size);
-            out[at..at + 4].copy_from_slice(&(size as u32).to_le_bytes());
+        let (says, length) = if size < plain.len() {
+            (size as u32, size)
         } else {
-            out.truncate(at);
-            out.extend_from_slice(&(plain.len() as u32 | STORED).to_le_bytes());
-            out.extend_from_slice(plain);
-        }
+            room[..plain.len()].copy_from_slice(plain);
+            (plain.len() as u32 | STORED, plain.len())
+        };
+        out[at..at + 4].copy_from_slice(&says.to_le_bytes());
+        at += 4 + length;
     }
-    out.extend_from_slice(&[0; 4]);
-    Ok(())
+    out[at..at + 4].copy_from_slice(&[0; 4]);
+    Ok(at + 4)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -190,6 +191,12 @@ def test_codecs_round_trip_across(raw: bytes, codec: int) -> None:
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=30), st.integers(1, 2**31 - 1))
 def test_partitions_are_equal(keys: list[bytes | None], partitions: int) -> None:
     both("murmur2_partitions", var_column(keys), None, len(keys), partitions)
+
+
+@given(st.lists(st.integers(-1, 12), max_size=60), st.integers(-1, 12))
+@example([0], 0)
+def test_rows_are_grouped_alike(targets: list[int], partitions: int) -> None:
+    both("group_rows", array("i", targets).tobytes(), partitions)
 
 
 @given(st.binary(max_size=300))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from parley.arrow import ProduceColumns
 from parley.client.options import CODECS, ProduceOptions
 from parley.errors import ConfigError, UnsupportedVersionError, broker_error
-from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, partition_keys
+from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, group_rows, partition_keys
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, VersionRange
 
@@ -135,22 +135,24 @@ def assign(
 
     Raises the broker's error for a partition that does not exist, before anything is sent.
     """
-    count = rows.columns.rows
+    count, key = rows.columns.rows, rows.columns.key
     if fixed is not None:
         _check_partition(plan, fixed)
         return [(fixed, None)] if count else []
-    target: pa.Array | None = None
-    if rows.columns.key is not None and not options.partitioner_ignore_keys:
-        hashed = partition_keys(rows.columns.key, plan.partition_count, count=count)
+    hashed: Buffer | None = None
+    if key is not None and not options.partitioner_ignore_keys:
+        hashed = partition_keys(key, plan.partition_count, count=count)
+        if rows.partition is None and not key.null_count:
+            return _grouped(hashed, plan)
+    target = pa.repeat(pa.scalar(-1, pa.int32()), count)
+    if hashed is not None:
         target = pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(hashed)])
     if rows.partition is not None:
         extremes = pc.min_max(rows.partition).as_py()
         for found in extremes.values():
             if found is not None:
                 _check_partition(plan, found)
-        target = pc.coalesce(rows.partition, pa.scalar(-1, pa.int32()) if target is None else target)
-    if target is None:
-        target = pa.repeat(pa.scalar(-1, pa.int32()), count)
+        target = pc.coalesce(rows.partition, target)
     open_rows = pc.equal(target, -1)
     how_many = pc.sum(open_rows).as_py() or 0
     if how_many:
@@ -158,24 +160,20 @@ def assign(
         row_bytes = _mean_row_bytes(rows.columns)
         for partition, run in sticky.runs(how_many, row_bytes, plan, options.batch_size):
             filled.extend(array("i", (partition,)) * run)
+        if how_many == count:
+            return _grouped(filled.tobytes(), plan)
         fill = pa.Array.from_buffers(pa.int32(), how_many, [None, pa.py_buffer(filled)])
-        target = fill if how_many == count else pc.replace_with_mask(target, open_rows, fill)
-    return _grouped(target, count)
+        target = pc.replace_with_mask(target, open_rows, fill)
+    values = memoryview(target.buffers()[1]).cast("B")
+    return _grouped(values[4 * target.offset : 4 * (target.offset + count)], plan)
 
 
-def _grouped(target: pa.Array, count: int) -> list[tuple[int, Buffer | None]]:
-    """Return the row indexes of each partition, in the order of the rows (the sort is stable)."""
-    counts = sorted((entry["values"], entry["counts"]) for entry in pc.value_counts(target).to_pylist())
-    if len(counts) == 1:
-        return [(counts[0][0], None)]
-    order = pc.array_sort_indices(target).cast(pa.int32())
-    indexes = memoryview(order.buffers()[1]).cast("B")[4 * order.offset : 4 * (order.offset + count)]
-    groups: list[tuple[int, Buffer | None]] = []
-    start = 0
-    for partition, found in counts:
-        groups.append((partition, indexes[4 * start : 4 * (start + found)]))
-        start += found
-    return groups
+def _grouped(targets: Buffer, plan: TopicPlan) -> list[tuple[int, Buffer | None]]:
+    """Return the row indexes of each partition, in the order of the rows."""
+    groups = group_rows(targets, plan.partition_count)
+    if len(groups) == 1:
+        return [(groups[0][0], None)]
+    return [*groups]
 
 
 def _mean_row_bytes(columns: Columns) -> int:

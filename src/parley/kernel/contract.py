@@ -291,6 +291,12 @@ class Kernel(Protocol):
     def murmur2_partitions(self, key: VarColumn, rows: Buffer | None, count: int, partitions: int) -> Buffer:
         """Return Java's default partition of each key as int32, -1 for null keys."""
 
+    def group_rows(self, targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
+        """Return the rows (int32) by their partition and then in their order, and the count (int32) of each partition.
+
+        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one outside [0, partitions).
+        """
+
     def crc32c(self, data: Buffer) -> int:
         """Return the CRC-32C (Castagnoli) of the bytes."""
 

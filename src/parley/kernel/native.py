@@ -92,6 +92,13 @@ def murmur2_partitions(key: VarColumn, rows: Buffer | None, count: int, partitio
         return memoryview(_native.murmur2_partitions(key, rows, count, partitions))
 
 
+def group_rows(targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
+    """Return the rows by their partition, and how many each partition has."""
+    with _translated():
+        order, counts = _native.group_rows(targets, partitions)
+    return memoryview(order), memoryview(counts)
+
+
 def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
     """Return the bytes compressed as the format wants them."""
     with _translated():

@@ -118,3 +118,21 @@ def partition_keys(key: VarColumn, partitions: int, *, count: int, rows: Buffer 
         return int32s(active.murmur2_partitions(key, rows, count, partitions))
     except KernelError as error:
         raise translate_encode(error) from error
+
+
+def group_rows(targets: Buffer, partitions: int) -> list[tuple[int, memoryview]]:
+    """Return the rows (int32 indexes, in their order) of each partition that has any, by partition.
+
+    `targets` holds the partition of each row as int32. Raises LocalProtocolError for one that does not exist.
+    """
+    try:
+        order, counts = active.group_rows(targets, partitions)
+    except KernelError as error:
+        raise translate_encode(error) from error
+    rows = memoryview(order).cast("B")
+    found, start = [], 0
+    for partition, count in enumerate(int32s(counts).tolist()):
+        if count:
+            found.append((partition, rows[4 * start : 4 * (start + count)]))
+            start += count
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from parley.kernel.contract import Kernel, KernelError, KernelErrorKind
@@ -47,4 +49,17 @@ def test_null_keys_and_selected_rows(kernel: Kernel) -> None:
 def test_rows_and_partitions_are_checked(kernel: Kernel, rows: bytes | None, partitions: int) -> None:
     with pytest.raises(KernelError) as caught:
         kernel.murmur2_partitions(var_column([b"a"] * 4), rows, 4, partitions)
+    assert caught.value.kind is KernelErrorKind.ARGUMENT
+
+
+def test_rows_of_a_partition_keep_their_order(kernel: Kernel) -> None:
+    order, counts = kernel.group_rows(array("i", [2, 0, 2, 0, 3]).tobytes(), 5)
+    assert list(int32s(order)) == [1, 3, 0, 2, 4]
+    assert list(int32s(counts)) == [2, 0, 2, 1, 0]
+
+
+@pytest.mark.parametrize("target", [-1, 5])
+def test_a_row_of_no_partition_is_refused(kernel: Kernel, target: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        kernel.group_rows(array("i", [0, target]).tobytes(), 5)
     assert caught.value.kind is KernelErrorKind.ARGUMENT

@@ -15,6 +15,7 @@ from parley.kernel.reference.columns import ColumnsBuilder
 from parley.kernel.reference.compress import compress, decompress
 from parley.kernel.reference.crc import crc32, crc32c
 from parley.kernel.reference.encode import encode
+from parley.kernel.reference.group import group_rows
 from parley.kernel.reference.legacy import MAGIC_AT, decode_legacy, scan_legacy
 from parley.kernel.reference.magic2 import decode_batch, decompress_batch
 from parley.kernel.reference.murmur2 import murmur2_partitions
@@ -32,6 +33,7 @@ __all__ = [
     "decode",
     "decompress",
     "encode",
+    "group_rows",
     "murmur2_partitions",
     "scan_batches",
     "scan_legacy",
