@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from parley.net.address import Address
@@ -206,10 +206,24 @@ class AsyncioStream(asyncio.BufferedProtocol):
 class AsyncioListener:
     """An asyncio server that closes without waiting for its streams."""
 
-    def __init__(self, server: asyncio.Server, listen: Callable[[socket.socket], Awaitable[asyncio.Server]]) -> None:
-        self._server = server
-        self._listen = listen
+    def __init__(self, accept: Accept, tls: ssl.SSLContext | None) -> None:
+        self._accept = accept
+        self._tls = tls
+        self._server: asyncio.Server
         self._kept: socket.socket | None = None  # listens in the kernel while nobody accepts
+        self._handshakes: set[asyncio.Task[Any]] = set()
+
+    async def listen(self, **where: Any) -> None:
+        """Accept at a place (`host`, `port`, `family`), or on a socket that listens already (`sock`)."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._new_stream, ssl=self._tls, backlog=1024, **where)
+
+    def _new_stream(self) -> AsyncioStream:
+        accepting = asyncio.current_task()  # asyncio's own for this socket: it ends with the handshake
+        if self._tls is not None and accepting is not None:
+            self._handshakes.add(accepting)
+            accepting.add_done_callback(self._handshakes.discard)
+        return AsyncioStream(None, self._accept)
 
     @property
     def address(self) -> Address:
@@ -227,15 +241,20 @@ class AsyncioListener:
         """Accept again, those who waited first."""
         kept, self._kept = self._kept, None
         if kept is not None:
-            self._server = await self._listen(kept)
+            await self.listen(sock=kept)
 
     async def close(self) -> None:
-        """Accept no more."""
+        """Accept no more, and end those that are still shaking hands: they have no stream that could be closed."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
         else:
             await self._end_accepting()
+        handshakes = list(self._handshakes)
+        for task in handshakes:
+            task.cancel()
+        await asyncio.gather(*handshakes, return_exceptions=True)
+        await asyncio.sleep(0)  # asyncio closes their sockets in the loop's next turn
 
     async def _end_accepting(self) -> None:
         loop = asyncio.get_running_loop()
@@ -301,12 +320,9 @@ class AsyncioBackend:
         """Listen on the first place that the host stands for: two would choose two ports for port 0."""
         place = (await self.lookup(address))[0]
         with network_errors(address, LISTEN):
-            server = await self._serve(accept, tls, host=place[4][0], port=address.port, family=place[0])
-        return AsyncioListener(server, lambda sock: self._serve(accept, tls, sock=sock))
-
-    async def _serve(self, accept: Accept, tls: ssl.SSLContext | None, **where: Any) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: AsyncioStream(None, accept), ssl=tls, backlog=1024, **where)
+            listener = AsyncioListener(accept, tls)
+            await listener.listen(host=place[4][0], port=address.port, family=place[0])
+        return listener
 
     def _tune(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

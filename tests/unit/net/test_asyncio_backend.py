@@ -8,6 +8,7 @@ import ssl
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -257,6 +258,20 @@ async def test_plaintext_at_a_tls_port_is_named(tls_server: Server) -> None:
     with pytest.raises((RemoteProtocolError, NetworkError)) as caught:
         await open_connection(tls_server.address, ConnectOptions(connect_timeout_ms=5_000))
     assert "security_protocol" in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["close", "abort"])
+async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_server: Server, ending: str) -> None:
+    """Its socket has no stream yet that the server could close: asyncio alone would keep it for a minute."""
+    reader, writer = await asyncio.open_connection(tls_server.address.host, tls_server.address.port)
+    listener: Any = tls_server._listener
+    async with asyncio.timeout(5):
+        while not listener._handshakes:  # noqa: ASYNC110 asyncio tells nobody that it accepted a socket
+            await asyncio.sleep(0)
+        await getattr(tls_server, ending)()
+        assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_tls_at_a_plaintext_port_is_named(bulk: Bulk, trusting: ConnectOptions) -> None:
