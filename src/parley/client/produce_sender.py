@@ -3,8 +3,7 @@
 1. Requests to one broker leave in the order in which they were decided; several are under way.
 2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal acks.
 3. What an answer does to a partition is decided by `produce_state` and `sequences`; here it is done.
-4. Splitting, converting and stamping anew touch every byte: they run in a thread, and the partition
-   is locked meanwhile.
+4. What cannot be sent again as it is goes through `produce_anew`; its partition is locked meanwhile.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from parley.client.cluster import Cluster
+from parley.client.produce_anew import Anew, goes_as_it_is
 from parley.client.produce_answers import HINTED, NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
-from parley.client.produce_rework import rework
 from parley.client.produce_room import Room
 from parley.client.produce_state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
 from parley.client.produce_wire import (
@@ -40,7 +39,6 @@ class Sender:
 
     def __init__(self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]) -> None:
         self._cluster = cluster
-        self._renew_identity = renew_identity
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._active: dict[TopicPartition, PartitionLog] = {}
         self._in_flight: dict[int, int] = {}
@@ -51,6 +49,7 @@ class Sender:
         self.memory = Room()
         self.lock = asyncio.Lock()
         """Held while batches are numbered, encoded and added, and while a partition is numbered anew."""
+        self._anew = Anew(self.memory, self.lock, renew_identity)
         self.max_in_flight = 5
         self.max_request_size = 2**20
 
@@ -131,7 +130,7 @@ class Sender:
             log.see_topic(self._cluster.view.topic_id(tp.topic))
             log.begin_anew()
             if log.settled:
-                self._settle(log)
+                self._put_back(log)
             leader = self._cluster.leader(log.tp)
             deadline = log.first_deadline_ms()
             if deadline is not None:
@@ -148,6 +147,14 @@ class Sender:
                 self._spawn(self._pump(node_id))
         if wake_at:
             self._call_at(min(wake_at))
+
+    def _put_back(self, log: PartitionLog) -> None:
+        """Queue what is to be sent again, after writing anew what cannot go as it is."""
+        if goes_as_it_is(log):
+            log.put_back()
+        else:
+            log.locked = True
+            self._spawn(self._anew.write(log, lambda log, batch, error: self._finish(log, batch, error=error)))
 
     def _kick_soon(self) -> None:
         if not self._kicked:
@@ -340,45 +347,6 @@ class Sender:
         for batch in log.overdue(now):
             if batch.call.error is None:
                 self.abandon(batch.call, too_late(batch, log.last_error))
-
-    # -- writing batches anew -------------------------------------------------------------------------
-
-    def _settle(self, log: PartitionLog) -> None:
-        """Put back what is to be sent again, after writing anew what cannot go as it is."""
-        if log.restamp or any(batch.needs_work for batch in log.to_retry):
-            log.locked = True
-            self._spawn(self._rework(log))
-        else:
-            log.put_back()
-
-    async def _rework(self, log: PartitionLog) -> None:
-        again, log.to_retry = sorted(log.to_retry, key=lambda batch: batch.serial), []
-        waiting: list[OutBatch] = []
-        try:
-            async with self.lock:  # nobody numbers a batch of this partition meanwhile
-                numbers, log.restamp = log.numbers if log.restamp else None, False  # a later wish stays a wish
-                if numbers is not None and not numbers.start_over():
-                    numbers.renew(*await self._renew_identity())
-                waiting = list(log.queue) if numbers is not None else []
-                made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
-                if numbers is not None:
-                    log.numbered_anew()
-                self._replace(log, [*again, *waiting], made)
-        except KafkaError as error:
-            for batch in [*again, *waiting]:
-                self._finish(log, batch, error=error)
-        finally:
-            log.locked = False
-
-    def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
-        for batch, pieces in zip(old, new, strict=True):
-            self.memory.give(batch)
-            batch.settled = batch not in pieces
-            batch.call.open += len(pieces) - 1
-        kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
-        for piece in kept:
-            self.memory.take(piece)
-        log.put_back(kept)
 
     # -- the rest -------------------------------------------------------------------------------------
 
