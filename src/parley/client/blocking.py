@@ -14,35 +14,30 @@ import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.client.abilities import named_features
 from parley.client.api import AsyncClient
-from parley.client.cluster_view import ClusterMetadata
 from parley.client.events import Listener
+from parley.client.faces import blocking
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
-from parley.client.leader_epochs import Asked
 from parley.client.offsets import Spec
-from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
+from parley.client.options import ClientOptions, FetchOptions, ProduceOptions
 from parley.client.produce_calls import write_blocking
 from parley.client.reading import Range, open_session
 from parley.client.results import (
-    CreatedTopic,
-    EpochEndOffset,
     FetchedBatch,
-    NewTopic,
-    OffsetAndTimestamp,
     ProduceResult,
 )
 from parley.client.transaction_calls import BlockingTransactionCalls
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
-from parley.types import OffsetAndMetadata, TopicPartition
-from parley.versions import BrokerVersions, Feature, VersionRange
+from parley.types import TopicPartition
+from parley.versions import Feature
 
 if TYPE_CHECKING:
     import pyarrow
@@ -177,69 +172,21 @@ class BlockingClient(BlockingTransactionCalls):
 
     # -- cluster, topics, offsets ---------------------------------------------------------------------
 
-    def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
-        """Return brokers, leaders and partitions of some topics, or of all when none are named."""
-        return self._run(self._async().metadata(topics))
-
-    def api_versions(self, node_id: int | None = None) -> BrokerVersions:
-        """Return what a broker can do (None: any broker)."""
-        return self._run(self._async().api_versions(node_id))
-
-    def supports(self, feature: Feature | str, broker: int | None = None) -> bool:
-        """Return whether a broker, or with None each known one, has a feature now."""
-        return self._run(self._async().supports(feature, broker))
+    metadata = blocking(AsyncClient.metadata)
+    api_versions = blocking(AsyncClient.api_versions)
+    supports = blocking(AsyncClient.supports)
 
     def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
         """Return the version of each API last spoken with each broker."""
         return self._async().versions_in_use()
 
-    def request(
-        self,
-        node_id: int | None,
-        message: Any,
-        timeout_ms: int | None = None,
-        *,
-        feature: Feature | None = None,
-        allowed: VersionRange | None = None,
-    ) -> Any:
-        """Send any request to a broker (None: any) in the negotiated version, and return the answer."""
-        return self._run(self._async().request(node_id, message, timeout_ms, feature=feature, allowed=allowed))
-
-    def create_topics(
-        self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
-    ) -> dict[str, CreatedTopic]:
-        """Create topics; they can be used when this returns."""
-        return self._run(self._async().create_topics(topics, timeout_ms=timeout_ms, validate_only=validate_only))
-
-    def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics."""
-        self._run(self._async().delete_topics(names, timeout_ms=timeout_ms))
-
-    def list_offsets(
-        self,
-        specs: Mapping[TopicPartition, Spec],
-        *,
-        isolation_level: str = READ_UNCOMMITTED,
-        timeout_ms: int | None = None,
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
-        return self._run(self._async().list_offsets(specs, isolation_level=isolation_level, timeout_ms=timeout_ms))
-
-    def offsets_for_leader_epochs(
-        self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, EpochEndOffset]:
-        """Return where leader epochs end in the leaders' logs; `available=False` where a leader cannot tell."""
-        return self._run(self._async().offsets_for_leader_epochs(epochs, timeout_ms=timeout_ms))
-
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets (the *next* to be read) for a group that has no active members."""
-        self._run(self._async().commit_offsets(group_id, offsets))
-
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, None where the group has committed none."""
-        return self._run(self._async().committed_offsets(group_id, partitions))
+    request = blocking(AsyncClient.request)
+    create_topics = blocking(AsyncClient.create_topics)
+    delete_topics = blocking(AsyncClient.delete_topics)
+    list_offsets = blocking(AsyncClient.list_offsets)
+    offsets_for_leader_epochs = blocking(AsyncClient.offsets_for_leader_epochs)
+    commit_offsets = blocking(AsyncClient.commit_offsets)
+    committed_offsets = blocking(AsyncClient.committed_offsets)
 
     # -- reading and writing --------------------------------------------------------------------------
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
 from parley.client.blocking import shared_loop
 from parley.client.consumer import Consumer
-from parley.client.consumer_core import LossListener, OffsetsToCommit
+from parley.client.consumer_core import LossListener
 from parley.client.consumer_rows import ConsumerRecord
+from parley.client.faces import blocking, in_loop
 from parley.client.positions import DataLoss
-from parley.client.results import FetchedBatch, OffsetAndTimestamp
+from parley.client.results import FetchedBatch
 from parley.errors import LocalProtocolError
-from parley.types import OffsetAndMetadata, TopicPartition
+from parley.types import TopicPartition
 
 T = TypeVar("T")
 
@@ -43,20 +44,15 @@ class BlockingConsumer:
             raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
         return shared_loop().call(work)
 
-    def _do(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
-        async def call() -> Any:
-            return function(*arguments, **keywords)
-
-        return self._run(call())
+    def _async(self) -> Consumer:
+        return self._consumer
 
     def start(self) -> BlockingConsumer:
         """Reach a broker; `with` does it."""
         self._run(self._consumer.start())
         return self
 
-    def stop(self) -> None:
-        """Stop reading, without a commit. Idempotent."""
-        self._run(self._consumer.stop())
+    stop = blocking(Consumer.stop)
 
     def __enter__(self) -> BlockingConsumer:
         self._run(self._consumer.__aenter__())
@@ -71,39 +67,21 @@ class BlockingConsumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
-        self._do(self._consumer.assign, list(partitions))
+        self._assign(list(partitions))  # what the caller iterates over is not run in the loop
+
+    _assign = in_loop(Consumer.assign)
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""
         return self._consumer.assignment()
 
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go to an offset; one with a leader epoch is validated first."""
-        self._do(self._consumer.seek, partition, offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go to the first offset that is there, in these partitions or all."""
-        self._run(self._consumer.seek_to_beginning(*partitions))
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go to the end, in these partitions or all."""
-        self._run(self._consumer.seek_to_end(*partitions))
-
-    def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record."""
-        return self._run(self._consumer.position(partition))
-
-    def position_with_epoch(self, partition: TopicPartition) -> OffsetAndMetadata:
-        """Return the position with the leader epoch of the record before it."""
-        return self._run(self._consumer.position_with_epoch(partition))
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these partitions until they are resumed."""
-        self._do(self._consumer.pause, *partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with paused partitions."""
-        self._do(self._consumer.resume, *partitions)
+    seek = in_loop(Consumer.seek)
+    seek_to_beginning = blocking(Consumer.seek_to_beginning)
+    seek_to_end = blocking(Consumer.seek_to_end)
+    position = blocking(Consumer.position)
+    position_with_epoch = blocking(Consumer.position_with_epoch)
+    pause = in_loop(Consumer.pause)
+    resume = in_loop(Consumer.resume)
 
     def paused(self) -> frozenset[TopicPartition]:
         """Return the paused partitions."""
@@ -116,13 +94,8 @@ class BlockingConsumer:
 
     # -- commits and offsets --------------------------------------------------------------------------
 
-    def commit(self, offsets: OffsetsToCommit | None = None) -> None:
-        """Commit positions, or the offsets given, with their leader epochs."""
-        self._run(self._consumer.commit(offsets))
-
-    def committed(self, partition: TopicPartition) -> OffsetAndMetadata | None:
-        """Return what the group has committed for a partition, None where nothing."""
-        return self._run(self._consumer.committed(partition))
+    commit = blocking(Consumer.commit)
+    committed = blocking(Consumer.committed)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset that the next record gets, as of the last fetch."""
@@ -132,19 +105,9 @@ class BlockingConsumer:
         """Return the end of what read_committed shows, as of the last fetch."""
         return self._consumer.last_stable_offset(partition)
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition that is there."""
-        return self._run(self._consumer.beginning_offsets(partitions))
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the end of each partition."""
-        return self._run(self._consumer.end_offsets(partitions))
-
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time in milliseconds, None where there is none."""
-        return self._run(self._consumer.offsets_for_times(timestamps))
+    beginning_offsets = blocking(Consumer.beginning_offsets)
+    end_offsets = blocking(Consumer.end_offsets)
+    offsets_for_times = blocking(Consumer.offsets_for_times)
 
     # -- reading --------------------------------------------------------------------------------------
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from parley.client.faces import blocking
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import Loop, write_blocking
 from parley.client.results import ProduceResult
-from parley.client.transaction_handover import PreparedTransaction
 from parley.client.transaction_producer import TransactionProducer
-from parley.client.transaction_requests import GroupMember
 from parley.client.transaction_state import State
 from parley.errors import KafkaError, LocalProtocolError
-from parley.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from parley.client.produce_rows import Rows
@@ -101,17 +99,9 @@ class BlockingTransactionProducer:
     ) -> None:
         self.close()
 
-    def begin_transaction(self) -> None:
-        """Open a transaction."""
-        self._run(self._producer.begin_transaction())
-
-    def commit_transaction(self) -> None:
-        """Make the rows and offsets of the open transaction visible, all of them."""
-        self._run(self._producer.commit_transaction())
-
-    def abort_transaction(self) -> None:
-        """Discard the rows and offsets of the open transaction."""
-        self._run(self._producer.abort_transaction())
+    begin_transaction = blocking(TransactionProducer.begin_transaction)
+    commit_transaction = blocking(TransactionProducer.commit_transaction)
+    abort_transaction = blocking(TransactionProducer.abort_transaction)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[BlockingTransactionProducer]:
@@ -126,12 +116,7 @@ class BlockingTransactionProducer:
                     self.abort_transaction()
             raise
 
-    def prepare_transaction(self) -> PreparedTransaction:
-        """Hand the open transaction over: return what any process needs to end it with `end_transaction`.
-
-        All rows are acknowledged, nothing is ended, and this producer is closed without an abort.
-        """
-        return self._run(self._producer.prepare_transaction())
+    prepare_transaction = blocking(TransactionProducer.prepare_transaction)
 
     def produce(
         self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
@@ -156,14 +141,10 @@ class BlockingTransactionProducer:
         finally:
             self._run(_call(producer.leave))
 
-    def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        group_id: str,
-        member: GroupMember | None = None,
-    ) -> None:
-        """Commit a group's offsets (the *next* to be read) with the open transaction."""
-        self._run(self._producer.send_offsets_to_transaction(offsets, group_id, member))
+    send_offsets_to_transaction = blocking(TransactionProducer.send_offsets_to_transaction)
+
+    def _async(self) -> TransactionProducer:
+        return self._producer
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._pid != os.getpid():

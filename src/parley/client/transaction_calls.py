@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from parley.client.faces import blocking
 from parley.client.options import ProduceOptions
 
 if TYPE_CHECKING:
@@ -178,30 +179,7 @@ class BlockingTransactionCalls:
 
         return BlockingTransactionProducer(shared_loop(), self._run(make()))
 
-    def end_transaction(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
-        """Commit (or abort) a transaction that `prepare_transaction` handed over, from any process, repeatably.
-
-        Raises TransactionAbortedError, TransactionCommittedError, ProducerFencedError or
-        TransactionForgottenError where it cannot end as asked; see `AsyncClient.end_transaction`.
-        """
-        self._run(self._async().end_transaction(prepared, committed=committed, timeout_ms=timeout_ms))
-
-    def fence(
-        self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 1, timeout_ms: int | None = None
-    ) -> dict[str, FencedProducer]:
-        """Fence the producers of some ids and abort what they left open; open nothing."""
-        limit_ms = transaction_timeout_ms
-        work = self._async().fence(transactional_ids, transaction_timeout_ms=limit_ms, timeout_ms=timeout_ms)
-        return self._run(work)
-
-    def list_transactions(
-        self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
-    ) -> list[TransactionListing]:
-        """Return the transactional ids that the brokers coordinate (Kafka 3.0)."""
-        return self._run(self._async().list_transactions(wanted, timeout_ms=timeout_ms))
-
-    def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> dict[str, TransactionDescription | None]:
-        """Return how each transactional id stands, None for one that its coordinator does not know (Kafka 3.0)."""
-        return self._run(self._async().describe_transactions(transactional_ids, timeout_ms=timeout_ms))
+    end_transaction = blocking(TransactionCalls.end_transaction)
+    fence = blocking(TransactionCalls.fence)
+    list_transactions = blocking(TransactionCalls.list_transactions)
+    describe_transactions = blocking(TransactionCalls.describe_transactions)

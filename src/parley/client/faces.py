@@ -1,0 +1,53 @@
+"""Blocking methods made of asynchronous ones: the same parameters and docstring, the result without `await`.
+
+    class BlockingClient:
+        metadata = blocking(AsyncClient.metadata)
+
+What a call takes, returns and raises is written once, at the asynchronous method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Inner = TypeVar("Inner")
+Inner_co = TypeVar("Inner_co", covariant=True)
+
+
+class Face(Protocol[Inner_co]):
+    """A blocking object in front of an asynchronous one."""
+
+    def _async(self) -> Inner_co:
+        """Return the asynchronous object, made anew where a fork left the former one behind."""
+
+    def _run(self, work: Coroutine[Any, Any, T], /) -> T:
+        """Run a coroutine in the loop and return what it returns, or raise what it raises."""
+
+
+def blocking(
+    method: Callable[Concatenate[Inner, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Face[Inner], P], T]:
+    """Return the blocking method for a coroutine method of the object behind."""
+
+    @wraps(method)
+    def call(face: Face[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
+        return face._run(method(face._async(), *arguments, **named))
+
+    return call
+
+
+def in_loop(method: Callable[Concatenate[Inner, P], T]) -> Callable[Concatenate[Face[Inner], P], T]:
+    """Return the blocking method for a plain method that may be called in the loop's thread only."""
+
+    @wraps(method)
+    def call(face: Face[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
+        async def work() -> T:
+            return method(face._async(), *arguments, **named)
+
+        return face._run(work())
+
+    return call
