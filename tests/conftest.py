@@ -3,8 +3,9 @@
 Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
 reason, and where CI is set a skipped test fails the run.
 
-Under `-n` the Spark tests go to one worker and the tests against real brokers to another, so that
-each Spark session and each broker is started once; the rest is handed out file by file.
+Under `-n` the tests that share the Spark session go to one worker and those that share real brokers to
+another, so that the session and each broker is started once. The rest is handed out file by file, first the
+files that start a Spark or brokers of their own, for they take longest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 DEAR = ("spark", "real")
-"""What takes long to start and is shared by tests: folders and markers of these names."""
+"""What takes long to start: folders and markers of these names."""
+SHARING = {
+    "spark": re.compile(r"\b(?:spark|stream): (?:Any|Callable)"),
+    "real": re.compile(r"\b(?:real_cluster|real_broker|real_release|transactional_release)\b"),
+}
+"""Which files of the folders take what their folder shares: by its fixtures."""
 
 # Time limits per example say more about the machine than about the code: pytest-timeout guards instead.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -76,12 +82,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def unit_of(file: Path) -> str:
     """Return with whom the tests of a file share a worker: one of DEAR, or the file for itself.
 
-    The process that hands tests out has not imported them: it looks into the file for the markers.
+    The process that hands tests out has not imported them: it looks into the file for the fixtures.
     """
+    folder, text = _look_into(file)
+    return folder if folder in SHARING and SHARING[folder].search(text) else str(file)
+
+
+@cache
+def is_long(file: Path) -> bool:
+    """Return whether a file has tests that start a Spark or real brokers of their own."""
+    folder, text = _look_into(file)
+    return bool(set(DEAR) & {folder, *re.findall(r"\bpytest\.mark\.(\w+)", text)})
+
+
+def _look_into(file: Path) -> tuple[str, str]:
     folder = file.relative_to(HERE).parts[0] if file.is_relative_to(HERE) else ""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    marked = re.findall(r"\bpytest\.mark\.(\w+)", text)
-    return next((dear for dear in DEAR if folder == dear or dear in marked), str(file))
+    return folder, file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 @pytest.hookimpl(trylast=True)
@@ -93,7 +109,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Hand out all Spark tests as one unit, all tests of real brokers as another, the rest by file.
+    """Hand out the tests that share a session as one unit, those that share brokers as another, the rest by file.
 
     xdist's own `loadgroup` writes the group into the tests' ids, which pytest since 9 does not let it.
     Another `--dist` than the default is obeyed.
@@ -107,9 +123,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
             return unit_of(config.rootpath / nodeid.partition("::")[0])
 
         def _assign_work_unit(self, node: object) -> None:
-            for dear in DEAR:  # the longest first: they run beside each other, then the rest fills up
-                if dear in self.workqueue:
-                    self.workqueue.move_to_end(dear, last=False)
+            if self.workqueue:  # the longest first: they run beside each other, then the rest fills up
+                units = list(self.workqueue)
+                first = next((unit for unit in DEAR if unit in self.workqueue), None)
+                first = first or next((unit for unit in units if is_long(Path(unit))), units[0])
+                self.workqueue.move_to_end(first, last=False)
             super()._assign_work_unit(node)
 
     return ByUnit(config, log)

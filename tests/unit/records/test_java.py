@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.host import java17
 from parley.kernel import EncodeOptions
 from parley.kernel.contract import Kernel
 from parley.records import Record, assign_offsets, columns_from_records, convert, records, split
 from parley.records.decode import decode_columns
 from parley.testing.realbroker.artifacts import class_path
+from parley.testing.realbroker.java import java_command
 
 pytestmark = pytest.mark.jars
 
@@ -53,11 +53,9 @@ def made(kernel: Kernel) -> dict[str, bytes]:
 
 def by_java(files: list[Path]) -> dict[str, list[Record]]:
     """Return what Kafka's classes read in each file."""
-    home = java17()
-    assert home is not None
     jars = class_path(["org.apache.kafka:kafka-clients:3.9.1"])
-    command = [home.command, "-cp", jars, HERE / "ReadRecords.java", *files]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True, timeout=100)
+    command = java_command(jars, [str(HERE / "ReadRecords.java"), *map(str, files)])
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     found: dict[str, list[Record]] = {}
     for line in done.stdout.splitlines():
         kind, *cells = line.split("\t")
