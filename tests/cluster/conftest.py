@@ -1,7 +1,8 @@
-"""What the tests of the embedded cluster share: one-partition talk over a plain connection."""
+"""What tests of the embedded cluster share: a cluster per module, and one-partition talk over a plain connection."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,12 +18,21 @@ TOPIC = "events"
 Produce: Any = request_class(ApiKey.PRODUCE)
 Fetch: Any = request_class(ApiKey.FETCH)
 ListOffsets: Any = request_class(ApiKey.LIST_OFFSETS)
+Metadata: Any = request_class(ApiKey.METADATA)
+NAMES = (f"scene{number}" for number in itertools.count())
 
 
 def make_batch(count: int = 1, *, size: int = 10, timestamp_ms: int = 1_000, **options: Any) -> bytes:
     rows = [Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)]
     made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(**options))
     return b"".join(bytes(one.data) for one in made)
+
+
+def metadata(address: str, version: int = 9, *names: str) -> Any:
+    """Return what a broker tells of some topics, or of all when none are named."""
+    with Wire(address) as wire:
+        topics = [Metadata.MetadataRequestTopic(name=name) for name in names] if names else None
+        return wire.ask(Metadata(topics=topics), version)
 
 
 class Talk:
@@ -65,6 +75,57 @@ class Talk:
         partition = ListOffsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp, **options)
         topic = ListOffsets.ListOffsetsTopic(name=self.topic, partitions=[partition])
         return self.wire.ask(ListOffsets(replica_id=-1, topics=[topic]), version).topics[0].partitions[0]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    """The cluster of a module; those that need another one have a fixture of this name of their own."""
+    with LocalCluster(brokers=3, release="3.9", seed=1) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
+    """The module's cluster. After each test nothing is left of its faults and scenes, and all replicas agree."""
+    yield shared
+    shared.clear_faults()
+    shared.heal()
+    shared.catch_up()
+    shared.release_metadata()
+    for broker in shared.brokers:
+        if not broker.running:
+            broker.start()
+    shared.clear_requests()
+    shared.replicas_agree()
+
+
+@pytest.fixture
+def topic(cluster: LocalCluster) -> Iterator[str]:
+    """A topic of one partition that broker 1 leads, with replicas on all others."""
+    name = next(NAMES)
+    cluster.create_topic(name)
+    if cluster.leaders(name)[0][0] != 1:
+        cluster.move_leader(name, 0, 1)
+    yield name
+    if name in cluster._cluster.state.image.topics:
+        cluster.delete_topic(name)
+
+
+@pytest.fixture
+def events(cluster: LocalCluster) -> Iterator[None]:
+    """TOPIC, with one partition that broker 1 leads."""
+    cluster.create_topic(TOPIC, 1)
+    if cluster.leaders(TOPIC)[0][0] != 1:
+        cluster.move_leader(TOPIC, 0, 1)
+    yield
+    cluster.clear_faults()
+    cluster.delete_topic(TOPIC)
+
+
+@pytest.fixture
+def leader(cluster: LocalCluster, events: None, talk_to: Callable[..., Talk]) -> Talk:
+    """A connection to TOPIC's leader."""
+    return talk_to(cluster, 1)
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from collections.abc import Iterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +20,10 @@ from parley.client import (
 )
 from parley.devcluster import LocalCluster
 from parley.errors import BrokerError, ConfigError, LogTruncationError, TopicRecreatedError
+from parley.messages import OffsetForLeaderEpochResponse
 from parley.schema import ApiKey
 
-_SPEC = importlib.util.spec_from_file_location("parley_tests_scripted", Path(__file__).with_name("scripted.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-scripted = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(scripted)
+from .scripted import Scripted
 
 TP = TopicPartition("t", 0)
 QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "default_api_timeout_ms": 800, "request_timeout_ms": 600}
@@ -91,7 +86,7 @@ async def read(client: AsyncClient, wanted: PartitionRange) -> list[int]:
 
 
 async def test_p07_a_range_planned_in_another_history_is_not_read() -> None:
-    async with scripted.Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         assert await read(client, PartitionRange(8, 10, leader_epoch=4)) == [*range(10)][8:]
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(3, 6)
         with pytest.raises(LogTruncationError, match="t-0: the log was truncated below offset 8") as raised:
@@ -102,7 +97,7 @@ async def test_p07_a_range_planned_in_another_history_is_not_read() -> None:
 
 
 async def test_p08_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
-    async with scripted.Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(-1, -1)
         with pytest.raises(LogTruncationError, match="knows nothing of that epoch") as raised:
             await read(client, PartitionRange(8, 10, leader_epoch=4))
@@ -110,13 +105,13 @@ async def test_p08_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
 
 
 async def test_p11_an_answer_that_leaves_the_partition_out_is_asked_for_again() -> None:
-    async with scripted.Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as c:
+    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as c:
         answers: list[Any] = [cluster.epoch_end(4, 10, error_code=75), None]
 
         def answer(_: Any) -> Any:
             if answers:
                 found = answers.pop(0)
-                return found or scripted.OffsetForLeaderEpochResponse(topics=[])
+                return found or OffsetForLeaderEpochResponse(topics=[])
             return cluster.epoch_end(4, 10)
 
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = answer

@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from parley.client import AsyncClient, FetchOptions, ProduceOptions, TopicPartition
+from parley.client import FetchOptions
 from parley.errors import BrokerError, DataLossError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
+from parley.net import serve
+from parley.protocol import ServeAll
 from parley.schema import ApiKey
 
-_SPEC = importlib.util.spec_from_file_location("parley_tests_scripted", Path(__file__).with_name("scripted.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-scripted = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(scripted)
-then = scripted.then
-
-TP = TopicPartition("t", 0)
-QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "default_api_timeout_ms": 800, "request_timeout_ms": 600}
-FAST = FetchOptions(fetch_max_wait_ms=1)
-PLAIN = ProduceOptions(enable_idempotence=False, acks="1", delivery_timeout_ms=800)
-ROWS = pa.table({"value": ["x"]})
-
-
-async def read(client: AsyncClient, start: int = 0, end: int = 10, options: FetchOptions = FAST) -> list[int]:
-    found: list[int] = []
-    async with aclosing(client.fetch(TP, start, end, options)) as batches:
-        async for part in batches:
-            found += [int(value) for value in part.column("value").to_pylist()]
-    return found
-
-
-def script(brokers: int = 2, **kwargs: Any) -> Any:
-    return scripted.Scripted(brokers, **kwargs)
-
-
-def client_of(cluster: Any, **options: Any) -> AsyncClient:
-    return AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
+from .scripted import Scripted, batch, then
+from .scripted_clients import (
+    PLAIN,
+    ROWS,
+    TP,
+    client_of,
+    read,
+)
 
 
 async def test_a_follower_is_read_from_where_the_leader_says_so() -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.FETCH] = lambda _: cluster.fetched(None, preferred_read_replica=2)
         options = FetchOptions(fetch_max_wait_ms=1, client_rack="near")
         assert await read(client, options=options) == list(range(10))
@@ -55,7 +33,7 @@ async def test_a_follower_is_read_from_where_the_leader_says_so() -> None:
 
 
 async def test_p15_out_of_range_at_a_follower_asks_the_leader() -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         follower = then(
             [lambda _: cluster.fetched(None, preferred_read_replica=2)], lambda r: cluster.fetched(cluster.log)
         )
@@ -66,7 +44,7 @@ async def test_p15_out_of_range_at_a_follower_asks_the_leader() -> None:
 
 
 async def test_p14_unknown_leader_epoch_is_retried_without_a_refresh() -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         await client.metadata(["t"])
         before = cluster.count(ApiKey.METADATA)
         behind = [lambda _: cluster.fetched(None, error_code=75)] * 3
@@ -77,7 +55,7 @@ async def test_p14_unknown_leader_epoch_is_retried_without_a_refresh() -> None:
 
 @pytest.mark.parametrize("code", [6, 74])
 async def test_k01_without_leader_information_metadata_is_asked(code: int) -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         await client.metadata(["t"])
 
         def moved(_: Any) -> Any:
@@ -91,7 +69,7 @@ async def test_k01_without_leader_information_metadata_is_asked(code: int) -> No
 
 @pytest.mark.parametrize("code", [6, 74])
 async def test_k02_a_hint_moves_the_reader_though_metadata_is_behind(code: int) -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.FETCH] = lambda _: cluster.fetched(
             None, error_code=code, current_leader=cluster.hint(2, 6), node_endpoints=cluster.endpoints(2)
         )
@@ -102,7 +80,7 @@ async def test_k02_a_hint_moves_the_reader_though_metadata_is_behind(code: int) 
 
 
 async def test_k13_brokers_that_name_each_other_cannot_make_a_storm() -> None:
-    async with script() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster) as client:
         for me, other in ((1, 2), (2, 1)):
             cluster.answers[me, ApiKey.FETCH] = lambda _, other=other: cluster.fetched(
                 None, error_code=6, current_leader=cluster.hint(other, 6), node_endpoints=cluster.endpoints(1, 2)
@@ -116,7 +94,7 @@ async def test_k13_brokers_that_name_each_other_cannot_make_a_storm() -> None:
 
 @pytest.mark.parametrize("hint", [(9, 6), (2, 5), (2, -1), (-1, -1), (2, 4)])
 async def test_k07_hints_that_say_nothing_are_not_followed(hint: tuple[int, int]) -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         stale = lambda _: cluster.fetched(None, error_code=6, current_leader=cluster.hint(*hint))  # noqa: E731
         cluster.answers[1, ApiKey.FETCH] = then([stale], lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
@@ -124,7 +102,7 @@ async def test_k07_hints_that_say_nothing_are_not_followed(hint: tuple[int, int]
 
 async def test_a_broker_that_is_behind_is_asked_until_another_one_answers() -> None:
     """KIP-232: the outdated answer changes nothing, and the next one comes from whoever knows more."""
-    async with script(3) as cluster, client_of(cluster) as client:
+    async with Scripted(3) as cluster, client_of(cluster) as client:
         await client.metadata(["t"])
         old = (cluster.leader, cluster.epoch)
         cluster.leader, cluster.epoch = 3, 9
@@ -139,7 +117,7 @@ async def test_a_broker_that_is_behind_is_asked_until_another_one_answers() -> N
 
 
 async def test_half_a_metadata_answer_removes_nothing() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.METADATA] = lambda _: cluster.metadata(partitions=2)
         await client.metadata(["t"])
         cluster.answers[1, ApiKey.METADATA] = then(
@@ -152,13 +130,13 @@ async def test_half_a_metadata_answer_removes_nothing() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda c: c.fetched(scripted.batch(0, 3)),  # records before the position
+        lambda c: c.fetched(batch(0, 3)),  # records before the position
         lambda c: c.fetched(None, error_code=99),  # UNKNOWN_SUBSCRIPTION_ID: not an answer to a fetch
         lambda c: c.fetched(None, error_code=29),
     ],
 )
 async def test_answers_that_cannot_be_used_end_the_reading(answer: Any) -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.FETCH] = lambda _: answer(cluster)
         with pytest.raises(KafkaError) as caught:
             await read(client, start=5)
@@ -167,7 +145,7 @@ async def test_answers_that_cannot_be_used_end_the_reading(answer: Any) -> None:
 
 
 async def test_an_answer_without_the_partition_is_asked_for_again_and_given_up_in_time() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         empty = type(cluster.fetched(None))(responses=[])
         cluster.answers[1, ApiKey.FETCH] = then([lambda _: empty], lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
@@ -177,7 +155,7 @@ async def test_an_answer_without_the_partition_is_asked_for_again_and_given_up_i
 
 
 async def test_connections_that_break_are_opened_again() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.FETCH] = then([lambda _: None] * 3, lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
         cluster.answers[1, ApiKey.FETCH] = lambda _: None
@@ -186,7 +164,7 @@ async def test_connections_that_break_are_opened_again() -> None:
 
 
 async def test_out_of_range_is_believed_only_when_the_leader_says_so_itself() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         behind = [lambda _: cluster.fetched(None, error_code=1)]
         cluster.answers[1, ApiKey.FETCH] = then(behind, lambda _: cluster.fetched(cluster.log))
         assert await read(client, start=3) == list(range(3, 10))
@@ -200,14 +178,14 @@ async def test_out_of_range_is_believed_only_when_the_leader_says_so_itself() ->
 
 
 async def test_a_session_error_of_the_whole_answer_is_retried() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         broken = type(cluster.fetched(None))(error_code=71, responses=[])
         cluster.answers[1, ApiKey.FETCH] = then([lambda _: broken], lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
 
 
 async def test_a_produce_answer_without_the_partition_is_not_an_acknowledgement() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         empty = type(cluster.produced())(responses=[])
         cluster.answers[1, ApiKey.PRODUCE] = then([lambda _: empty], lambda _: cluster.produced(base_offset=7))
         result = await client.produce("t", ROWS, options=PLAIN)
@@ -219,7 +197,7 @@ async def test_a_produce_answer_without_the_partition_is_not_an_acknowledgement(
 
 
 async def test_c07_an_answer_that_comes_after_the_delivery_timeout_changes_nothing() -> None:
-    async with script(1) as cluster, client_of(cluster, request_timeout_ms=5_000) as client:
+    async with Scripted(1) as cluster, client_of(cluster, request_timeout_ms=5_000) as client:
         gate = asyncio.Event()
         await client.produce("t", ROWS, options=PLAIN)
 
@@ -229,7 +207,7 @@ async def test_c07_an_answer_that_comes_after_the_delivery_timeout_changes_nothi
                     await gate.wait()
                 await connection.respond(request, cluster._default(ApiKey(request.api_key), 1)(request.message))
 
-        server = await scripted.serve("127.0.0.1", 0, slow, policy=scripted.ServeAll())
+        server = await serve("127.0.0.1", 0, slow, policy=ServeAll())
         cluster._servers[0], before = server, cluster._servers[0]
         await before.close()
         async with client_of(cluster, request_timeout_ms=5_000) as late:
@@ -245,7 +223,7 @@ async def test_c07_an_answer_that_comes_after_the_delivery_timeout_changes_nothi
 
 
 async def test_cancelling_a_call_leaves_the_client_usable() -> None:
-    async with script(1) as cluster, client_of(cluster) as client:
+    async with Scripted(1) as cluster, client_of(cluster) as client:
         cluster.answers[1, ApiKey.PRODUCE] = then(
             [lambda _: cluster.produced(error_code=19)] * 5, lambda _: cluster.produced()
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,28 +19,7 @@ EpochEnd: Any = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 Talk = Any  # a connection and the requests of these tests: tests/cluster/conftest.py
 Batch = Callable[..., bytes]
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=3, release="3.9") as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared: LocalCluster, request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    shared.create_topic(TOPIC, 1)
-    leader = shared.leaders(TOPIC)[0][0]
-    if leader != 1:
-        shared.move_leader(TOPIC, 0, 1)
-    yield shared
-    shared.clear_faults()
-    shared.delete_topic(TOPIC)
-
-
-@pytest.fixture
-def leader(cluster: LocalCluster, talk_to: Callable[..., Talk]) -> Talk:
-    return talk_to(cluster, 1)
+pytestmark = pytest.mark.usefixtures("events")
 
 
 # -- leadership ------------------------------------------------------------------------------------

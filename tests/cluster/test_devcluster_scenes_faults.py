@@ -34,15 +34,6 @@ def shared() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
-    yield shared
-    shared.clear_faults()
-    shared.heal()
-    shared.clear_requests()
-    shared.replicas_agree()
-
-
-@pytest.fixture
 def topic(cluster: LocalCluster) -> Iterator[str]:
     name = next(NAMES)
     cluster.create_topic(name, 3)

@@ -30,18 +30,6 @@ def shared() -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture
-def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
-    yield shared
-    shared.heal()
-    shared.catch_up()
-    shared.release_metadata()
-    for broker in shared.brokers:
-        if not broker.running:
-            broker.start()
-    shared.replicas_agree()
-
-
 def topic_on(cluster: LocalCluster, partitions: int = 1, replicas: int = 3) -> str:
     """Return a new topic with every partition led by broker 1, with followers on 2 and 3."""
     name = next(NAMES)

@@ -20,9 +20,11 @@ from typing import Any
 
 import pytest
 
+from parley.client import BlockingClient, NewTopic
 from parley.testing.realbroker import REAL_RELEASES, RealCluster, full_release
 
 SOME_RELEASES = ("0.9.0.1", "0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
+WITH_TRANSACTIONS = ("0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 _MOST_AT_ONCE = 6
 
 
@@ -83,6 +85,26 @@ def real_cluster() -> Iterator[Callable[[str], RealCluster]]:
 def real_broker(real_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
     """The shared cluster of the release that this test is run for."""
     return real_cluster(real_release)
+
+
+@pytest.fixture(scope="session", params=WITH_TRANSACTIONS)
+def transactional_release(request: pytest.FixtureRequest) -> str:
+    """One of the releases whose transactions are tested; the test runs once for each."""
+    return str(request.param)
+
+
+@pytest.fixture
+def client(broker: RealCluster) -> Iterator[BlockingClient]:
+    """A client of the module's `broker`."""
+    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(client: BlockingClient, topic_name: str) -> str:
+    """A topic of three partitions on the module's `broker`."""
+    client.create_topics([NewTopic(topic_name, num_partitions=3)])
+    return topic_name
 
 
 @pytest.fixture

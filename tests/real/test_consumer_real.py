@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -33,18 +33,6 @@ CALM = {"retry_backoff_ms": 50, "fetch_max_wait_ms": 100}
 @pytest.fixture(params=RELEASES)
 def broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
     return real_cluster(request.param)
-
-
-@pytest.fixture
-def client(broker: RealCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(client: BlockingClient, topic_name: str) -> str:
-    client.create_topics([NewTopic(topic_name, num_partitions=PARTITIONS)])
-    return topic_name
 
 
 def write(client: BlockingClient, topic: str, count: int, partition: int | None = None) -> None:

@@ -15,6 +15,7 @@ import pytest
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
+from parley.testing.compare import differences
 from parley.testing.minimal import one_record
 from parley.testing.wire import Wire
 from parley.versions import Release, release
@@ -330,17 +331,6 @@ SCENES = {name[6:]: play for name, play in list(globals().items()) if name.start
 def embedded(real_release: str) -> Iterator[LocalCluster]:
     with LocalCluster(brokers=1, release=real_release) as cluster:
         yield cluster
-
-
-def differences(real: Any, ours: Any, where: str) -> Iterator[str]:
-    if isinstance(real, dict) and isinstance(ours, dict):
-        for name in real:
-            yield from differences(real[name], ours[name], f"{where}.{name}")
-    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
-        for number, pair in enumerate(zip(real, ours, strict=True)):
-            yield from differences(*pair, f"{where}[{number}]")
-    elif real != ours:
-        yield f"{where}: real {str(real)[:300]}, ours {str(ours)[:300]}"
 
 
 @pytest.mark.parametrize("scene", list(SCENES))

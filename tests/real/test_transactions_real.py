@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import os
-import pickle
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer
-from confluent_kafka import TopicPartition as ForeignPartition
 
 from parley.client import (
-    EARLIEST,
-    LATEST,
     BlockingClient,
     BlockingTransactionProducer,
-    FetchOptions,
     NewTopic,
     OffsetAndMetadata,
-    PreparedTransaction,
     ProduceOptions,
     TopicPartition,
     TransactionFilter,
@@ -37,112 +26,33 @@ from parley.errors import (
     KafkaError,
     ProducerFencedError,
     TransactionAbortableError,
-    TransactionAbortedError,
-    TransactionCommittedError,
-    TransactionForgottenError,
     UnsupportedVersionError,
     broker_error,
 )
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 
-WITH_TRANSACTIONS = ("0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
-PARTITIONS = 3
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "release" in metafunc.fixturenames:
-        metafunc.parametrize("release", WITH_TRANSACTIONS, scope="session")
+from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_librdkafka, seen_by_parley
 
 
 @pytest.fixture
-def broker(release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
-    return real_cluster(release)
+def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+    return real_cluster(transactional_release)
 
 
 @pytest.fixture
-def client(broker: RealCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:
+def producer(generation: int, client: BlockingClient, topic: str) -> Iterator[BlockingTransactionProducer]:
+    with client.transaction_producer(f"{topic}-id", max_generation=generation) as made:
         yield made
 
 
-@pytest.fixture
-def topic(client: BlockingClient, topic_name: str) -> str:
-    client.create_topics([NewTopic(topic_name, num_partitions=PARTITIONS)])
-    return topic_name
-
-
-def rows(start: int, count: int = 30) -> pa.Table:
-    return pa.table(
-        {"key": [str(i) for i in range(start, start + count)], "value": [str(i) for i in range(start, start + count)]}
-    )
-
-
-def seen_by_parley(client: BlockingClient, topic: str) -> list[int]:
-    """Every value that a read_committed reader gets, once no transaction is open any more."""
-    committed = FetchOptions(isolation_level="read_committed")
-    found = []
-    for partition in range(PARTITIONS):
-        tp = TopicPartition(topic, partition)
-        settle(client, tp)
-        for batch in client.fetch(tp, EARLIEST, LATEST, committed):
-            found += [int(value) for value in batch.column("value").to_pylist()]
-    return sorted(found)
-
-
-def settle(client: BlockingClient, tp: TopicPartition, timeout_ms: int = 30_000) -> None:
-    """Return when the markers are in the log: EndTxn is answered before."""
-    deadline = time.monotonic() + timeout_ms / 1000
-    while time.monotonic() < deadline:
-        stable = client.list_offsets({tp: LATEST}, isolation_level="read_committed")[tp].offset
-        if stable == client.list_offsets({tp: LATEST})[tp].offset:
-            return
-    raise AssertionError(f"the last stable offset of {tp} stays behind")
-
-
-def seen_by_librdkafka(broker: RealCluster, topic: str, count: int) -> list[int]:
-    """What confluent-kafka reads with read_committed, until `count` values came and the partitions ended."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": f"foreign-{topic}",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "broker.version.fallback": "0.11.0",
-        }
-    )
-    found: list[int] = []
-    try:
-        consumer.assign([ForeignPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-        ended: set[int] = set()
-        deadline = time.monotonic() + 60
-        while len(ended) < PARTITIONS and time.monotonic() < deadline:
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            if message.error() is not None:
-                ended.add(message.partition())
-            else:
-                found.append(int(message.value()))
-        assert len(ended) == PARTITIONS, f"read {len(found)} of {count}"
-    finally:
-        consumer.close()
-        gc.collect()
-    return sorted(found)
-
-
-@pytest.fixture(params=[1, 2])
-def producer(
-    request: pytest.FixtureRequest, client: BlockingClient, topic: str
-) -> Iterator[BlockingTransactionProducer]:
-    """A producer of either generation; where a broker has the first only, both are that one."""
-    with client.transaction_producer(f"{topic}-id", max_generation=request.param) as made:
-        yield made
-
-
+@in_each_generation
 def test_committed_rows_are_seen_and_aborted_ones_are_not(
-    release: str, broker: RealCluster, client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    transactional_release: str,
+    broker: RealCluster,
+    client: BlockingClient,
+    topic: str,
+    producer: BlockingTransactionProducer,
 ) -> None:
     expected: list[int] = []
     for number in range(6):
@@ -163,7 +73,7 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
     assert seen_by_librdkafka(broker, topic, len(expected)) == expected
     used = client.versions_in_use()
     spoken = {api: version for versions in used.values() for api, version in versions.items()}
-    if release == "4.3.0" and producer.generation == 2:
+    if transactional_release == "4.3.0" and producer.generation == 2:
         assert spoken[ApiKey.PRODUCE] >= 12
         assert spoken[ApiKey.END_TXN] == 5
         assert ApiKey.ADD_PARTITIONS_TO_TXN not in spoken
@@ -174,6 +84,7 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
         assert spoken[ApiKey.END_TXN] <= 4
 
 
+@in_each_generation
 def test_offsets_commit_with_the_transaction_or_not_at_all(
     client: BlockingClient, topic: str, producer: BlockingTransactionProducer
 ) -> None:
@@ -202,6 +113,7 @@ def committed(client: BlockingClient, group: str, tp: TopicPartition) -> OffsetA
     raise AssertionError(f"no steady offset of {group}")
 
 
+@in_each_generation
 def test_a_producer_that_begins_again_fences_the_one_before(
     client: BlockingClient, topic: str, producer: BlockingTransactionProducer
 ) -> None:
@@ -221,6 +133,7 @@ def test_a_producer_that_begins_again_fences_the_one_before(
     assert seen_by_parley(client, topic) == [*range(100, 130), *range(200, 230)]
 
 
+@in_each_generation
 def test_a_zombie_that_writes_is_fenced_too(
     client: BlockingClient, topic: str, producer: BlockingTransactionProducer
 ) -> None:
@@ -237,6 +150,7 @@ def test_a_zombie_that_writes_is_fenced_too(
     assert seen_by_parley(client, topic) == []
 
 
+@in_each_generation
 def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
     client: BlockingClient, topic: str, producer: BlockingTransactionProducer
 ) -> None:
@@ -258,90 +172,6 @@ def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
     with producer.transaction():
         producer.produce(topic, rows(3000))
     assert seen_by_parley(client, topic) == [*range(30), *range(1000, 1030), *range(3000, 3030)]
-
-
-PREPARE = """
-import pickle, sys
-import pyarrow as pa
-from parley.client import BlockingClient
-with BlockingClient(bootstrap_servers=sys.argv[1]) as client:
-    producer = client.transaction_producer(sys.argv[3], max_generation=int(sys.argv[4])).start()
-    producer.begin_transaction()
-    producer.produce(sys.argv[2], pa.table({"value": [str(i) for i in range(int(sys.argv[5]), int(sys.argv[6]))]}))
-    sys.stdout.buffer.write(pickle.dumps(producer.prepare_transaction()))
-"""
-
-
-def prepared_elsewhere(broker: RealCluster, topic: str, name: str, generation: int, start: int) -> PreparedTransaction:
-    """A transaction of 30 rows that another process opened, and that outlives it."""
-    arguments = [broker.bootstrap_servers, topic, name, str(generation), str(start), str(start + 30)]
-    done = subprocess.run(
-        [sys.executable, "-c", PREPARE, *arguments], capture_output=True, timeout=100, check=False, env={**os.environ}
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    found = pickle.loads(done.stdout)
-    assert isinstance(found, PreparedTransaction)
-    return found
-
-
-@pytest.mark.parametrize("generation", [1, 2])
-def test_another_process_ends_a_transaction_as_often_as_it_likes(
-    broker: RealCluster, client: BlockingClient, topic: str, generation: int
-) -> None:
-    first = prepared_elsewhere(broker, topic, f"{topic}-1", generation, 0)
-    second = prepared_elsewhere(broker, topic, f"{topic}-2", generation, 100)
-    for _ in range(3):
-        client.end_transaction(first, committed=True)
-        client.end_transaction(second, committed=False)
-    with pytest.raises(TransactionCommittedError, match="committed already: its records stay"):
-        client.end_transaction(first, committed=False)
-    with pytest.raises(TransactionAbortedError, match="its records are discarded and must be written again"):
-        client.end_transaction(second, committed=True)
-    assert seen_by_parley(client, topic) == list(range(30))
-    assert seen_by_librdkafka(broker, topic, 30) == list(range(30))
-
-
-def test_a_handed_over_transaction_that_was_fenced_or_is_unknown_says_so(
-    broker: RealCluster, client: BlockingClient, topic: str
-) -> None:
-    prepared = prepared_elsewhere(broker, topic, f"{topic}-1", 1, 0)
-    fenced = client.fence([prepared.transactional_id])[prepared.transactional_id]
-    assert fenced.producer_id == prepared.producer_id
-    assert fenced.producer_epoch > prepared.producer_epoch
-    with pytest.raises(ProducerFencedError) as caught:
-        client.end_transaction(prepared, committed=True)
-    assert (caught.value.transactional_id, caught.value.producer_epoch) == (f"{topic}-1", prepared.producer_epoch)
-    with pytest.raises(TransactionForgottenError, match="does not know"):
-        client.end_transaction(PreparedTransaction(f"{topic}-never", 1, 0), committed=True)
-    assert seen_by_parley(client, topic) == []
-
-
-def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(
-    client: BlockingClient, topic: str
-) -> None:
-    producer = client.transaction_producer(f"{topic}-1").start()
-    producer.begin_transaction()
-    prepared = producer.prepare_transaction()
-    assert prepared.is_empty
-    client.end_transaction(prepared, committed=True)
-    client.end_transaction(prepared, committed=False)
-
-
-@pytest.mark.parametrize("late", ["2.4.1", "4.3.0"])
-def test_a_transaction_that_timed_out_fails_loudly(
-    late: str, real_cluster: Callable[[str], RealCluster], topic_name: str
-) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster(late).bootstrap_servers) as client:
-        client.create_topics([NewTopic(topic_name)])
-        producer = client.transaction_producer(f"{topic_name}-1", transaction_timeout_ms=1_000).start()
-        producer.begin_transaction()
-        producer.produce(topic_name, rows(0))
-        prepared = producer.prepare_transaction()
-        tp = TopicPartition(topic_name, 0)
-        settle(client, tp, timeout_ms=90_000)  # the coordinator looks for them every ten seconds
-        with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
-            client.end_transaction(prepared, committed=True)
-        assert not list(client.fetch(tp, EARLIEST, LATEST, FetchOptions(isolation_level="read_committed")))
 
 
 @pytest.mark.parametrize("old", ["0.9.0.1", "0.10.0.1"])
@@ -404,8 +234,9 @@ def recreate(client: BlockingClient, topic: str) -> None:
     raise AssertionError("the deletion takes for ever")
 
 
+@in_each_generation
 def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
-    release: str, client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    transactional_release: str, client: BlockingClient, topic: str, producer: BlockingTransactionProducer
 ) -> None:
     with producer.transaction():
         producer.produce(topic, rows(0))
@@ -420,7 +251,7 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
             producer.produce(topic, rows(300))
         assert seen_by_parley(client, topic) == list(range(300, 330))
     else:
-        assert release == "0.11.0.3"
+        assert transactional_release == "0.11.0.3"
         with client.transaction_producer(producer.transactional_id) as successor, successor.transaction():
             successor.produce(topic, rows(300))
         assert seen_by_parley(client, topic) == list(range(300, 330))

@@ -52,7 +52,7 @@ def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
     elif not where and real[:2] == ours[:2]:
         yield from differences(real[2], ours[2], f"{real[0]} v{real[1]}")
     elif real != ours:
-        yield f"{where or 'all'}: real {real!r}, ours {ours!r}"
+        yield f"{where or 'all'}: real {str(real)[:300]}, ours {str(ours)[:300]}"
 
 
 def transient(value: Any) -> bool:

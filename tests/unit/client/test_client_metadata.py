@@ -14,39 +14,10 @@ from parley.client.cluster_view import (
     read_metadata,
 )
 from parley.client.metadata import AGREEING_ANSWERS, MetadataCache
-from parley.client.refresh import RefreshSchedule
-from parley.client.retry import Backoff
 from parley.errors import LocalProtocolError
 from parley.types import ZERO_UUID, Node, TopicPartition
 
-ID_A, ID_B = b"a" * 16, b"b" * 16
-NODES = {n: Node(n, "127.0.0.1", 9090 + n) for n in (1, 2, 3)}
-TP0, TP1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def answer(
-    epochs, *, leaders=None, topic_id=ZERO_UUID, version=12, nodes=NODES, error=0, name="t", errors=None, **part
-):
-    """An answer about one topic; `epochs` maps partitions to leader epochs."""
-    partitions = tuple(
-        PartitionMetadata(
-            index,
-            (leaders or {}).get(index, 1),
-            epoch,
-            (1, 2, 3),
-            (1, 2, 3),
-            error_code=(errors or {}).get(index, 0),
-            **part,
-        )
-        for index, epoch in epochs.items()
-    )
-    return MetadataUpdate(version, nodes, (TopicUpdate(name, error, topic_id, False, partitions),), 1, "cluster")
-
-
-def cache_with(epochs, **kwargs):
-    cache = MetadataCache()
-    cache.apply(answer(epochs, **kwargs), full=True)
-    return cache
+from .metadata_answers import ID_A, ID_B, NODES, TP0, TP1, answer, cache_with
 
 
 def raw_response(epoch):
@@ -221,52 +192,6 @@ def test_m11_offline_and_foreign_replicas_are_not_read_from():
     assert cache.online_replica(TopicPartition("t", 5), 1) is None
 
 
-def schedule(max_age_ms=300_000):
-    made = RefreshSchedule(Backoff(100, 1000), max_age_ms, lambda: 0.5)
-    first = made.begin(0)
-    made.finished(first, MetadataCache().apply(MetadataUpdate(12, NODES, ()), full=True), 0)
-    return made
-
-
-def test_m12_a_topic_wanted_meanwhile_is_still_needed():
-    cache, plan = MetadataCache(), schedule()
-    assert plan.want(["a"])
-    request = plan.begin(10)
-    assert (request.full, request.topics) == (False, {"a"})
-    assert plan.want(["b"])
-    assert not plan.want(["a", "b"])
-    plan.finished(request, cache.apply(answer({0: 1}, name="a"), full=False), 20)
-    assert plan.needed(20)
-    assert plan.begin(20).topics == {"b"}
-
-
-def test_m12_full_wins_over_partial_and_age_makes_full():
-    cache, plan = MetadataCache(), schedule(max_age_ms=1000)
-    plan.want(["a"])
-    plan.request_full()
-    request = plan.begin(10)
-    assert (request.full, request.topics) == (True, {"a"})
-    plan.finished(request, cache.apply(answer({0: 1}, name="a"), full=True), 10)
-    assert not plan.needed(10)
-    assert plan.due_in_ms(10) == 1000
-    plan.want(["b"])
-    assert not plan.begin(1009).full
-    assert plan.begin(1010).full
-    assert plan.begin(1010).topics == {"a", "b"}
-
-
-def test_a_question_that_somebody_asks_does_not_wait_out_the_pause_of_fruitless_refreshes():
-    cache, plan = cache_with({0: 1}, name="a"), schedule()
-    plan.want(["a"])
-    for now in (0, 1000, 2000, 3000):  # nothing changes: each pause is longer than the one before
-        plan.request_full()
-        plan.finished(plan.begin(now), cache.apply(answer({0: 1}, name="a"), full=True), now)
-    plan.request_full()
-    assert plan.due_in_ms(3000) > 500
-    plan.hurry()
-    assert plan.due_in_ms(3000) == 0
-
-
 def test_m13_a_partial_answer_leaves_other_topics_alone_and_merges_errors():
     cache = cache_with({0: 10}, name="t")
     cache.apply(answer({0: 1}, name="u"), full=False)
@@ -300,55 +225,6 @@ def test_m14_a_retriable_topic_error_keeps_the_topic_and_asks_again():
     applied = cache.apply(answer({}, error=29), full=True)
     assert not applied.incomplete
     assert cache.topic_error("t") == 29
-
-
-def test_m15_answers_without_news_back_off_exponentially():
-    cache, plan, now = MetadataCache(), schedule(), 0
-    pauses = []
-    for _ in range(6):
-        plan.request_full()
-        now += plan.due_in_ms(now)
-        request = plan.begin(now)
-        plan.finished(request, cache.apply(answer({0: 1}), full=True), now)
-        plan.request_full()
-        pauses.append(plan.due_in_ms(now))
-    assert pauses == [0, 100, 200, 400, 800, 1000]
-    plan.finished(plan.begin(now), cache.apply(answer({0: 2}), full=True), now)
-    assert plan.due_in_ms(now) > 1000  # nothing needed: only the age counts
-    plan.request_full()
-    assert plan.due_in_ms(now) == 0
-
-
-def test_m15_failures_back_off_too():
-    plan = schedule()
-    plan.request_full()
-    pauses = []
-    for _ in range(6):
-        plan.failed(0)
-        pauses.append(plan.due_in_ms(0))
-    assert pauses == [100, 200, 400, 800, 1000, 1000]
-
-
-def test_m15_a_quiet_time_ends_the_backoff():
-    cache, plan, now = MetadataCache(), schedule(), 0
-    for _ in range(6):
-        plan.failed(now)
-    now = 2_001  # nothing was asked for twice the longest pause: a leader that moves now is found at once
-    plan.request_full()
-    request = plan.begin(now)
-    plan.finished(request, cache.apply(answer({0: 1}), full=True), now)
-    plan.request_full()
-    plan.finished(plan.begin(now), cache.apply(answer({0: 1}), full=True), now)
-    plan.request_full()
-    assert plan.due_in_ms(now) == 100
-
-
-def test_m12_a_topic_never_asked_for_is_asked_for_at_once():
-    plan = schedule()
-    for _ in range(6):
-        plan.failed(0)
-    assert plan.want(["new"])
-    assert plan.due_in_ms(0) == 0
 
 
 def test_m16_a_snapshot_never_changes():
@@ -446,78 +322,3 @@ def test_epochs_never_go_backwards_in_any_order_of_answers(shuffle_seed):
         highest = max(highest, epoch)
         assert cache.last_seen_epoch(TP0) == highest
         assert cache.snapshot.partition(TP0).leader_epoch == highest
-
-
-# ---- leader hints (KIP-951) ------------------------------------------------------------------------
-
-
-def test_k02_a_hint_enters_leader_epoch_and_a_new_node():
-    cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
-    assert cache.apply_hint(TP0, 999, 11, [Node(999, "new", 1)])
-    assert cache.current_leader(TP0) == LeaderAndEpoch(Node(999, "new", 1), 11)
-    assert cache.last_seen_epoch(TP0) == 11
-    assert cache.current_leader(TP1) == LeaderAndEpoch(NODES[1], 10)
-
-
-@pytest.mark.parametrize(
-    ("leader", "epoch", "nodes", "partition"),
-    [
-        (-1, 11, [Node(2, "h", 1)], 0),
-        (2, -1, [Node(2, "h", 1)], 0),
-        (2, 10, [Node(2, "h", 1)], 0),
-        (2, 9, [Node(2, "h", 1)], 0),
-        (77, 11, [], 0),
-        (77, 11, [Node(78, "h", 1)], 0),
-        (2, 11, [Node(2, "h", 1)], 5),
-    ],
-)
-def test_k07_hints_that_are_ignored(leader, epoch, nodes, partition):
-    cache = cache_with({0: 10})
-    before = cache.snapshot
-    assert not cache.apply_hint(TopicPartition("t", partition), leader, epoch, nodes)
-    assert cache.snapshot is before
-
-
-def test_k08_a_hint_keeps_everything_else():
-    cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
-    before = cache.snapshot
-    cache.apply_hint(TP0, 2, 11, [])
-    after = cache.snapshot
-    assert (after.controller_id, after.cluster_id) == (before.controller_id, before.cluster_id)
-    assert after.topic_id("t") == ID_A
-    assert set(after.topics["t"].partitions) == {0, 1}
-
-
-def test_k09_an_endpoint_overrides_the_cached_one_of_that_id_only():
-    cache = cache_with({0: 10})
-    assert cache.apply_hint(TP0, 2, 11, [Node(2, "moved", 7)])
-    assert cache.snapshot.brokers[2] == Node(2, "moved", 7)
-    assert cache.snapshot.brokers[3] == NODES[3]
-
-
-def test_k10_a_hint_without_endpoints_serves_for_a_known_node():
-    cache = cache_with({0: 10})
-    assert cache.apply_hint(TP0, 3, 11, [])
-    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[3], 11)
-
-
-def test_k13_two_brokers_naming_each_other_make_no_loop():
-    cache = cache_with({0: 10})
-    assert cache.apply_hint(TP0, 2, 11, [])
-    assert not any(cache.apply_hint(TP0, leader, 11, []) for leader in (1, 2, 1, 2, 1))
-    assert cache.current_leader(TP0).node == NODES[2]
-
-
-def test_a_hint_below_an_epoch_seen_elsewhere_is_ignored():
-    cache = cache_with({0: 10})
-    cache.see_epoch(TP0, 15)
-    assert not cache.apply_hint(TP0, 2, 14, [])
-    assert cache.apply_hint(TP0, 2, 15, [])
-    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[2], 15)
-
-
-def test_hostile_epochs_do_no_harm():
-    cache = cache_with({0: 2**31 - 1})
-    assert not cache.apply_hint(TP0, 2, 2**31 - 1, [])
-    assert cache.apply(answer({0: -1}, leaders={0: 2}), full=True).outdated == {TP0}
-    assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[1], 2**31 - 1)
