@@ -19,7 +19,11 @@ from parley.testing.delivery import Delivery, Load, settle_account
 
 TOPIC, PARTITIONS = "t", 4
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
-QUICK = {"request_timeout_ms": 1_500, "metadata_max_age_ms": 60_000}
+QUICK = {
+    "request_timeout_ms": 1_500,
+    "socket_connection_setup_timeout_ms": 1_500,
+    "metadata_max_age_ms": 60_000,
+}
 
 
 def three_brokers(release: str = "4.3", releases: dict[int, str] | None = None) -> LocalCluster:

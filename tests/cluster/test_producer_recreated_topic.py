@@ -16,6 +16,8 @@ RELEASES = ["0.11.0", "1.0", "2.4", "2.8", "3.9", "4.3"]
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
 OPTIONS = ProduceOptions(delivery_timeout_ms=60_000, batch_size=500)
 
+QUICK = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100}
+
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str], LocalCluster]]:
@@ -48,7 +50,7 @@ def test_the_producer_goes_on_in_the_new_topic_without_an_error(
     start: Callable[[str], LocalCluster], release: str
 ) -> None:
     cluster = start(release)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
         for turn in range(4):
             for call in range(3):
                 for partition in (0, 1):
@@ -93,7 +95,7 @@ def test_re_created_again_and_again_under_load(start: Callable[[str], LocalClust
     written = [0, 0]
 
     def write(partition: int) -> None:
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
             try:
                 while not stop.is_set():
                     client.produce("t", rows(written[partition], 200), partition, OPTIONS)
@@ -119,7 +121,7 @@ def test_re_created_again_and_again_under_load(start: Callable[[str], LocalClust
     for writer in writers:
         writer.join(60)
     assert not errors
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
         for partition in (0, 1):
             found = values(client, partition)
             assert found == list(range(written[partition] - len(found), written[partition]))

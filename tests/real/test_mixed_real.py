@@ -20,7 +20,10 @@ CLUSTERS = {
 }
 
 
-@pytest.fixture(params=CLUSTERS)
+RARE = ("3.9 with 3.7", "0.10 with 0.9")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long) if name in RARE else name for name in CLUSTERS])
 def mixed(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     releases = CLUSTERS[request.param]
     with RealCluster(releases[1], brokers=len(releases), releases=releases) as cluster:
@@ -89,7 +92,7 @@ def test_a_live_client_follows_an_upgrade(old: str, new: str) -> None:
         assert client.versions_in_use()[leader][ApiKey.FETCH] > before[leader].get(ApiKey.FETCH, 0)
 
 
-@pytest.mark.parametrize("release", ["0.11.0.3", "3.9.1", "4.3.0"])
+@pytest.mark.parametrize("release", ["0.11.0.3", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"])
 def test_a_killed_leader_costs_and_doubles_nothing(release: str) -> None:
     """Acknowledged by all replicas, so that the survivor has it; sent again by sequence, so that nothing is doubled."""
     with (

@@ -21,7 +21,10 @@ def test_release_answers_metadata(real_broker: RealCluster, real_release: str) -
 
 @pytest.mark.parametrize(
     ("release", "releases"),
-    [("3.9.1", {2: "3.7.2"}), ("2.4.1", {2: "0.10.0.1", 3: "0.9.0.1"})],
+    [
+        pytest.param("3.9.1", {2: "3.7.2"}, marks=pytest.mark.long),
+        ("2.4.1", {2: "0.10.0.1", 3: "0.9.0.1"}),
+    ],
     ids=["kraft", "zookeeper"],
 )
 def test_mixed_releases_are_one_cluster(release: str, releases: dict[int, str]) -> None:

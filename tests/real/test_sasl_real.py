@@ -23,7 +23,7 @@ LISTENER = "SASL_PLAINTEXT"
 PREFIX = f"listener.name.{LISTENER.lower()}"
 MODULES = "org.apache.kafka.common.security"
 PLAIN_JAAS = f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" user_alice="wonder";'
-MODERN = ("2.4.1", "3.9.1", "4.3.0")
+MODERN = ("2.4.1", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0")
 SESSION_MS = 1_400
 
 
@@ -45,7 +45,7 @@ def modern(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module", params=["0.10.0.1", "0.11.0.3"])
+@pytest.fixture(scope="module", params=[pytest.param("0.10.0.1", marks=pytest.mark.long), "0.11.0.3"])
 def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """Releases with SaslHandshake v0 only, which take their settings from a JAAS file; SCRAM came with 0.10.2."""
     file: Path = tmp_path_factory.mktemp("jaas") / "server.conf"

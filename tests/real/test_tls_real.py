@@ -35,7 +35,7 @@ class Made:
         return BlockingClient(ClientOptions.from_properties({**given, **properties}))
 
 
-@pytest.fixture(scope="module", params=["3.9.1", "4.3.0"])
+@pytest.fixture(scope="module", params=[pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"])
 def by_pem(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("pem")
     authority = CertificateAuthority()

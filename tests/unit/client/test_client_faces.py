@@ -30,7 +30,7 @@ ITSELF = {"start", "resume", "transaction", "transaction_producer", "fetch", "fe
 
 
 def calls() -> Iterator[Any]:
-    for face, behind in FACES.items():
+    for face, behind in FACES:
         for name, method in inspect.getmembers(face, inspect.isroutine):
             if not name.startswith("_") and hasattr(behind, name):
                 yield pytest.param(method, getattr(behind, name), id=f"{face.__name__}.{name}")
