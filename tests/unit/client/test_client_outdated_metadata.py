@@ -212,9 +212,10 @@ def test_interest_in_10_of_1000_partitions_saves_the_refreshes_for_the_other_990
         moved = dice.sample(range(1000), 20)
         behind = dict(epochs)
         epochs.update({index: epochs[index] + 1 for index in moved})
+        newest, late = answer(topic("t", epochs)), answer(topic("t", behind))
         for name, cache in (("reader", reader), ("everything", everything)):
-            cache.apply(answer(topic("t", epochs)), full=True)
-            forced[name] += bool(cache.apply(answer(topic("t", behind)), full=True).outdated)
+            cache.apply(newest, full=True)
+            forced[name] += bool(cache.apply(late, full=True).outdated)
     assert forced["everything"] == 300
     assert forced["reader"] < 75  # 1 - (990/1000)^20 is 18 %: 300 refreshes become about 55
     assert forced["reader"] > 30
