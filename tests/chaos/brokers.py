@@ -18,9 +18,7 @@ _REAL_PROPERTIES = {
     "transaction.state.log.min.isr": "2",
     "transaction.state.log.num.partitions": "4",
     "min.insync.replicas": "2",
-    "zookeeper.session.timeout.ms": "2000",
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "300",
+    "default.replication.factor": "3",
 }
 
 

@@ -22,16 +22,20 @@ from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+PATIENCE_SECONDS = 600
+"""Up to six JVMs start for one job: on two cores that do other work too, a minute for each is not long."""
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * PATIENCE_SECONDS)]
 
 HOME = Path(pyspark.__file__).parent
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JVM,
+    "spark.executor.extraJavaOptions": JVM,
 }
 PROGRAM = """
     import json, sys
@@ -52,7 +56,7 @@ PROGRAM = """
         rows.writeStream.format("parquet").option("path", folder + "/out")
         .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(400)
     values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value").collect()
     counts["stream"] = sorted(int(row.value) for row in values) == list(range(400))
     counts["batches"] = len([p for p in query.recentProgress if p["numInputRows"]])
@@ -69,6 +73,7 @@ PROGRAM = """
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     found = {**os.environ, **spark_environment(), "SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    found |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_DAEMON_MEMORY": "256m"}
     return {**found, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
@@ -86,7 +91,7 @@ def job(
         arguments = [how, where, cluster.bootstrap_servers, name, str(tmp_path), json.dumps(config)]
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments],
-            capture_output=True, text=True, env=environment, timeout=280, check=False,
+            capture_output=True, text=True, env=environment, timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -123,7 +128,7 @@ def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
         return log
 
     def wait_for(log: Path, pattern: str) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while (found := re.search(pattern, log.read_text())) is None:
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             started[-1].poll()
@@ -134,10 +139,12 @@ def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
     try:
         master = start("master", "org.apache.spark.deploy.master.Master", "--port", "0")
         address = wait_for(master, r"spark://127\.0\.0\.1:\d+")
+        workers = []
         for number in (1, 2):
             folder = ["--work-dir", str(tmp_path / f"work{number}")]
-            log = start(f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "512m",
-                        *folder, address)  # fmt: skip
+            workers.append(start(f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory",
+                                 "512m", *folder, address))  # fmt: skip
+        for log in workers:
             wait_for(log, "Successfully registered with master")
         yield address
     finally:
@@ -181,9 +188,18 @@ def test_a_declarative_pipeline(
         str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(tmp_path / "spark-pipeline.yml"),
         "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse",
     ]  # fmt: skip
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=280, check=False
-    )
+    for _ in range(3):
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        if "failed to connect back" not in done.stdout + done.stderr:
+            break  # Spark gives a Python process ten seconds to start, which a busy machine may exceed
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     tables = [path for path in tmp_path.rglob("*.parquet") if "streamed" in str(path)]
     import pyarrow.parquet as pq

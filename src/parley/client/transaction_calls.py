@@ -89,13 +89,17 @@ class TransactionCalls:
         await end_transaction(cluster, self._coordinating(cluster), prepared, deadline, committed=committed)
 
     async def fence(
-        self, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 1, timeout_ms: int | None = None
+        self,
+        transactional_ids: Iterable[str],
+        *,
+        transaction_timeout_ms: int | None = None,
+        timeout_ms: int | None = None,
     ) -> dict[str, FencedProducer]:
         """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
 
         Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
         it. An id that the coordinator did not know is known to it afterwards. `transaction_timeout_ms` is for
-        identities that `TransactionProducer.resume` is to write under; 1 ms is right where nothing is written.
+        identities that `TransactionProducer.resume` is to write under; leave it out where nothing is written.
         Raises the first id's error, and UnsupportedVersionError before anything is sent where brokers have no
         transactions.
         """

@@ -28,8 +28,11 @@ from parley.errors import (
 )
 from parley.net import BrokerConnection
 
-FENCING_TIMEOUT_MS = 1
-"""Transaction timeout that InitProducerId carries where no transaction follows; every broker allows it."""
+FENCING_TIMEOUTS_MS = (30_000, 1_000)
+"""Transaction timeouts that InitProducerId carries where no transaction follows; the next one where a broker allows
+no longer ones. They are not short, for the coordinator gives its replicas so long to take the identity over, and
+answers COORDINATOR_NOT_AVAILABLE when they did not (KAFKA-16047)."""
+INVALID_TRANSACTION_TIMEOUT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ async def fence(
     transactional_ids: Iterable[str],
     deadline: Deadline,
     *,
-    transaction_timeout_ms: int = FENCING_TIMEOUT_MS,
+    transaction_timeout_ms: int | None = None,
 ) -> dict[str, FencedProducer]:
     """Fence ids one after the other; see `AsyncClient.fence`."""
     if isinstance(transactional_ids, str):
@@ -123,11 +126,18 @@ async def fence(
     wanted = list(dict.fromkeys(transactional_ids))
     await coordinators.find(KeyType.TRANSACTION, wanted, deadline)
     found = {}
+    limits_ms = FENCING_TIMEOUTS_MS if transaction_timeout_ms is None else (transaction_timeout_ms,)
     for transactional_id in wanted:
 
         async def attempt(conn: BrokerConnection, name: str = transactional_id) -> Identity:
-            identity, _ = await init_producer_id(cluster, conn, Writer(name, NOBODY), transaction_timeout_ms, deadline)
-            return identity
+            for limit_ms in limits_ms:
+                try:
+                    identity, _ = await init_producer_id(cluster, conn, Writer(name, NOBODY), limit_ms, deadline)
+                    return identity
+                except BrokerError as error:
+                    if error.code != INVALID_TRANSACTION_TIMEOUT or limit_ms == limits_ms[-1]:
+                        raise
+            raise AssertionError("the last limit returns or raises")
 
         what = f"fencing {transactional_id}"
         identity = await coordinators.ask(KeyType.TRANSACTION, transactional_id, what, deadline, attempt)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from parley.client import BlockingClient
-from parley.devcluster import LocalCluster
+from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import ConfigError, UnsupportedVersionError
 
 from . import scenes
@@ -48,6 +48,26 @@ def test_brokers_without_transactions_are_refused_at_the_start_with_the_release_
     ):
         Sink(client, "t", prefix="q").driver().plan()
     assert caught.value.first_release == "0.11.0"
+
+
+def test_the_coordinator_has_time_to_hand_each_identity_to_its_replicas(sink: Sink, cluster: LocalCluster) -> None:
+    """Real brokers wait as long as the transaction may last, and answer COORDINATOR_NOT_AVAILABLE after a short one."""
+    sink.run(sink.driver(), 0, [["a"], ["b"]])
+    asked = [one.message for one in cluster.requests("INIT_PRODUCER_ID")]
+    limits = [one.transaction_timeout_ms for one in asked if (one.transactional_id or "").startswith(sink.prefix)]
+    assert len(limits) >= 5  # the query's, and for each task its turn and the id that it writes under
+    assert min(limits) >= 10_000
+
+
+def test_a_broker_that_allows_only_short_transactions_still_fences() -> None:
+    settings = ClusterSettings(transaction_max_timeout_ms=2_000)
+    with (
+        LocalCluster(brokers=1, release="3.9", settings=settings) as short,
+        BlockingClient(bootstrap_servers=short.bootstrap_servers) as client,
+    ):
+        assert client.fence(["a"])["a"].producer_epoch == 0
+        (first, second) = short.requests("INIT_PRODUCER_ID")
+        assert (first.message.transaction_timeout_ms, second.message.transaction_timeout_ms) == (30_000, 1_000)
 
 
 def test_the_sink_stays_below_the_second_generation_of_transactions() -> None:
