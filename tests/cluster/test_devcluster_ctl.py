@@ -20,10 +20,10 @@ import pytest
 from parley.cli.app import main
 from parley.cli.cluster_ctl import parse_arguments
 from parley.devcluster import AsyncLocalCluster, LocalCluster
-from parley.devcluster.blocking_faults import BlockingFaults
-from parley.devcluster.blocking_scenes import BlockingScenes
 from parley.devcluster.commands import METHODS, commands, find_command
 from parley.devcluster.control import SOCKET_NAME, Control
+from parley.devcluster.fault_calls import FaultCalls
+from parley.devcluster.scenes import SceneCalls
 from parley.errors import ConfigError, NetworkError
 from parley.messages import request_class
 from parley.net.lines import MAX_LINE_BYTES, LineClient, serve_lines
@@ -336,7 +336,7 @@ def test_the_page_has_the_table_of_the_code() -> None:
 
 
 def test_every_control_call_is_a_command_and_blocking_code_has_it() -> None:
-    own = {name for part in (BlockingScenes, BlockingFaults) for name in vars(part) if not name.startswith("_")}
+    own = {name for part in (SceneCalls, FaultCalls) for name in vars(part) if not name.startswith("_")}
     assert own <= set(METHODS)
     assert all(hasattr(LocalCluster, name) for name in METHODS)
     assert all(one.summary.endswith(".") for one in commands().values())

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parley.client.abilities import named_features
 from parley.client.api import AsyncClient
 from parley.client.events import Listener
-from parley.client.faces import blocking
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
 from parley.client.offsets import Spec
@@ -35,6 +34,7 @@ from parley.client.results import (
 )
 from parley.client.transaction_calls import BlockingTransactionCalls
 from parley.errors import LocalProtocolError
+from parley.net.faces import blocking
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import Feature

@@ -12,10 +12,10 @@ from parley.client.blocking import shared_loop
 from parley.client.consumer import Consumer
 from parley.client.consumer_core import LossListener
 from parley.client.consumer_rows import ConsumerRecord
-from parley.client.faces import blocking, in_loop
 from parley.client.positions import DataLoss
 from parley.client.results import FetchedBatch
 from parley.errors import LocalProtocolError
+from parley.net.faces import blocking, in_loop
 from parley.types import TopicPartition
 
 T = TypeVar("T")

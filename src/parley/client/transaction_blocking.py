@@ -8,13 +8,13 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from parley.client.faces import blocking
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import Loop, write_blocking
 from parley.client.results import ProduceResult
 from parley.client.transaction_producer import TransactionProducer
 from parley.client.transaction_state import State
 from parley.errors import KafkaError, LocalProtocolError
+from parley.net.faces import blocking
 
 if TYPE_CHECKING:
     from parley.client.produce_rows import Rows

@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.client.faces import blocking
 from parley.client.options import ProduceOptions
+from parley.net.faces import blocking
 
 if TYPE_CHECKING:
     from parley.client.api import AsyncClient

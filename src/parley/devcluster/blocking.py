@@ -9,20 +9,18 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from parley.devcluster.blocking_faults import BlockingFaults
-from parley.devcluster.blocking_scenes import BlockingScenes
 from parley.devcluster.broker import Broker
 from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
 from parley.devcluster.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
-from parley.devcluster.state.transactions import Transaction
 from parley.errors import ConfigError
+from parley.net.faces import blocking, in_loop
 
 T = TypeVar("T")
 
 
-class LocalCluster(BlockingScenes, BlockingFaults):
+class LocalCluster:
     """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any thread.
 
     >>> with LocalCluster(brokers=1, release="3.9") as cluster:
@@ -92,6 +90,9 @@ class LocalCluster(BlockingScenes, BlockingFaults):
     ) -> None:
         self.close()
 
+    def _async(self) -> AsyncLocalCluster:
+        return self._cluster
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             work.close()
@@ -140,53 +141,60 @@ class LocalCluster(BlockingScenes, BlockingFaults):
         """Return a broker. Raises ConfigError when there is none of that id."""
         return BrokerHandle(self, self._cluster.broker(broker_id))
 
-    def start_broker(self, broker_id: int, release: str | None = None) -> None:
-        """Start a broker that was stopped or killed, at its old port, as another release if one is named."""
-        self._run(self._cluster.start_broker(broker_id, release))
-
-    def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in order: its leaders move first, then its connections end."""
-        self._run(self._cluster.stop_broker(broker_id))
-
-    def kill_broker(self, broker_id: int) -> None:
-        """Kill a broker: its connections are reset, only then do the others elect leaders."""
-        self._run(self._cluster.kill_broker(broker_id))
+    start_broker = blocking(AsyncLocalCluster.start_broker)
+    stop_broker = blocking(AsyncLocalCluster.stop_broker)
+    kill_broker = blocking(AsyncLocalCluster.kill_broker)
 
     kill = kill_broker
 
     # -- topics --------------------------------------------------------------------------------
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        configs: Mapping[str, str] | None = None,
-    ) -> None:
-        """Create a topic on the brokers that run. Raises ConfigError with Kafka's own text."""
-        self._call(self._cluster.create_topic, name, partitions, replication_factor, configs)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records. Raises ConfigError when there is none of that name."""
-        self._call(self._cluster.delete_topic, name)
-
-    def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's place."""
-        self._call(self._cluster.move_leader, topic, partition, to)
-
-    def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return leader (-1: none) and leader epoch by partition."""
-        return self._call(self._cluster.leaders, topic)
+    create_topic = in_loop(AsyncLocalCluster.create_topic)
+    delete_topic = in_loop(AsyncLocalCluster.delete_topic)
+    move_leader = in_loop(AsyncLocalCluster.move_leader)
+    leaders = in_loop(AsyncLocalCluster.leaders)
 
     # -- transactions --------------------------------------------------------------------------
 
-    def transactions(self) -> dict[str, Transaction]:
-        """Return what the coordinators know of each transactional id: state, producer, epoch, partitions."""
-        return self._call(self._cluster.transactions)
+    transactions = in_loop(AsyncLocalCluster.transactions)
+    move_coordinator = in_loop(AsyncLocalCluster.move_coordinator)
 
-    def move_coordinator(self, transactional_id: str, to: int) -> None:
-        """Let broker `to` coordinate a transactional id while it runs."""
-        self._call(self._cluster.move_coordinator, transactional_id, to)
+    # -- scenes: see SceneCalls ----------------------------------------------------------------
+
+    status = in_loop(AsyncLocalCluster.status)
+    isolate = blocking(AsyncLocalCluster.isolate)
+    freeze = blocking(AsyncLocalCluster.freeze)
+    heal = blocking(AsyncLocalCluster.heal)
+    thaw = blocking(AsyncLocalCluster.thaw)
+    hold_metadata = in_loop(AsyncLocalCluster.hold_metadata)
+    release_metadata = in_loop(AsyncLocalCluster.release_metadata)
+    lag = in_loop(AsyncLocalCluster.lag)
+    catch_up = in_loop(AsyncLocalCluster.catch_up)
+    shrink_isr = in_loop(AsyncLocalCluster.shrink_isr)
+    elect_preferred = in_loop(AsyncLocalCluster.elect_preferred)
+    elect_unclean = in_loop(AsyncLocalCluster.elect_unclean)
+    isr = in_loop(AsyncLocalCluster.isr)
+    recreate_topic = in_loop(AsyncLocalCluster.recreate_topic)
+    add_partitions = in_loop(AsyncLocalCluster.add_partitions)
+    delete_records = in_loop(AsyncLocalCluster.delete_records)
+    apply_retention = in_loop(AsyncLocalCluster.apply_retention)
+    check_replicas = in_loop(AsyncLocalCluster.check_replicas)
+    replicas_agree = in_loop(AsyncLocalCluster.replicas_agree)
+
+    # -- faults, journal, clock: see FaultCalls ------------------------------------------------
+
+    fail = in_loop(AsyncLocalCluster.fail)
+    cut = in_loop(AsyncLocalCluster.cut)
+    delay = in_loop(AsyncLocalCluster.delay)
+    drop = in_loop(AsyncLocalCluster.drop)
+    reorder = in_loop(AsyncLocalCluster.reorder)
+    corrupt = in_loop(AsyncLocalCluster.corrupt)
+    clear_faults = in_loop(AsyncLocalCluster.clear_faults)
+    requests = in_loop(AsyncLocalCluster.requests)
+    clear_requests = in_loop(AsyncLocalCluster.clear_requests)
+    versions_used = in_loop(AsyncLocalCluster.versions_used)
+    advance = blocking(AsyncLocalCluster.advance)
+    seed = in_loop(AsyncLocalCluster.seed)
 
 
 class BrokerHandle:

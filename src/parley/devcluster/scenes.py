@@ -1,6 +1,6 @@
 """The scenes that can be made with a running cluster: brokers cut off, followers late, leaders elected.
 
-`AsyncLocalCluster` has these methods; `blocking_scenes` gives them to blocking code, and
+`AsyncLocalCluster` has these methods; `LocalCluster` gives them to blocking code, and
 `control` to other processes.
 """
 

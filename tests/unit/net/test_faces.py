@@ -18,15 +18,17 @@ from parley.client import (
     Consumer,
     TransactionProducer,
 )
-from parley.client.faces import blocking, in_loop
+from parley.devcluster import AsyncLocalCluster, LocalCluster
+from parley.net.faces import blocking, in_loop
 
 FACES = [
     (BlockingClient, AsyncClient),
     (BlockingConsumer, Consumer),
     (BlockingTransactionProducer, TransactionProducer),
+    (LocalCluster, AsyncLocalCluster),
 ]
-ITSELF = {"start", "resume", "transaction", "transaction_producer", "fetch", "fetch_many", "batches"}
-"""What returns the face itself, or is iterated over: the result differs, the parameters do not."""
+ITSELF = {"start", "resume", "transaction", "transaction_producer", "broker", "fetch", "fetch_many", "batches"}
+"""What returns a face, or is iterated over: the result differs, the parameters do not."""
 
 
 def calls() -> Iterator[Any]:
