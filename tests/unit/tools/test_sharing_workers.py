@@ -1,4 +1,4 @@
-"""Who shares a worker under `-n`: Spark's tests one, the real brokers' another, the rest wherever there is room."""
+"""Who shares a worker under `-n`: tests of one Spark session, and tests of shared real brokers; the rest is free."""
 
 from __future__ import annotations
 
@@ -11,33 +11,42 @@ from pathlib import Path
 CONFTEST = Path(__file__).parents[2] / "conftest.py"
 TEST = """
 import os, pathlib, pytest
+from typing import Any
+
+@pytest.fixture
+def {fixture}() -> None: ...
 
 @pytest.mark.parametrize("number", range({count}))
-def test_{name}(number):
+def test_{name}(number, {fixture}: Any):
     with open({notes!r}, "a") as notes:
         notes.write(os.environ["PYTEST_XDIST_WORKER"] + " {name}\\n")
 """
 FILES = {
     "spark/test_read.py": "spark",
-    "spark/unit/test_options.py": "spark",
+    "spark/test_stream.py": "stream",
+    "spark/write/test_exactly_once.py": "spark",
+    "spark/unit/test_options.py": "options",
     "pipelines/test_demo.py": "spark",
-    "real/test_client.py": "real",
-    "real/test_tls.py": "real",
-    "golden/test_exchanges.py": "real",
-    "unit/test_wire.py": "",
-    "unit/test_codecs.py": "",
-    "cluster/test_life.py": "",
+    "real/test_client.py": "real_broker",
+    "real/test_consumer.py": "real_cluster",
+    "real/test_tls.py": "cluster_of_its_own",
+    "golden/test_exchanges.py": "java",
+    "unit/test_wire.py": "data",
+    "unit/test_codecs.py": "data",
+    "cluster/test_life.py": "cluster",
 }
+"""Files, and the fixture that their tests take."""
+SESSION = ("spark_test_read", "spark_test_stream", "spark_write_test_exactly_once")
+BROKERS = ("real_test_client", "real_test_consumer")
 
 
 def workers_of(folder: Path, *options: str) -> dict[str, set[str]]:
     """Run the files on two workers; return each file's name with the workers that ran its tests."""
     notes = folder / "notes"
-    for path, mark in FILES.items():
+    for path, fixture in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        marked = f"import pytest\npytestmark = pytest.mark.{mark}\n" if mark and not path.startswith(mark) else ""
         name = path.replace("/", "_").removesuffix(".py")
-        (folder / path).write_text(marked + TEST.format(name=name, notes=str(notes), count=4))
+        (folder / path).write_text(TEST.format(name=name, fixture=fixture, notes=str(notes), count=4))
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
     # Nothing may be skipped here for want of Java: what is asked is where a test runs.
     (folder / "conftest.py").write_text(CONFTEST.read_text() + "\n\ndef missing(need: str) -> None: ...\n")
@@ -54,13 +63,12 @@ def workers_of(folder: Path, *options: str) -> dict[str, set[str]]:
     return found
 
 
-def test_spark_has_one_worker_and_real_brokers_the_other(tmp_path: Path) -> None:
+def test_a_session_has_one_worker_and_shared_brokers_have_another(tmp_path: Path) -> None:
     found = workers_of(tmp_path)
-    spark = [found[path.replace("/", "_").removesuffix(".py")] for path, kind in FILES.items() if kind == "spark"]
-    real = [found[path.replace("/", "_").removesuffix(".py")] for path, kind in FILES.items() if kind == "real"]
-    assert len(set.union(*spark)) == 1
-    assert len(set.union(*real)) == 1
-    assert set.union(*spark) != set.union(*real)
+    session = set().union(*(found[name] for name in SESSION))
+    brokers = set().union(*(found[name] for name in BROKERS))
+    assert (len(session), len(brokers)) == (1, 1)
+    assert session != brokers
     assert all(len(workers) == 1 for workers in found.values()), "a file's tests share its fixtures: one worker each"
 
 
