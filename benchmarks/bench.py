@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -116,7 +117,9 @@ class Bench:
 def run_json(command: Sequence[str]) -> list[dict[str, Any]]:
     """Run a command in the repository's root, pass its lines on, and return those that are JSON."""
     found = []
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    # As where parley is installed: pip compiles what it installs, and Spark's processes import it again and again.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("{"):

@@ -11,6 +11,9 @@ on two cores, side by side in one run, alternating:
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
 - ceiling:  the share of what Spark can take from any Python source: the same batches from memory
 - values:   the same with `.schema("value binary")` on four times as many records, and the fixed start of a job
+- latency:  a micro-batch of one row, parley against Spark's own connector
+- planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that does it
+- write:    Spark batch write, parley at least once and exactly once against Spark's own sink
 - hot:      one partition that holds everything, split over the tasks by `minPartitions`
 
 `--only PART ...` measures these and leaves the rest of RESULTS.md as it was; so does `--topics TOPIC ...`.
@@ -34,9 +37,12 @@ from benchmarks import (
     negotiation_report,
     spark_ceiling,
     spark_hot,
+    spark_latency,
     spark_memory,
+    spark_planning,
     spark_read,
     spark_values,
+    spark_write,
     startup,
 )
 from benchmarks.bench import CODECS, ROOT, Bench, Part
@@ -55,6 +61,9 @@ PARTS: dict[str, Part[Any]] = {
     "ceiling": Part(spark_ceiling.measure, spark_ceiling.report, reads_topics=True),
     "values": Part(spark_values.measure, spark_values.report, reads_topics=True),
     "hot": Part(spark_hot.measure, spark_hot.report, reads_topics=True),
+    "latency": Part(spark_latency.measure, spark_latency.report),
+    "planning": Part(spark_planning.measure, spark_planning.report),
+    "write": Part(spark_write.measure, spark_write.report, reads_topics=True),
 }
 """In the order in which they are measured and reported."""
 

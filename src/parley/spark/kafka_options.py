@@ -70,7 +70,8 @@ FETCH_DEFAULTS: dict[str, Any] = {
     "max_batch_rows": 65_536,
     "max_batch_bytes": 8 * 2**20,
 }
-PRODUCE_DEFAULTS: dict[str, Any] = {}
+# Spark hands over 10,000 rows at a time: of each partition of a small topic they make one batch, not one and a bit.
+PRODUCE_DEFAULTS: dict[str, Any] = {"batch_size": 512 * 2**10}
 
 
 def read_client_options(kafka: Mapping[str, str]) -> ClientOptions:

@@ -5,6 +5,9 @@ duplicates (idempotent producer, where the brokers have it); a task or micro-bat
 writes its rows again. There is nothing to do at commit or abort.
 
 Exactly once: tasks leave transactions open, and the driver ends them (`parley.spark.write`).
+
+Spark makes a new process to commit a batch, and unpickles the writer there: at the top of this module stands
+only what that needs. The client and pyarrow take longer to import than a small batch to write.
 """
 
 from __future__ import annotations
@@ -17,22 +20,18 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from parley.errors import KafkaError
-from parley.spark.clients import client_for
-from parley.spark.schema import check_write_schema, left_out
-from parley.spark.source_options import say_once
-from parley.spark.worker_memory import settle_memory
-from parley.spark.write.attempt import attempt
-from parley.spark.write.driver import Driver
 from parley.spark.write.intent import BatchOfQuery
-from parley.spark.write.kafka import Coordinators, TopicJournal, TransactionWriting
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared, WrittenRows
-from parley.spark.write.options import SinkOptions, TransactionSettings
-from parley.spark.write.rows import RowHeader, TaskRows
+from parley.spark.write.sealed import Sealed
 from parley.spark.write.turns import query_id_name
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
+
+    from parley.spark.write.driver import Driver
+    from parley.spark.write.options import SinkOptions, TransactionSettings
+    from parley.spark.write.rows import TaskRows
 
 _drivers: dict[SinkOptions, Driver] = {}
 """The drivers of this process's queries: what they remember saves requests."""
@@ -40,6 +39,9 @@ _drivers: dict[SinkOptions, Driver] = {}
 
 def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     """Return the columns that go to Kafka. Raises ConfigError as `check_write_schema`; mentions the others once."""
+    from parley.spark.schema import check_write_schema, left_out
+    from parley.spark.source_options import say_once
+
     others = [f'"{name}"' for name in left_out(schema)]
     if others:
         say_once([f"not written, for a Kafka record has no place for it: column {', '.join(others)}"])
@@ -51,6 +53,8 @@ def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
 
     Raises ConfigError naming the row that has no topic, the broker's error, or RequestTimedOut.
     """
+    from parley.spark.clients import client_for
+
     batches = iter(rows)
     first = next(batches, None)
     if first is None:  # an empty task reaches for no broker
@@ -72,10 +76,17 @@ class _Writer:
     """What the writers of batches and of streams share."""
 
     def __init__(self, options: SinkOptions, columns: tuple[str, ...]) -> None:
-        self._options = options
+        self._sealed = Sealed(options)
         self._columns = columns
 
+    @property
+    def _options(self) -> SinkOptions:
+        return self._sealed.value
+
     def _rows(self, iterator: Iterator[pyarrow.RecordBatch], what: BatchOfQuery, slot: int) -> TaskRows:
+        from parley.spark.worker_memory import settle_memory
+        from parley.spark.write.rows import RowHeader, TaskRows
+
         settle_memory()
         name = self._options.row_header
         header = RowHeader(name, f"{what.query}/{what.batch}/{slot}") if name is not None else None
@@ -84,6 +95,10 @@ class _Writer:
     def _attempt(
         self, plan: Plan, what: BatchOfQuery, slot: int, iterator: Iterator[pyarrow.RecordBatch]
     ) -> Prepared | NothingToCommit:
+        from parley.spark.clients import client_for
+        from parley.spark.write.attempt import attempt
+        from parley.spark.write.kafka import Coordinators, TransactionWriting
+
         options, rows = self._options, self._rows(iterator, what, slot)
         client, timeout_ms = client_for(options.client), _settings(options).timeout_ms
         write = TransactionWriting(client, timeout_ms, options.topic, options.produce)
@@ -210,6 +225,10 @@ def _settings(options: SinkOptions) -> TransactionSettings:
 
 
 def _new_driver(options: SinkOptions, prefix: str) -> Driver:
+    from parley.spark.clients import client_for
+    from parley.spark.write.driver import Driver
+    from parley.spark.write.kafka import Coordinators, TopicJournal
+
     settings, client = _settings(options), client_for(options.client)
     coordination = Coordinators(client, settings.timeout_ms, frozenset([query_id_name(prefix)]))
     journal = TopicJournal(client, settings.journal, settings.timeout_ms)

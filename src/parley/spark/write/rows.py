@@ -72,7 +72,8 @@ class TaskRows:
         for name in ("key", "value"):
             if name in self._columns:
                 column = pc.binary_length(batch.column(name))
-                column = pc.fill_null(column, 0)
+                if column.null_count:
+                    column = pc.fill_null(column, 0)
                 sizes = column if sizes is None else pc.add(sizes, column)
         largest = pc.max(sizes).as_py()
         if largest > self._largest[1]:

@@ -1,0 +1,87 @@
+"""Write the same cached rows with Spark's own sink, parley's at least once and parley's exactly once, alternately.
+
+The rows are those of the topic `plain`: key and value, kept by Spark in memory, so that producing them costs all
+contestants the same and little. Each turn has a new topic of four partitions; what arrived is counted by reading
+it with parley's client, committed rows only.
+"""
+
+from __future__ import annotations
+
+import time
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.jobs import arguments_of, load, say, session
+from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, NewTopic, TopicPartition
+
+PARTITIONS = 4
+CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
+CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
+    "spark": ("kafka", {}),
+    "parley": ("parley", {}),
+    "exactly-once": ("parley", {"delivery": "exactly-once"}),
+}
+ATTEMPTS = 3
+"""Spark's own producer may give a batch up after two minutes; then the turn is repeated, and that is said."""
+
+
+def cached(spark: SparkSession, bootstrap: str) -> DataFrame:
+    frame = load(spark, "spark", bootstrap, "plain").select("key", "value").cache()
+    frame.count()
+    return frame
+
+
+def turn(frame: DataFrame, client: BlockingClient, topic: str, contestant: str, codec: str) -> float:
+    """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
+    source, more = CONTESTANTS[contestant]
+    options = {"kafka.bootstrap.servers": client.options.bootstrap_servers[0], "topic": topic}
+    options |= {"kafka.compression.type": codec, **more}
+    client.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    try:
+        start = time.perf_counter()
+        frame.write.format(source).options(**options).mode("append").save()
+        seconds = time.perf_counter() - start
+        arrived, wanted = count(client, topic), frame.count()
+        if arrived != wanted:
+            raise SystemExit(f"{contestant} wrote {wanted:,} rows, {arrived:,} arrived")
+        return seconds
+    finally:
+        client.delete_topics([topic])
+
+
+def count(client: BlockingClient, topic: str) -> int:
+    ranges = {TopicPartition(topic, index): (EARLIEST, LATEST) for index in range(PARTITIONS)}
+    options = FetchOptions(isolation_level="read_committed", max_partition_fetch_bytes=8 * 2**20)
+    return sum(found.batch.num_rows for found in client.fetch_many(ranges, options))
+
+
+def main() -> None:
+    arguments = arguments_of()
+    spark = session(arguments.jars)
+    frame = cached(spark, arguments.bootstrap)
+    number = 0
+    with BlockingClient(bootstrap_servers=arguments.bootstrap) as client:
+        for topic in arguments.topics:
+            for round_number in range(arguments.rounds + 1):
+                first = round_number % len(CONTESTANTS)
+                names = [*CONTESTANTS][first:] + [*CONTESTANTS][:first]
+                for contestant in names:
+                    for attempt in range(ATTEMPTS):
+                        number += 1
+                        try:
+                            place = f"write-{topic}-{number}-{time.time_ns()}"
+                            seconds = turn(frame, client, place, contestant, CODECS[topic])
+                            break
+                        except (Py4JJavaError, PySparkException) as error:
+                            if attempt + 1 == ATTEMPTS or contestant != "spark":
+                                raise
+                            say(kind="failed", topic=topic, source=contestant, error=str(error).splitlines()[0])
+                    if round_number > 0:
+                        say(kind="speed", topic=topic, source=contestant, seconds=seconds)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
