@@ -214,8 +214,8 @@ def test_offsets_out_of_range(leader: Talk, offset: int, code: int, batch: Batch
     assert leader.fetch(offset).error_code == code
 
 
-def test_fetch_sessions_are_declined(leader: Talk) -> None:
-    full = leader.wire.ask(leader.fetch_request(0, version=11, session_id=0, session_epoch=0), 11)
+def test_fetch_sessions_that_do_not_exist_are_refused(leader: Talk) -> None:
+    full = leader.wire.ask(leader.fetch_request(0, version=11, session_id=0, session_epoch=-1), 11)
     assert (full.error_code, full.session_id, len(full.responses)) == (0, 0, 1)
     for session, epoch, code in ((5, 1, 70), (0, 1, 70), (5, -1, 0)):
         request = leader.fetch_request(0, version=11, session_id=session, session_epoch=epoch)

@@ -2,8 +2,9 @@
 
 The cluster's own logs are the oracle: they are looked at directly, never through the client under test.
 
-1. No acknowledged record is lost silently: it is in its leader's log, unless an unclean election or a
-   re-creation took it, which the test has done itself.
+1. No acknowledged record is lost silently: it is in its leader's log, unless a re-creation took it, or an unclean
+   election, which the test has done itself: what the elected replica did not have at that moment, and what
+   brokers took afterwards that had not heard of it.
 2. Nothing is there twice, and the values of a partition are in the order in which they were given.
 3. What the reader has handed out for an offset is what lies at that offset when all is quiet again; it goes
    up to the end. Where the log lost records that were handed out, the reader has said so.
@@ -15,13 +16,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from parley.client import AsyncClient, Consumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
 from parley.devcluster import AsyncLocalCluster
-from parley.devcluster.state.replica import ReplicaKey
+from parley.devcluster.state.replica import Replica, ReplicaKey
 from parley.errors import ConfigError, KafkaError
 from parley.records import ReadOptions, decode_columns, records
 from parley.testing.virtual import VirtualTime
@@ -62,7 +64,8 @@ class World:
         self.acked: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.may_be_gone: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.handed_out: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
-        self.unheard: set[TopicPartition] = set()
+        self.deposed: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
+        """Brokers that were away from an unclean election, and may have gone on in the other history."""
         self.epochs: dict[TopicPartition, int] = {}
         self.blind = False  # whether a re-creation happened that no client of these releases can see
         self.time.run(self.cluster.start())
@@ -131,6 +134,7 @@ class World:
 
     def do(self, name: str, *arguments: Any, **named: Any) -> bool:
         """Call a control of the cluster; return False where it cannot be in this state."""
+        self._note_cut_off()
         try:
             result = getattr(self.cluster, name)(*arguments, **named)
             if hasattr(result, "__await__"):
@@ -141,20 +145,36 @@ class World:
         return True
 
     def lose_leaders(self, partition: int, to: int | None, lose: int) -> bool:
-        """Elect uncleanly; what was acknowledged until now may be gone."""
+        """Elect uncleanly; what was there or acknowledged and is not in the elected replica's log may be gone."""
         tp = TopicPartition(TOPIC, partition)
-        before = set(self.log(tp).values())
+        away = {broker.id for broker in self.cluster.brokers if not self._hears(broker.id)}
+        held = self.acked[tp] | {value for replica in self._replicas(tp).values() for value in values_of(replica)}
         if not self.do("elect_unclean", TOPIC, partition, to, lose=lose):
             return False
-        self.may_be_gone[tp] |= before
-        self._excuse(tp)
-        self.unheard.add(tp)
+        self.may_be_gone[tp] |= held - set(self.log(tp).values())
+        self.deposed[tp] |= away
         return True
 
-    def _excuse(self, tp: TopicPartition) -> None:
-        """Let everything given so far be lost: what a broker that is away holds alone is cut off when it returns."""
-        given = {value for _, other, values in self.calls if other == tp for value in values}
-        self.may_be_gone[tp] |= self.acked[tp] | given
+    def _hears(self, broker_id: int) -> bool:
+        running = self.cluster.broker(broker_id).running
+        return running and self.cluster.state.replication.links.hears_controller(broker_id)
+
+    def _note_cut_off(self) -> None:
+        """Let those records be lost that a deposed broker holds outside the elected history: it cuts them off."""
+        for tp, away in self.deposed.items():
+            if not away:
+                continue
+            kept = set(self.log(tp).values())
+            for broker_id, replica in self._replicas(tp).items():
+                if broker_id in away:
+                    self.may_be_gone[tp] |= set(values_of(replica)) - kept
+
+    def _replicas(self, tp: TopicPartition) -> dict[int, Replica]:
+        """Return the partition's replicas by broker, those of stopped brokers too."""
+        key = ReplicaKey(self.cluster.state.image.topics[tp.topic].topic_id, tp.partition)
+        states = {broker.id: broker.state for broker in self.cluster.brokers if broker.state is not None}
+        states |= self.cluster._stopped_states
+        return {broker_id: state.replicas[key] for broker_id, state in states.items() if key in state.replicas}
 
     def recreate(self) -> None:
         """Delete the topic and create it again."""
@@ -177,13 +197,7 @@ class World:
         if leader is None and not replicas:
             return {}
         replica = leader or max(replicas, key=lambda r: (r.leader_epoch, r.log.end_offset))
-        found = {}
-        parts = replica.log.read(0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True).parts
-        data = b"".join(bytes(part) for part in parts)
-        for chunk in decode_columns(data, first_offset=0, options=ReadOptions()):
-            for record in records(chunk.columns):
-                found[record.offset] = int(record.value or b"")
-        return found
+        return dict(rows_of(replica))
 
     def check_always(self) -> None:
         """What holds at every moment."""
@@ -224,11 +238,7 @@ class World:
 
     def check_quiet(self) -> None:
         """Heal the cluster, wait until everything given is acknowledged and read, and compare."""
-        for tp in self.unheard:  # brokers that had not heard of the election may have gone on in the old history
-            self._excuse(tp)
-        self.unheard.clear()
         self.heal()
-        self.unheard.clear()
         self.time.until(lambda: all(task.done() for task, _, _ in self.calls), limit_ms=QUIET_MS)
         self._settle_calls()
         for tp in partitions():
@@ -238,6 +248,8 @@ class World:
             self._check_order(tp, values)
             lost = self.acked[tp] - set(values) - self.may_be_gone[tp]
             assert not lost, f"{tp}: {sorted(lost)[:5]} were acknowledged and are gone"
+            self.may_be_gone[tp] -= set(values)  # given again by the writer, or never lost: from now on it must stay
+            self.deposed[tp].clear()
         self._drain()
         self._asked = self._count_metadata()
         self.cluster.clear_requests()
@@ -280,6 +292,19 @@ class World:
             task.cancel()
         self.time.run(self.cluster.close())
         self.time.close()
+
+
+def rows_of(replica: Replica) -> Iterator[tuple[int, int]]:
+    """Yield offset and value of everything in a replica's log."""
+    parts = replica.log.read(0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True).parts
+    for chunk in decode_columns(b"".join(bytes(part) for part in parts), first_offset=0, options=ReadOptions()):
+        for record in records(chunk.columns):
+            yield record.offset, int(record.value or b"")
+
+
+def values_of(replica: Replica) -> list[int]:
+    """Return the values in a replica's log."""
+    return [value for _, value in rows_of(replica)]
 
 
 def partitions() -> list[TopicPartition]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parley.devcluster.asked import asked_about
@@ -12,18 +13,20 @@ from parley.devcluster.cut_off import answer_alone
 from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults import Fault, Faults, Kind, api_name
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
+from parley.devcluster.handlers.fetching import whole_request
 from parley.devcluster.policy import ReleasePolicy
 from parley.devcluster.profile import Profile, make_profile
 from parley.devcluster.requests import JournalEntry, Requests
 from parley.devcluster.security import Listeners
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
+from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.tampering import Act, Tampering
 from parley.net import Address, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
 
-PRODUCE = int(ApiKey.PRODUCE)
+FETCH, PRODUCE = int(ApiKey.FETCH), int(ApiKey.PRODUCE)
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class Shared:
     expiry: Expiry
     backend: Backend | None = None
     """The network, sockets if None."""
+    dice: random.Random = field(default_factory=random.Random)
+    """For the ids of fetch sessions, which must not look like those of a broker's earlier life."""
 
 
 class Broker:
@@ -56,6 +61,7 @@ class Broker:
         self.state: BrokerState | None = None
         self.dialect: Dialect | None = None
         self._server: Server | None = None
+        self._fetch_sessions = self._no_sessions()
 
     def __repr__(self) -> str:
         how = "running" if self.running else "stopped"
@@ -82,8 +88,13 @@ class Broker:
         self._shared.listeners.mechanisms_of(profile.release)  # a release without any cannot serve here
         return profile
 
+    def _no_sessions(self) -> FetchSessions:
+        slots = self._shared.state.settings.max_incremental_fetch_session_cache_slots
+        return FetchSessions(lambda: self._shared.dice.randrange(1, 2**31), slots)
+
     async def listen(self) -> None:
         """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
+        self._fetch_sessions = self._no_sessions()
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         shared = self._shared
         idle_ms = shared.state.settings.connections_max_idle_ms
@@ -129,7 +140,8 @@ class Broker:
             faults = self._faults_of(request) if self._shared.faults else {}
             if faults:
                 names = {} if self.state is None else self.state.image.names
-                tampering = Tampering(connection, request, faults, self._acting(connection, request), names)
+                acting, whole = self._acting(connection, request), self._whole(request)
+                tampering = Tampering(connection, request, faults, acting, names, whole)
                 await tampering.answer(self._shared.clock, self._shared.faults.dice)
             else:
                 await self._answer(connection, request)
@@ -139,8 +151,14 @@ class Broker:
     def _faults_of(self, request: RequestReceived) -> dict[Kind, Fault]:
         names = {} if self.state is None else self.state.image.names
         return self._shared.faults.take(
-            request.api_key, self.id, request.client_id, lambda: asked_about(request.message, names)
+            request.api_key, self.id, request.client_id, lambda: asked_about(self._whole(request), names)
         )
+
+    def _whole(self, request: RequestReceived) -> Any:
+        """Return the request with all that it asks for: a Fetch names only what its session does not know."""
+        if request.api_key != FETCH:
+            return request.message
+        return whole_request(self._fetch_sessions, request.message, request.version)
 
     def _acting(self, connection: ServerConnection, request: RequestReceived) -> Act:
         async def act(message: Any) -> Any:
@@ -166,7 +184,8 @@ class Broker:
             refusal = answer_alone(request.api_key, request.version, message)
             if refusal is not None:
                 return refusal
-        call = Call(self._shared.state, state, self.profile, request.version, self._shared.now_ms(), request.client_id)
+        now_ms, sessions = self._shared.now_ms(), self._fetch_sessions
+        call = Call(self._shared.state, state, self.profile, request.version, now_ms, sessions, request.client_id)
         answer = HANDLERS[request.api_key].handle(call, message)
         self._shared.expiry.arm()
         if isinstance(answer, Wait):

@@ -75,6 +75,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._clock = clock or AdvancingClock()
         self._backend = backend
         self._faults = Faults(random.Random(seed))
+        self._session_dice = random.Random(seed)
         self._requests = Requests()
         self._state: ClusterState | None = None
         self._expiry: Expiry | None = None
@@ -103,7 +104,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._expiry.arm()
         self._state.transactions.epochs_per_fence = self._epochs_per_fence
         shared = Shared(self._state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
-        shared.backend = self._backend
+        shared.backend, shared.dice = self._backend, self._session_dice
         for broker_id, name in self._names.items():
             address = (self.settings.host, self._ports[broker_id])
             self._brokers[broker_id] = Broker(broker_id, name, shared, *address)

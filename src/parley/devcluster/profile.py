@@ -156,6 +156,8 @@ class Behaviour:
     """Fetch lists aborted transactions beyond the last stable offset where no record can be read."""
     tells_epoch_without_leader: bool = False
     """Metadata gives the leader epoch of a partition that has no leader; before, -1."""
+    names_eligible_leaders: bool = False
+    """The last in-sync replica that died is no longer told as in sync, but as an eligible leader (KIP-966)."""
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
@@ -214,6 +216,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("3.8", {"unverified_code": TRANSACTION_ABORTABLE}),
     ("4.0", {"verifies_epochs": True, "epochs_per_fence": 2}),
     ("4.1", {"forgets_start_time": True, "epochs_per_fence": 1}),
+    ("4.1", {"names_eligible_leaders": True}),  # seen in 4.3.0; on in new clusters since 4.1 by its own text
     ("1.0", {"adds_unknown_partitions": True}),
     ("2.0", {"adds_unknown_partitions": False, "commits_for_nobody": False}),
     ("2.1", {"demands_transactional_id": True}),

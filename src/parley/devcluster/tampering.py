@@ -4,10 +4,13 @@ Rules of this file:
 1. Whether a fault acts was decided by `faults`; here it is done, always in this order: delay, error or
    the real answer, corruption, then whether and how the answer leaves.
 2. A part of an answer is a part of the bytes that would have been sent, size in front included.
+3. A Fetch within a session is always acted on: the reader and the broker count its epochs. What is refused of it
+   is every partition that it asks for, named in this request or before, and it does not wait.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -25,7 +28,10 @@ Act = Callable[[Any], Awaitable[Any]]
 
 
 class Tampering:
-    """One request under faults. `act` is what the broker does with it, `names` tells topics by their ids."""
+    """One request under faults. `act` is what the broker does with it, `names` tells topics by their ids.
+
+    `whole` is the request with all that it asks for, where that is more than it names.
+    """
 
     def __init__(
         self,
@@ -34,12 +40,14 @@ class Tampering:
         faults: Mapping[Kind, Fault],
         act: Act,
         names: Mapping[bytes, str],
+        whole: Any,
     ) -> None:
         self._connection = connection
         self._request = request
         self._faults = faults
         self._act = act
         self._names = names
+        self._whole = whole
 
     async def answer(self, clock: Clock, dice: random.Random) -> None:
         """Answer the request as the faults will have it, or not at all."""
@@ -72,8 +80,12 @@ class Tampering:
         fault = self._faults.get(Kind.ERROR)
         if fault is None:
             return await self._act(message)
-        kept, refused = split(message, self._names, fault.target.wants) if fault.target.topic else (None, message)
+        whole = self._whole
+        kept, refused = split(whole, self._names, fault.target.wants) if fault.target.topic else (None, whole)
         acted = message if fault.executed else kept
+        if kept is not None and getattr(message, "session_epoch", -1) >= 0:
+            acted = copy.copy(message)
+            acted.max_wait_ms = 0
         answer = None if acted is None else await self._act(acted)
         if isinstance(answer, NoAnswer):  # acks=0: its error is a closed connection
             return NoAnswer(close=True)

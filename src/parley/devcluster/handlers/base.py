@@ -14,7 +14,8 @@ from parley.devcluster.profile import Profile
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.codes import NOT_LEADER_OR_FOLLOWER, Refused
-from parley.devcluster.state.image import ClusterImage
+from parley.devcluster.state.fetch_sessions import FetchSessions
+from parley.devcluster.state.image import NO_LEADER, ClusterImage, PartitionImage
 from parley.devcluster.state.replica import Replica
 from parley.schema import ApiKey, VersionRange
 
@@ -31,12 +32,22 @@ class Call:
     profile: Profile
     version: int
     now_ms: int
+    fetch_sessions: FetchSessions
     client_id: str | None = None
 
     @property
     def image(self) -> ClusterImage:
         """The cluster as this broker knows it."""
         return self.broker.image
+
+    def told_isr(self, partition: PartitionImage) -> tuple[int, ...]:
+        """Return the in-sync replicas as this release tells them."""
+        return () if self.told_eligible(partition) else partition.isr
+
+    def told_eligible(self, partition: PartitionImage) -> tuple[int, ...]:
+        """Return the replicas that are told as eligible leaders: those that all records are on, and none runs."""
+        gone = partition.leader == NO_LEADER and self.profile.behaviour.names_eligible_leaders
+        return partition.isr if gone else ()
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ Behaviours:
 - A consumer that names its rack is sent to an in-sync replica there: from 2.4 on, where brokers have racks.
 - An old reader is given records in its own format: magic 0 for v0-1, at most magic 1 for v2-3.
 - Leader epochs are checked since v9 (KIP-320): FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+- Incremental sessions (KIP-227, `fetching`): a later request is answered with what has changed.
+- A session keeps the name that it found for a topic id: once another topic has that name, INCONSISTENT_TOPIC_ID.
 
 Version notes:
 - v1+ throttle time, v3+ max_bytes and at least one batch (KIP-74), v4+ isolation level (KIP-98),
@@ -15,8 +17,7 @@ Version notes:
   (KIP-595), v13+ topic ids (KIP-516), v15+ replica state (KIP-903), v16+ leader hints (KIP-951).
 - v0-2 return no batch that is larger than the limit, but its first bytes.
 
-Not implemented: incremental sessions (session id 0 is answered: every fetch is a full one), fetches by
-followers (31), directory ids.
+Not implemented: fetches by followers (31), directory ids.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, Wait
+from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
 from parley.devcluster.state.batches import walk
 from parley.devcluster.state.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
-    FETCH_SESSION_ID_NOT_FOUND,
+    INCONSISTENT_TOPIC_ID,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
     Refused,
 )
+from parley.devcluster.state.fetch_sessions import Followed
 from parley.devcluster.state.log import ReadResult
 from parley.devcluster.state.partition_transactions import AbortedTransaction
 from parley.devcluster.state.replica import Replica
@@ -55,25 +59,35 @@ FIRST_WHOLE_BATCH_VERSION = 3
 FIRST_MAGIC_2_VERSION = 4
 FIRST_FOLLOWER_VERSION = 11
 FIRST_DIVERGING_VERSION = 12
-FIRST_ID_VERSION = 13
 FIRST_HINT_VERSION = 16
 MOST_BYTES = 55 * 1024 * 1024  # fetch.max.bytes of brokers since 2.5
 HINT_CODES = (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH)
-NO_SESSION_EPOCH = -1
-NEW_SESSION_EPOCH = 0
 
 
 @dataclass(slots=True)
 class _Wanted:
     """One partition of the request, found or refused."""
 
-    topic: str
-    topic_id: bytes
-    asked: Message
+    followed: Followed
     replica: Replica | None = None
     code: int = NONE
     diverging: tuple[int, int] | None = None
     preferred: int | None = None
+
+    @property
+    def asked(self) -> Message:
+        """Its part of the request, or of an earlier one of the session."""
+        return self.followed.asked
+
+    @property
+    def turn(self) -> int:
+        """Where it stands in an answer: brokers tell unknown ids behind the rest, and unknown partitions last."""
+        return (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION).index(self.code) + 1 if self.unknown else 0
+
+    @property
+    def unknown(self) -> bool:
+        """Whether this broker's picture has no such partition."""
+        return self.code in (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(slots=True)
@@ -90,37 +104,50 @@ def handle(call: Call, request: Message) -> Answer:
     """Return records, or wait for them."""
     if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return refuse(request, call.version, CLUSTER_AUTHORIZATION_FAILED)
-    if request.session_epoch not in (NO_SESSION_EPOCH, NEW_SESSION_EPOCH):
-        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
-    wanted = [_find(call, topic, partition) for topic in request.topics for partition in topic.partitions]
-    fetch = _Fetch(call, request, wanted)
+    try:
+        reading = Reading(call, request)
+    except Refused as error:
+        return FetchResponse(error_code=error.code)
+    wanted = [_find(call, followed) for followed in reading.partitions]
+    wanted.sort(key=lambda one: one.turn)
+    fetch = _Fetch(call, request, reading, wanted)
     answer = fetch.attempt(request.max_wait_ms <= 0 or not wanted)
     if answer is not None:
         return answer
     return Wait([one.replica for one in wanted if one.replica is not None], request.max_wait_ms, fetch.attempt)
 
 
-def _find(call: Call, topic: Message, partition: Message) -> _Wanted:
-    name = topic.topic
+def _find(call: Call, followed: Followed) -> _Wanted:
+    wanted = _Wanted(followed)
     if call.version >= FIRST_ID_VERSION:
-        image = call.image.topic_by_id(topic.topic_id)
-        if image is None:
-            return _Wanted("", topic.topic_id, partition, code=UNKNOWN_TOPIC_ID)
-        name = image.name
-    wanted = _Wanted(name, topic.topic_id, partition)
+        wanted.code = _name(call, followed)
+        if wanted.code != NONE:
+            return wanted
     try:
-        wanted.replica = call.broker.find(name, partition.partition)
+        wanted.replica = call.broker.find(followed.topic, followed.index)
     except Refused as error:
         wanted.code = error.code
     return wanted
 
 
+def _name(call: Call, followed: Followed) -> int:
+    """Give a topic id its name unless its session knows one; return the error where it has none, or lost it."""
+    if not followed.topic:
+        image = call.image.topic_by_id(followed.topic_id)
+        if image is None:
+            return UNKNOWN_TOPIC_ID
+        followed.topic = image.name
+    image = call.image.topics.get(followed.topic)
+    return INCONSISTENT_TOPIC_ID if image is not None and image.topic_id != followed.topic_id else NONE
+
+
 class _Fetch:
     """One request while it is being answered."""
 
-    def __init__(self, call: Call, request: Message, wanted: Sequence[_Wanted]) -> None:
+    def __init__(self, call: Call, request: Message, reading: Reading, wanted: Sequence[_Wanted]) -> None:
         self._call = call
         self._request = request
+        self._reading = reading
         self._wanted = wanted
         self._whole = call.version >= FIRST_WHOLE_BATCH_VERSION
 
@@ -212,7 +239,7 @@ class _Fetch:
         magic = 1 if version >= 2 else 0
         if all(facts.magic <= magic for part in parts for _, facts in walk(part)):
             return parts, size
-        where = (one.topic, one.asked.partition)
+        where = (one.followed.topic, one.followed.index)
         try:
             data = convert(b"".join(parts), magic, first_offset=one.asked.fetch_offset, where=where)
             first = next(parts[0][: facts.size] for _, facts in walk(parts[0]))
@@ -227,26 +254,23 @@ class _Fetch:
 
     def _response(self, reads: Sequence[_Read]) -> Message:
         response = FetchResponse()
-        hints = LeaderHints(self._call.image, response, HINT_CODES)
-        topics: dict[tuple[str, bytes], Message] = {}
+        told = []
         for one, read in zip(self._wanted, reads, strict=True):
-            partition = self._partition(response, one, read)
-            if self._call.version >= FIRST_HINT_VERSION:
-                hints.hint(partition, read.code, one.topic, one.asked.partition)
-            key = (one.topic, one.topic_id)
-            if key not in topics:
-                topics[key] = response.FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id)
-                response.responses.append(topics[key])
-            topics[key].partitions.append(partition)
+            worth_telling = read.size > 0 or one.preferred is not None or one.diverging is not None
+            told.append(Told(one.followed, self._partition(response, one, read), worth_telling))
+        answer = self._reading.answer(response, told)
         if self._call.version >= FIRST_HINT_VERSION:
+            hints = LeaderHints(self._call.image, answer, HINT_CODES)
+            for shown in told:
+                hints.hint(shown.part, shown.part.error_code, shown.followed.topic, shown.followed.index)
             hints.write()
-        return response
+        return answer
 
     def _partition(self, response: Message, one: _Wanted, read: _Read) -> Message:
         behaviour = self._call.profile.behaviour
         committed = self._request.isolation_level == READ_COMMITTED
         partition = response.PartitionData(
-            partition_index=one.asked.partition,
+            partition_index=one.followed.index,
             error_code=read.code,
             high_watermark=-1,
             last_stable_offset=-1,

@@ -133,7 +133,7 @@ def _partition(call: Call, response: Message, index: int, partition: PartitionIm
         leader_id=partition.leader if led else -1,
         leader_epoch=partition.leader_epoch if tells_epoch else -1,
         replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
+        isr_nodes=list(call.told_isr(partition)),
         offline_replicas=[replica for replica in partition.replicas if replica not in alive],
     )
 

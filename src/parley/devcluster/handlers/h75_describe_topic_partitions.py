@@ -8,7 +8,8 @@ Behaviours:
 Version notes:
 - v0 is the only one; authorized operations are always told.
 
-Not implemented: eligible leader replicas (always empty: a leader is elected from the in-sync replicas only).
+Not implemented: eligible leader replicas beyond the last one in sync. Where min.insync.replicas is above 1, brokers
+from 4.1 on keep those too that died while fewer were in sync, and elect them.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ def _described(
                 leader_id=partition.leader if led else -1,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                eligible_leader_replicas=[],
-                last_known_elr=[],
+                isr_nodes=list(call.told_isr(partition)),
+                eligible_leader_replicas=list(call.told_eligible(partition)),
+                last_known_elr=list(call.told_eligible(partition)),
                 offline_replicas=[replica for replica in partition.replicas if replica not in alive],
             )
         )

@@ -76,6 +76,7 @@ class ClusterSettings:
     replica_lag_time_max_ms: int = 30_000
     transaction_max_timeout_ms: int = 15 * 60 * 1000
     transactional_id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
+    max_incremental_fetch_session_cache_slots: int = 1_000
 
 
 class ClusterState:
