@@ -312,8 +312,9 @@ def with_controller_last(side: Side) -> list[int]:
     return sorted(side.addresses(), key=lambda broker_id: (broker_id == controller, -broker_id))
 
 
-# One release in the ordinary suite: three brokers and their deaths take half a minute. Of 2.4.1: once its in-sync replicas stayed as they were after a return, until the test gave up;
-# KAFKA-2729 (leader and ZooKeeper disagree about a version) would explain it.
+# One release in the ordinary suite: three brokers and their deaths take half a minute. Of 2.4.1: once its in-sync
+# replicas stayed as they were after a return, until the test gave up; KAFKA-2729 (leader and ZooKeeper disagree about
+# a version) would explain it.
 @pytest.fixture(
     params=[pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1", pytest.param("4.3.0", marks=pytest.mark.long)]
 )
