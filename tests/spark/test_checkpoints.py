@@ -3,11 +3,13 @@
 `checkpoints/` has one folder for each form that a checkpoint may have, as text; never edit them. TOPIC and ID
 stand for the name and the id of the topic that a test makes.
 
-    spark-kafka       written by Spark's own source (4.2.0): change the format, keep the checkpoint location
-    without-ids       brokers before 2.4: positions alone
-    epochs            brokers from 2.4 to 2.7
-    ids               topic ids and no epochs
-    ids-and-epochs    brokers from 2.8 on
+    spark-kafka       Spark's own source: change the format, keep the checkpoint location
+    without-ids       brokers before 2.4 (1.1): positions alone
+    epochs            brokers from 2.4 to 2.7 (2.4)
+    ids               topic ids and no epochs: the next one without them
+    ids-and-epochs    brokers from 2.8 on (3.9)
+
+Written by PySpark 4.2.0 and, the first one, its connector 4.2.0.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pytest
 
 from parley.client import BlockingClient
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 STORED = Path(__file__).with_name("checkpoints")
 FORMS = ("spark-kafka", "without-ids", "epochs", "ids", "ids-and-epochs")
@@ -35,9 +37,10 @@ def restore(form: str, folder: Path, topic: str, topic_id: str) -> None:
     for file in (folder / "checkpoint").rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes().replace(b"TOPIC", topic.encode()).replace(b"ID", topic_id.encode()))
-    log = folder / "out" / "_spark_metadata" / "0"  # the file sink's own: batch 0 wrote nothing that is still there
-    log.parent.mkdir(parents=True)
-    log.write_text("v1")
+    log = folder / "out" / "_spark_metadata"  # the file sink's own: nothing is left of what the batches wrote
+    log.mkdir(parents=True)
+    for batch in (folder / "checkpoint" / "commits").iterdir():
+        (log / batch.name).write_text("v1")
 
 
 @pytest.fixture

@@ -158,50 +158,51 @@ def test_a_standalone_master_with_two_workers(job: Any, standalone: str) -> None
     assert job("master", standalone) == EXPECTED
 
 
+PIPELINE = """
+    from pyspark import pipelines as dp
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.active()
+    OPTIONS = {{"kafka.bootstrap.servers": "{servers}", "subscribe": "{topic}", "startingOffsets": "earliest"}}
+
+    @dp.table
+    def streamed():
+        return spark.readStream.format("parley").options(**OPTIONS).load()
+
+    @dp.materialized_view
+    def counted():
+        return spark.read.format("parley").options(**OPTIONS).load().groupBy("topic").count()
+"""
+
+
+def run_pipeline(folder: Path, program: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a declarative pipeline of one file in a folder of its own, which gets its tables."""
+    folder.mkdir()
+    (folder / "rows.py").write_text(textwrap.dedent(program))
+    spec = folder / "spark-pipeline.yml"
+    spec.write_text(f"name: parley\nstorage: file://{folder}/storage\nlibraries:\n  - glob:\n      include: rows.py\n")
+    command = [
+        str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(spec),
+        "--conf", f"spark.sql.warehouse.dir={folder}/warehouse",
+    ]  # fmt: skip
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=PATIENCE_SECONDS, check=False
+    )
+
+
 def test_a_declarative_pipeline(
     cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     name = topic(partitions=2)
     client.produce(name, pa.table({"value": [str(n) for n in range(50)]}))
-    (tmp_path / "rows.py").write_text(
-        textwrap.dedent(f"""
-            from pyspark import pipelines as dp
-            from pyspark.sql import SparkSession
-
-            spark = SparkSession.active()
-            OPTIONS = {{"kafka.bootstrap.servers": "{cluster.bootstrap_servers}", "subscribe": "{name}",
-                       "startingOffsets": "earliest"}}
-
-            @dp.table
-            def streamed():
-                return spark.readStream.format("parley").options(**OPTIONS).load()
-
-            @dp.materialized_view
-            def counted():
-                return spark.read.format("parley").options(**OPTIONS).load().groupBy("topic").count()
-        """)
-    )
-    (tmp_path / "spark-pipeline.yml").write_text(
-        f"name: parley\nstorage: file://{tmp_path}/storage\nlibraries:\n  - glob:\n      include: rows.py\n"
-    )
-    command = [
-        str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(tmp_path / "spark-pipeline.yml"),
-        "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse",
-    ]  # fmt: skip
-    for _ in range(3):
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+    program = PIPELINE.format(servers=cluster.bootstrap_servers, topic=name)
+    for attempt in range(3):
+        folder = tmp_path / f"attempt{attempt}"
+        done = run_pipeline(folder, program, environment)
         if "failed to connect back" not in done.stdout + done.stderr:
             break  # Spark gives a Python process ten seconds to start, which a busy machine may exceed
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    tables = [path for path in tmp_path.rglob("*.parquet") if "streamed" in str(path)]
+    tables = [path for path in folder.rglob("*.parquet") if "streamed" in str(path)]
     import pyarrow.parquet as pq
 
     assert sum(pq.read_metadata(path).num_rows for path in tables) == 50
