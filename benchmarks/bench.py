@@ -59,6 +59,8 @@ class Bench:
     spark_python: str
     bootstrap: str | None = None
     """Of a broker that runs already; the topics that it has are taken as filled."""
+    soak_gb: float = 20.0
+    """Keys and values of the long stream."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _filled: set[str] = field(default_factory=set)
 

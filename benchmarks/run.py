@@ -14,6 +14,7 @@ on two cores, side by side in one run, alternating:
 - latency:  a micro-batch of one row, parley against Spark's own connector
 - planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that does it
 - write:    Spark batch write, parley at least once and exactly once against Spark's own sink
+- soak:     the memory of one long stream (--soak-gb)
 - hot:      one partition that holds everything, split over the tasks by `minPartitions`
 
 `--only PART ...` measures these and leaves the rest of RESULTS.md as it was; so does `--topics TOPIC ...`.
@@ -41,6 +42,7 @@ from benchmarks import (
     spark_memory,
     spark_planning,
     spark_read,
+    spark_soak,
     spark_values,
     spark_write,
     startup,
@@ -64,6 +66,7 @@ PARTS: dict[str, Part[Any]] = {
     "latency": Part(spark_latency.measure, spark_latency.report),
     "planning": Part(spark_planning.measure, spark_planning.report),
     "write": Part(spark_write.measure, spark_write.report, reads_topics=True),
+    "soak": Part(spark_soak.measure, spark_soak.report),
 }
 """In the order in which they are measured and reported."""
 
@@ -74,7 +77,7 @@ def main() -> int:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)  # inherited by the broker, by Spark and by every client
     settings = (arguments.records, arguments.rounds, tuple(arguments.topics), arguments.spark_python)
-    with Bench(*settings, bootstrap=arguments.bootstrap) as bench:
+    with Bench(*settings, bootstrap=arguments.bootstrap, soak_gb=arguments.soak_gb) as bench:
         sections = [part.run(bench) for name, part in PARTS.items() if name in arguments.parts]
     text = write_report(
         sections,
@@ -102,6 +105,7 @@ def parse() -> argparse.Namespace:
         "--only", "--parts", dest="parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
         help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
+    parser.add_argument("--soak-gb", type=float, default=20.0, help="of the long stream (default: %(default)s)")
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
     parser.add_argument(
         "--bootstrap",

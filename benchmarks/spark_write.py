@@ -41,7 +41,7 @@ def report(found: Measured) -> Section:
         ):
             goals.append(goal(f"{what}, {topic}", f"≥ {wanted} ×", f"{ratio:.2f} ×", ratio >= wanted))
     head = ["topic", "at least once, M rows/s", "exactly once", "Spark's own", "ratio", "exactly once", "seconds"]
-    failed = f" {found.failures} turns of Spark's own sink failed and were repeated." if found.failures else ""
+    failed = f" Turns of Spark's own sink that failed and were repeated: {found.failures}." if found.failures else ""
     return Section("Spark batch write, against Spark's own sink", f"{_TEXT}{failed}\n\n{table(head, rows)}", goals)
 
 
@@ -50,6 +50,6 @@ _TEXT = (
     " and written with kafka.compression.type as the table says, each turn into a new topic of four partitions by the"
     " hash of the key. parley's defaults (acks=all, idempotent) against Spark's own sink with its defaults (at least"
     " once, acks=all, idempotent); both ratios are against the latter. After each turn the committed rows are"
-    " read and counted. Planning, starting Spark's Python workers' tasks and committing are part of the seconds"
+    " read and counted. Planning, handing the tasks to Spark's Python workers and committing are part of the seconds"
     " (at least once, exactly once, Spark's own)."
 )

@@ -1,19 +1,28 @@
-"""Report the peak memory of parley's Python workers after each topic (given in the order of their size)."""
+"""Report the peak memory of Spark's Python workers: with an empty source, then with parley topic after topic.
+
+Workers are kept from job to job, and a peak never falls: give the topics in the order of their size.
+"""
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from benchmarks.jobs import arguments_of, load, noop, say, session
+from benchmarks.jobs.processes import PEAK, python_megabytes
+
+TASKS = 4
 
 
 class WorkerWatch:
-    """The highest memory (VmHWM) of any Python process below this one, looked at until it is left."""
+    """The highest memory of any Python process below this one, looked at until it is left."""
 
     def __init__(self) -> None:
-        self.peak_kb = 0
+        self.peak_mb = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -31,35 +40,48 @@ class WorkerWatch:
             self._look()
 
     def _look(self) -> None:
-        parents = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                except OSError:
-                    continue
-        mine = {os.getpid()}
-        while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-            mine |= more
-        for pid in mine - {os.getpid()}:
-            try:
-                program = (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
-                if b"python" in program.rsplit(b"/", 1)[-1]:  # Spark's Java has pyspark's folder in its arguments
-                    self._note((Path("/proc") / str(pid) / "status").read_text())
-            except OSError:
-                continue
-
-    def _note(self, status: str) -> None:
-        for line in status.splitlines():
-            if line.startswith("VmHWM:"):
-                self.peak_kb = max(self.peak_kb, int(line.split()[1]))
+        self.peak_mb = max([self.peak_mb, *python_megabytes(PEAK).values()])
 
 
-if __name__ == "__main__":
+class EmptySource(DataSource):
+    """As many tasks as a topic has partitions, and no rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "empty"
+
+    def schema(self) -> str:
+        return "value binary"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return EmptyReader()
+
+
+class EmptyReader(DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(TASKS)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
+        return iter(())
+
+
+def main() -> None:
     arguments = arguments_of()
     spark = session(arguments.jars)
+    measure_empty(spark)
     for topic in arguments.topics:
         with WorkerWatch() as watch:
             noop(load(spark, "parley", arguments.bootstrap, topic))
-        say(kind="memory", topic=topic, peak_rss_mb=watch.peak_kb / 1024)
+        say(kind="memory", topic=topic, peak_rss_mb=watch.peak_mb)
     spark.stop()
+
+
+def measure_empty(spark: SparkSession) -> None:
+    spark.dataSource.register(EmptySource)
+    with WorkerWatch() as watch:
+        noop(spark.read.format("empty").load())
+    say(kind="empty", peak_rss_mb=watch.peak_mb)
+
+
+if __name__ == "__main__":
+    main()

@@ -33,10 +33,10 @@ def cached(spark: SparkSession, bootstrap: str) -> DataFrame:
     return frame
 
 
-def turn(frame: DataFrame, client: BlockingClient, topic: str, contestant: str, codec: str) -> float:
+def turn(frame: DataFrame, client: BlockingClient, bootstrap: str, topic: str, contestant: str, codec: str) -> float:
     """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
     source, more = CONTESTANTS[contestant]
-    options = {"kafka.bootstrap.servers": client.options.bootstrap_servers[0], "topic": topic}
+    options = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
     options |= {"kafka.compression.type": codec, **more}
     client.create_topics([NewTopic(topic, PARTITIONS, 1)])
     try:
@@ -52,7 +52,15 @@ def turn(frame: DataFrame, client: BlockingClient, topic: str, contestant: str, 
 
 
 def count(client: BlockingClient, topic: str) -> int:
-    ranges = {TopicPartition(topic, index): (EARLIEST, LATEST) for index in range(PARTITIONS)}
+    """Return the committed rows, once the markers of their transactions are in the logs (EndTxn is answered before)."""
+    places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+    ends = client.list_offsets(dict.fromkeys(places, LATEST))
+    while True:
+        stable = client.list_offsets(dict.fromkeys(places, LATEST), isolation_level="read_committed")
+        if all(stable[place].offset >= ends[place].offset for place in places):
+            break
+        time.sleep(0.05)
+    ranges = dict.fromkeys(places, (EARLIEST, LATEST))
     options = FetchOptions(isolation_level="read_committed", max_partition_fetch_bytes=8 * 2**20)
     return sum(found.batch.num_rows for found in client.fetch_many(ranges, options))
 
@@ -72,7 +80,7 @@ def main() -> None:
                         number += 1
                         try:
                             place = f"write-{topic}-{number}-{time.time_ns()}"
-                            seconds = turn(frame, client, place, contestant, CODECS[topic])
+                            seconds = turn(frame, client, arguments.bootstrap, place, contestant, CODECS[topic])
                             break
                         except (Py4JJavaError, PySparkException) as error:
                             if attempt + 1 == ATTEMPTS or contestant != "spark":
