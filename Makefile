@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each one makes the environment first, which takes no time when it is made.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test test-real test-hostile test-chaos test-spark42 demo bench clean
+.PHONY: help setup check fix test test-real test-long test-hostile test-chaos test-spark42 demo bench clean
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
@@ -32,6 +32,9 @@ test: setup  ## all tests but the long ones; ARGS="-k name" goes to pytest
 
 test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
 	PARLEY_REAL_RELEASES=all $(BIN)/python -m pytest -q tests/real $(ARGS)
+
+test-long: setup  ## the long tests that need no real brokers: every kind of Spark master, 10,000 batches, 20,000 steps
+	$(BIN)/python -m pytest -q -m long --ignore=tests/real tests $(ARGS)
 
 test-hostile: setup  ## a million hostile inputs each way, at clients and at embedded brokers
 	$(BIN)/python -m parley.testing.hostile --inputs 1000000 $(ARGS)
