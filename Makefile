@@ -5,8 +5,8 @@ SHELL := /bin/bash
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
-# Two workers at most: the Spark tests share one of them and the real brokers the other.
-PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -gt 2 ] && echo 2 || echo $$n)
+# Three workers at most: one has the Spark session, one the shared brokers, one the rest; most of the time is waiting.
+PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -ge 2 ] && echo 3 || echo 1)
 ARGS ?=
 
 help:  ## list the targets
