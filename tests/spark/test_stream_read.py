@@ -149,13 +149,13 @@ def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Any]) 
     recreate(cluster, range(4))
     query.run()
     recreate(cluster, range(100, 102))
-    with pytest.raises(Exception, match="log of again-0 ends at 2, before offset 4"):
+    with pytest.raises(Exception, match=r"created again \(again-0 ends at 2 in leader epoch 0"):
         query.run()
     query.run(failOnDataLoss="false")
     with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         put(client, "again", 0, range(102, 104))
     query.run()
-    assert sorted(int(value) for _, _, value in query.rows()) == [0, 1, 2, 3, 102, 103]
+    assert sorted(int(value) for _, _, value in query.rows()) == [*range(4), *range(100, 104)]
 
 
 @pytest.mark.parametrize("alone", ["4.3"], indirect=True)

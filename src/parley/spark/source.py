@@ -1,7 +1,7 @@
 """`format("parley")`: the class that Spark finds, and nothing that is dear to import.
 
-Every Spark planner process imports this module: at its top stand the standard library, pyspark.sql.datasource
-and what needs no more than these; the rest is imported where it is used.
+Every Spark planner process imports this module: at its top stand the standard library and
+pyspark.sql.datasource only, the rest is imported where it is used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from parley.spark.worker_memory import settle_memory
-
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -33,11 +31,11 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        settle_memory()
+        _settle_memory()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        settle_memory()
+        _settle_memory()
 
     @classmethod
     def name(cls) -> str:
@@ -114,3 +112,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         if sys._getframe(1).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
             writer.plan()
         return writer
+
+
+def _settle_memory() -> None:
+    from parley.spark.worker_memory import settle_memory
+
+    settle_memory()

@@ -146,9 +146,11 @@ async def max_timestamp_offset(s: Scene) -> None:
 
 @probe(Feature.EARLIEST_LOCAL_OFFSET)
 async def earliest_local_offset(s: Scene) -> None:
+    tp = TopicPartition(await s.fresh(), 0)
+    await s.client.list_offsets({tp: EARLIEST})
     s.mark()
-    found = await s.client.list_offsets({s.tp: OffsetSpec("earliest-local", -4)})
-    assert found[s.tp].offset == 0
+    found = await s.client.list_offsets({tp: OffsetSpec("earliest-local", -4)})
+    assert found[tp].offset == 0
 
 
 @probe(Feature.LATEST_TIERED_OFFSET)
