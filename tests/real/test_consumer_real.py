@@ -220,6 +220,7 @@ def elect_unclean(client: BlockingClient, tp: TopicPartition, wanted: int) -> No
 def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str) -> None:
     """The follower is down while records are written, then the leader is: what only that one had is gone."""
     settings = {
+        "auto.leader.rebalance.enable": "false",
         "offsets.topic.replication.factor": "1",
         "zookeeper.session.timeout.ms": "2000",
         "broker.session.timeout.ms": "2000",

@@ -37,6 +37,7 @@ QUICK = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
+    "auto.leader.rebalance.enable": "false",  # a controller does it 5 s after it became one: leaders move by themselves
 }
 UNSETTLED = (3, 5, 6)  # right after a move the new leader may not know it yet
 
