@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -83,6 +84,12 @@ def alternate(rounds: int, works: dict[str, Callable[[], object]], **facts: obje
             seconds = time.perf_counter() - start
             if turn > 0:
                 say(kind="speed", source=name, seconds=seconds, **facts)
+
+
+def compare(rounds: int, frames: dict[str, DataFrame], topic: str) -> None:
+    """Time the reading of each frame in turn, to nowhere; then exit unless all have the same rows."""
+    alternate(rounds, {source: partial(noop, frame) for source, frame in frames.items()}, topic=topic)
+    same(topic, frames)
 
 
 def same(topic: str, frames: dict[str, DataFrame]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from benchmarks.jobs import alternate, arguments_of, load, noop, options_of, same, session
+from benchmarks.jobs import arguments_of, compare, load, options_of, session
 
 MEMORY = "/dev/shm"
 
@@ -68,10 +67,7 @@ def main() -> None:
             ours = load(spark, "parley", arguments.bootstrap, topic)
             keep(ours, options_of(arguments.bootstrap, topic), folder)
             kept = spark.read.format("kept").schema(ours.schema).option("folder", folder).load()
-            frames = {"parley": ours, "ceiling": kept}
-            works = {source: partial(noop, frame) for source, frame in frames.items()}
-            alternate(arguments.rounds, works, topic=topic)
-            same(topic, frames)
+            compare(arguments.rounds, {"parley": ours, "ceiling": kept}, topic)
     spark.stop()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from benchmarks.jobs import FORMATS, alternate, arguments_of, load, noop, same, session
+from benchmarks.jobs import FORMATS, arguments_of, compare, load, session
 
 
 def main() -> None:
@@ -17,9 +15,7 @@ def main() -> None:
         for source, frame in frames.items():
             if (tasks := frame.rdd.getNumPartitions()) != int(arguments.split):
                 raise SystemExit(f"{source} makes {tasks} tasks, {arguments.split} were asked for")
-        works = {source: partial(noop, frame) for source, frame in frames.items()}
-        alternate(arguments.rounds, works, topic=topic)
-        same(topic, frames)
+        compare(arguments.rounds, frames, topic)
     spark.stop()
 
 

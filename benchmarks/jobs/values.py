@@ -5,11 +5,9 @@ What the latter takes is the fixed start of a job: planning, tasks, connections.
 
 from __future__ import annotations
 
-from functools import partial
-
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.jobs import alternate, arguments_of, noop, reader, same, session
+from benchmarks.jobs import arguments_of, compare, reader, session
 
 
 def values(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, DataFrame]:
@@ -23,10 +21,7 @@ def main() -> None:
     arguments = arguments_of()
     spark = session(arguments.jars)
     for topic in arguments.topics:
-        frames = values(spark, arguments.bootstrap, topic)
-        works = {source: partial(noop, frame) for source, frame in frames.items()}
-        alternate(arguments.rounds, works, topic=topic)
-        same(topic, frames)
+        compare(arguments.rounds, values(spark, arguments.bootstrap, topic), topic)
     spark.stop()
 
 
