@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,6 +23,7 @@ from parley.errors import (
     TransactionAbortableError,
     TransactionFatalError,
 )
+from parley.versions import Feature
 
 from .transaction_account import (
     COMMITTED,
@@ -33,6 +35,7 @@ from .transaction_account import (
     connect,
     coordinator,
     go_through,
+    settled,
     transact,
     values,
     write,
@@ -131,6 +134,25 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
                     move()
                 producer.commit_transaction()
     assert sorted(account(cluster)) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+
+def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: BlockingClient) -> None:
+    """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is told."""
+    waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
+    with client.transaction_producer("id") as producer, ThreadPoolExecutor(1) as pool:
+        transact(producer, 1)
+        settled(cluster)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({TP: OffsetAndMetadata(2)}, GROUP)
+        asked = pool.submit(client.committed_offsets, GROUP, [TP])
+        if waits:
+            while len(cluster.requests("OffsetFetch")) < 3:
+                assert not asked.done()
+        else:
+            assert asked.result() == {TP: OffsetAndMetadata(1)}
+        producer.commit_transaction()
+        if waits:
+            assert asked.result() == {TP: OffsetAndMetadata(2)}
 
 
 def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(

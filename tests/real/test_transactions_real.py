@@ -31,6 +31,7 @@ from parley.errors import (
 )
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
+from parley.versions import Feature
 
 from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_librdkafka, seen_by_parley
 
@@ -92,25 +93,33 @@ def test_offsets_commit_with_the_transaction_or_not_at_all(
     with producer.transaction():
         producer.produce(topic, rows(0))
         producer.send_offsets_to_transaction({tp: OffsetAndMetadata(7, "seven")}, group)
-    assert committed(client, group, tp) == OffsetAndMetadata(7, "seven")
+    wait_for_offset(client, group, tp, OffsetAndMetadata(7, "seven"), before=None)
     with contextlib.suppress(ZeroDivisionError), producer.transaction():
         producer.send_offsets_to_transaction({tp: OffsetAndMetadata(20)}, group)
         raise ZeroDivisionError
     with producer.transaction():  # offsets alone are a transaction too
         producer.send_offsets_to_transaction({tp: OffsetAndMetadata(8)}, group)
-    assert committed(client, group, tp) == OffsetAndMetadata(8)
+    wait_for_offset(client, group, tp, OffsetAndMetadata(8), before=OffsetAndMetadata(7, "seven"))
 
 
-def committed(client: BlockingClient, group: str, tp: TopicPartition) -> OffsetAndMetadata | None:
-    """The group's offset once its markers are written: until then the one before is told."""
-    before = None
+def wait_for_offset(
+    client: BlockingClient,
+    group: str,
+    tp: TopicPartition,
+    wanted: OffsetAndMetadata,
+    before: OffsetAndMetadata | None,
+) -> None:
+    """Ask until the group's offset is the wanted one: a commit is answered before its markers are written.
+
+    From 2.5 on the client itself waits for them (KIP-447), so the first answer is the wanted one. Before, the
+    offset of the transaction before may be told, and no other one ever.
+    """
+    waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        found = client.committed_offsets(group, [tp])[tp]
-        if found is not None and found == before:
-            return found
-        before = found
-    raise AssertionError(f"no steady offset of {group}")
+    while (found := client.committed_offsets(group, [tp])[tp]) != wanted:
+        assert found == before
+        assert not waits
+        assert time.monotonic() < deadline
 
 
 @in_each_generation

@@ -221,7 +221,11 @@ class AsyncClient(TransactionCalls):
     async def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, None where the group has committed none."""
+        """Return the committed offset of each partition, None where the group has committed none.
+
+        Where a transaction that is not ended yet has offsets of these partitions, the answer waits for its end
+        (KIP-447, brokers from 2.5 on; older ones tell the offset before). Raises RequestTimedOut at the deadline.
+        """
         cluster = await self._started()
         return await committed.committed_offsets(cluster, group_id, partitions, cluster.deadline())
 

@@ -18,6 +18,8 @@ from parley.versions import VersionRange
 T = TypeVar("T")
 BATCHED_FETCH = 8
 """First OffsetFetch version that takes several groups (KIP-709)."""
+STABLE_VERSION = 7
+"""First OffsetFetch version that can wait for an open transaction's offsets (KIP-447)."""
 TOPIC_IDS_VERSION = 10
 """From this OffsetCommit and OffsetFetch version on topics go by id."""
 ACTIVE_GROUP = (22, 25)
@@ -76,7 +78,11 @@ async def commit_offsets(
 async def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return the committed offset of each partition, None where the group has committed none."""
+    """Return the committed offset of each partition, None where the group has committed none.
+
+    An offset that an open transaction is about to change is waited for, as Java's consumer does (KIP-447):
+    UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker tells the offset before.
+    """
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
         return {}
@@ -135,13 +141,14 @@ def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition]
     if version < BATCHED_FETCH:
         make = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
-        return OffsetFetchRequest(group_id=group_id, topics=topics)
+        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=version >= STABLE_VERSION)
     make = OffsetFetchRequest.OffsetFetchRequestTopics
     topics = [
         make(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
         for name, found in indexes.items()
     ]
-    return OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    return OffsetFetchRequest(groups=[group], require_stable=True)
 
 
 def _read_committed(

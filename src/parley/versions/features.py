@@ -197,7 +197,9 @@ FEATURES: dict[Feature, Requirement] = {
     Feature.COMMITTED_LEADER_EPOCH: _needs(
         "2.1", "epoch -1", (_K.OFFSET_COMMIT, 6), (_K.OFFSET_FETCH, 5), kip="KIP-320"
     ),
-    Feature.REQUIRE_STABLE_OFFSETS: _needs("2.5", REFUSED, (_K.OFFSET_FETCH, 7), kip="KIP-447"),
+    Feature.REQUIRE_STABLE_OFFSETS: _needs(
+        "2.5", "the offset before an open transaction", (_K.OFFSET_FETCH, 7), kip="KIP-447"
+    ),
     Feature.BATCHED_COORDINATORS: _needs("3.0", "one at a time", (_K.FIND_COORDINATOR, 4), kip="KIP-699"),
     Feature.BATCHED_OFFSET_FETCH: _needs("3.0", "one at a time", (_K.OFFSET_FETCH, 8), kip="KIP-709"),
     Feature.TOPIC_IDS: _needs("2.8", "no id", (_K.METADATA, 10), kip="KIP-516"),

@@ -88,7 +88,14 @@ def offsets_question(s: Scene, groups: list[str], *, require_stable: bool = Fals
     return made(groups=asked, require_stable=require_stable)
 
 
-@probe(Feature.REQUIRE_STABLE_OFFSETS)
+async def offsets_as_they_are(s: Scene) -> None:
+    found = await committed(s, -1)
+    assert found is not None
+    assert found.offset == 7
+    assert s.client.versions_in_use()[NODE][ApiKey.OFFSET_FETCH] < 7
+
+
+@probe(Feature.REQUIRE_STABLE_OFFSETS, older=offsets_as_they_are)
 async def require_stable_offsets(s: Scene) -> None:
     if s.since("2.8"):
         await committed(s, -1)
