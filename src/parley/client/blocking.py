@@ -60,12 +60,16 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine in the loop, and do not wait for it."""
         if threading.current_thread() is self._thread:
             work.close()
             raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parley.client.results import ProduceResult
@@ -26,6 +27,9 @@ class Loop(Protocol):
     def call(self, work: Any) -> Any:
         """Run a coroutine there and return what it returns."""
 
+    def start(self, work: Any) -> Future[Any]:
+        """Run a coroutine there, and do not wait for it."""
+
 
 async def write(
     producer: Producer, topic: str | None, rows: Rows, partition: int | None, options: ProduceOptions
@@ -34,30 +38,34 @@ async def write(
     writing = producer.begin(topic, partition, options)
     try:
         for name, piece in producer.pieces(writing, rows):
-            plan = await producer.prepare(writing, name)
-            async with producer.sender.lock:
-                await producer.add(await _uninterrupted(producer.encode, writing, plan, piece))
+            plan = await producer.turn(writing, name)
+            await producer.hand_over(writing, await _uninterrupted(producer.encode, writing, plan, piece))
         return await producer.finish(writing)
     except BaseException as error:
-        producer.sender.abandon(writing.call, given_up(error))
+        producer.give_up(writing, given_up(error))
         raise
 
 
 def write_blocking(loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows) -> ProduceResult:
-    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being sent."""
+    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being sent.
+
+    One wait per piece of rows, for the turn: on a machine without an idle processor each costs two changes of
+    thread. What a piece was handed over with is looked at after the next turn, which comes after it.
+    """
     producer, writing = loop.call(begin())
+    handed: Future[None] | None = None
     try:
         for name, piece in producer.pieces(writing, rows):
-            plan = loop.call(producer.prepare(writing, name))
-            loop.call(producer.sender.lock.acquire())
-            try:
-                loop.call(producer.add(producer.encode(writing, plan, piece)))
-            finally:
-                loop.loop.call_soon_threadsafe(producer.sender.lock.release)
+            plan = loop.call(producer.turn(writing, name))
+            if handed is not None:
+                handed.result()
+            handed = loop.start(producer.hand_over(writing, producer.encode(writing, plan, piece)))
+        if handed is not None:
+            handed.result()
         result: ProduceResult = loop.call(producer.finish(writing))
         return result
     except BaseException as error:
-        loop.loop.call_soon_threadsafe(producer.sender.abandon, writing.call, given_up(error))
+        loop.loop.call_soon_threadsafe(producer.give_up, writing, given_up(error))
         raise
 
 

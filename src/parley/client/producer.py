@@ -56,6 +56,8 @@ class Writing:
     """Of the rows being prepared, not of the call: an iterator of rows may go on for hours."""
     checked: list[TopicPlan] = field(default_factory=list)
     """Plans that can do what the options ask for."""
+    has_turn: bool = False
+    """Whether it holds the sender's lock: from its turn until its batches are handed over."""
 
 
 class Producer:
@@ -81,31 +83,33 @@ class Producer:
         for piece in slices(rows):
             yield from by_topic(piece, writing.topic)
 
-    async def prepare(self, writing: Writing, topic: str) -> TopicPlan:
-        """Find out what a topic's leaders take, and who we are to them. Call before the lock is taken.
+    async def turn(self, writing: Writing, topic: str) -> TopicPlan:
+        """Find out what a topic's leaders take and who we are to them, and wait for the turn to number batches.
 
-        Raises the topic's error, and UnsupportedVersionError where a leader cannot do what was asked.
+        The turn lasts until `hand_over` or `give_up`. Raises the topic's error, and UnsupportedVersionError where
+        a leader cannot do what was asked.
         """
-        options = writing.options
-        await self.sender.room(writing.call, options.buffer_memory)
-        plan = self._plans.get(topic)
-        if plan is None or not self._is_fresh(plan):
-            deadline = self._cluster.deadline(options.max_block_ms)
-            plan = await self._plan(topic, options, deadline)
-            self._plans[topic] = plan
-            self._care_for_topics()
-        if plan not in writing.checked:
-            _check_guarantees(plan, options)
-            writing.checked.append(plan)
-        if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
-            await self._identify(options, self._cluster.deadline(options.max_block_ms))
-        writing.deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
+        plan = await self._prepare(writing, topic)
+        await self.sender.lock.acquire()
+        writing.has_turn = True
         return plan
 
-    def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
-        """Return the batches of some rows of one topic. Call with the lock held, in a thread of the caller.
+    async def hand_over(self, writing: Writing, batches: list[OutBatch]) -> None:
+        """Give encoded batches to the sender, and end the turn."""
+        try:
+            await self._add(batches)
+        finally:
+            self._end_turn(writing)
 
-        Mutates: reserves sequences, so the batches must be given to `Sender.add` before anything else.
+    def give_up(self, writing: Writing, error: KafkaError) -> None:
+        """Drop what was not sent of a call that ended early, and its turn."""
+        self.sender.abandon(writing.call, error)
+        self._end_turn(writing)
+
+    def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
+        """Return the batches of some rows of one topic. Call in one's turn, in a thread of the caller.
+
+        Mutates: reserves sequences, so the batches must be handed over before anything else is encoded.
         """
         now_ms = int(time.time() * 1000)
         parsed = columns_from_arrow(rows, now_ms=now_ms)
@@ -128,10 +132,6 @@ class Producer:
             raise
         return made
 
-    async def add(self, batches: list[OutBatch]) -> None:
-        """Give encoded batches to the sender. Call with the lock held, before anything else is encoded."""
-        self.sender.add(batches)
-
     async def finish(self, writing: Writing) -> ProduceResult:
         """Return the acknowledgements of a call when all are there.
 
@@ -151,6 +151,31 @@ class Producer:
         await self.sender.close()
 
     # -- inside ---------------------------------------------------------------------------------------
+
+    async def _prepare(self, writing: Writing, topic: str) -> TopicPlan:
+        options = writing.options
+        await self.sender.room(writing.call, options.buffer_memory)
+        plan = self._plans.get(topic)
+        if plan is None or not self._is_fresh(plan):
+            deadline = self._cluster.deadline(options.max_block_ms)
+            plan = await self._plan(topic, options, deadline)
+            self._plans[topic] = plan
+            self._care_for_topics()
+        if plan not in writing.checked:
+            _check_guarantees(plan, options)
+            writing.checked.append(plan)
+        if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
+            await self._identify(options, self._cluster.deadline(options.max_block_ms))
+        writing.deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
+        return plan
+
+    def _end_turn(self, writing: Writing) -> None:
+        if writing.has_turn:
+            writing.has_turn = False
+            self.sender.lock.release()
+
+    async def _add(self, batches: list[OutBatch]) -> None:
+        self.sender.add(batches)
 
     def _care_for_topics(self) -> None:
         """Be interested in all partitions of the topics written to, as KIP-232 wants of a producer."""

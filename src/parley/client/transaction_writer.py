@@ -34,10 +34,10 @@ class TransactionWriter(Producer):
         self._calls = {call for call in self._calls if call.error is None} | {writing.call}
         return writing
 
-    async def add(self, batches: list[OutBatch]) -> None:
+    async def _add(self, batches: list[OutBatch]) -> None:
         """Give encoded batches to the sender once their partitions belong to the transaction."""
         await self._admit(batches)
-        await super().add(batches)
+        await super()._add(batches)
 
     async def finish(self, writing: Writing) -> ProduceResult:
         """Return the acknowledgements of a call when all are there; see `Producer.finish`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parley.client.produce_rows import SLICE_ROWS
 from parley.errors import ConfigError, broker_error
-from parley.spark.write.rows import HEADER_TYPE, RowHeader, TaskRows, with_header
+from parley.spark.write.rows import HEADER_TYPE, PIECE_BYTES, RowHeader, TaskRows, in_pieces, with_header
 
 headers = st.none() | st.lists(
     st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)}), max_size=3
@@ -39,6 +42,23 @@ def test_rows_without_a_column_of_headers_get_one() -> None:
 
 def rows(*batches: dict[str, list[object]], columns: tuple[str, ...] = ("key", "value")) -> TaskRows:
     return TaskRows(iter([pa.record_batch(batch) for batch in batches]), columns)
+
+
+@given(st.lists(st.sampled_from([0, 1, 9_000, 10_000, 30_000, 70_000]), max_size=12), st.sampled_from([1, 1000]))
+def test_rows_come_in_larger_pieces_and_in_their_order(counts: list[int], row_bytes: int) -> None:
+    starts = [sum(counts[:index]) for index in range(len(counts))]
+    pad = b"x" * row_bytes if sum(counts) < 60_000 else b"x"
+    batches = [
+        pa.record_batch({"value": pa.repeat(pad, count), "row": pa.array(range(start, start + count), pa.int64())})
+        for start, count in zip(starts, counts, strict=True)
+    ]
+    pieces = list(in_pieces(batches))
+    assert [row for piece in pieces for row in piece["row"].to_pylist()] == [*range(sum(counts))]
+    assert all(piece.num_rows for piece in pieces)
+    for piece, following in itertools.pairwise(pieces):
+        rows, size = piece.num_rows + following.num_rows, piece.nbytes + following.nbytes
+        assert piece.num_rows <= SLICE_ROWS or piece.num_rows in counts
+        assert rows > SLICE_ROWS or size > PIECE_BYTES - 1024, "these might have gone together"
 
 
 def test_a_row_without_a_topic_is_named_by_its_number_in_the_task() -> None:

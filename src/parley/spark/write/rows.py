@@ -5,15 +5,18 @@ What is noticed on the way names rows in errors: a broker that refuses a batch d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from parley.client.produce_rows import SLICE_ROWS
 from parley.errors import BrokerError, ConfigError, KafkaError
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
+PIECE_BYTES = 8 * 2**20
+"""Most rows are encoded together, as far as they are that small: what a task holds of them counts twice."""
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD = 10, 18, 87
 
 
@@ -39,9 +42,7 @@ class TaskRows:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises ConfigError naming the row that has no topic."""
-        for batch in self._batches:
-            if not batch.num_rows:
-                continue
+        for batch in in_pieces(self._batches):
             chosen = batch.select(list(self._columns))
             if "topic" in self._columns:
                 self._check_topics(batch.column("topic"))
@@ -91,6 +92,33 @@ class TaskRows:
                 f'row {row} of this task has no topic (column "topic" is null). Fill the column, or set the option '
                 f'"topic" for all rows. The rows before it may have been written.'
             )
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in larger batches, none of them empty.
+
+    Spark hands over 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); of so few each
+    partition gets little, and what is done once per batch is done too often.
+    """
+    kept: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if kept and (rows + batch.num_rows > SLICE_ROWS or size + batch.nbytes > PIECE_BYTES):
+            yield _joined(kept)
+            kept, rows, size = [], 0, 0
+        if batch.num_rows:
+            kept.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if kept:
+        yield _joined(kept)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 def with_header(batch: pa.RecordBatch, header: RowHeader, first: int) -> pa.RecordBatch:
