@@ -14,6 +14,7 @@ on two cores, side by side in one run, alternating:
 - latency:  a micro-batch of one row, parley against Spark's own connector
 - planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that does it
 - write:    Spark batch write, parley at least once and exactly once against Spark's own sink
+- processors: the processor time of Spark's JVM, its Python workers and the broker, in reads and writes
 - soak:     the memory of one long stream (--soak-gb)
 - hot:      one partition that holds everything, split over the tasks by `minPartitions`
 
@@ -41,6 +42,7 @@ from benchmarks import (
     spark_latency,
     spark_memory,
     spark_planning,
+    spark_processors,
     spark_read,
     spark_soak,
     spark_values,
@@ -66,6 +68,7 @@ PARTS: dict[str, Part[Any]] = {
     "latency": Part(spark_latency.measure, spark_latency.report),
     "planning": Part(spark_planning.measure, spark_planning.report),
     "write": Part(spark_write.measure, spark_write.report, reads_topics=True),
+    "processors": Part(spark_processors.measure, spark_processors.report, reads_topics=True),
     "soak": Part(spark_soak.measure, spark_soak.report),
 }
 """In the order in which they are measured and reported."""

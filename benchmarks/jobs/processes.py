@@ -1,4 +1,4 @@
-"""The memory of the Python processes below this one: Spark's workers and planners."""
+"""The processes below this one, Spark's JVM, workers and planners: their memory, and the processor time they took."""
 
 from __future__ import annotations
 
@@ -6,28 +6,62 @@ import os
 from pathlib import Path
 
 RESIDENT, PEAK = "VmRSS:", "VmHWM:"
+PROC = Path("/proc")
+_OWN, _WITH_ENDED_CHILDREN = slice(11, 13), slice(11, 15)
+"""Fields of /proc/PID/stat behind the name: user and system time, and those of children that were waited for."""
 
 
 def python_megabytes(field: str) -> dict[int, float]:
-    """Return the resident (RESIDENT) or highest resident (PEAK) memory of each process, by its id."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
+    """Return the resident (RESIDENT) or highest resident (PEAK) memory of each Python process, by its id."""
     found = {}
-    for pid in mine - {os.getpid()}:
+    for pid in _below():
         try:
-            program = (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
-            if b"python" in program.rsplit(b"/", 1)[-1]:  # Spark's Java has pyspark's folder in its arguments
-                for line in (Path("/proc") / str(pid) / "status").read_text().splitlines():
+            if _is_python(pid):
+                for line in (PROC / str(pid) / "status").read_text().splitlines():
                     if line.startswith(field):
                         found[pid] = int(line.split()[1]) / 1024
         except OSError:
             continue
     return found
+
+
+def processor_seconds(broker: int) -> dict[str, float]:
+    """Return what Spark's JVM, its Python processes (ended ones too) and a broker's process have taken so far."""
+    taken = {"jvm": 0.0, "python": 0.0, "broker": _ticks(broker, _OWN)}
+    for pid in _below():
+        try:
+            if _is_python(pid):
+                taken["python"] += _ticks(pid, _WITH_ENDED_CHILDREN)
+            else:
+                taken["jvm"] += _ticks(pid, _OWN)
+        except OSError:
+            continue
+    return {kind: ticks / os.sysconf("SC_CLK_TCK") for kind, ticks in taken.items()}
+
+
+def _below() -> set[int]:
+    parents = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int(_stat(int(entry.name))[1])
+            except OSError:
+                continue
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return mine - {os.getpid()}
+
+
+def _stat(pid: int) -> list[str]:
+    return (PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _ticks(pid: int, fields: slice) -> float:
+    return float(sum(map(int, _stat(pid)[fields])))
+
+
+def _is_python(pid: int) -> bool:
+    """Return whether its program is Python; Spark's Java has pyspark's folder in its arguments."""
+    program = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
+    return b"python" in program.rsplit(b"/", 1)[-1]

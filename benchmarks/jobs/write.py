@@ -8,6 +8,8 @@ it with parley's client, committed rows only.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -33,22 +35,33 @@ def cached(spark: SparkSession, bootstrap: str) -> DataFrame:
     return frame
 
 
-def turn(frame: DataFrame, client: BlockingClient, bootstrap: str, topic: str, contestant: str, codec: str) -> float:
-    """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
+def save(frame: DataFrame, bootstrap: str, topic: str, contestant: str, codec: str) -> None:
     source, more = CONTESTANTS[contestant]
-    options = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
-    options |= {"kafka.compression.type": codec, **more}
+    options = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "kafka.compression.type": codec, **more}
+    frame.write.format(source).options(**options).mode("append").save()
+
+
+@contextmanager
+def new_topic(client: BlockingClient) -> Iterator[str]:
+    """Yield the name of a topic that is there until the end of the block."""
+    topic = f"write-{time.time_ns()}"
     client.create_topics([NewTopic(topic, PARTITIONS, 1)])
     try:
+        yield topic
+    finally:
+        client.delete_topics([topic])
+
+
+def turn(frame: DataFrame, client: BlockingClient, bootstrap: str, contestant: str, codec: str) -> float:
+    """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
+    with new_topic(client) as topic:
         start = time.perf_counter()
-        frame.write.format(source).options(**options).mode("append").save()
+        save(frame, bootstrap, topic, contestant, codec)
         seconds = time.perf_counter() - start
         arrived, wanted = count(client, topic), frame.count()
         if arrived != wanted:
             raise SystemExit(f"{contestant} wrote {wanted:,} rows, {arrived:,} arrived")
         return seconds
-    finally:
-        client.delete_topics([topic])
 
 
 def count(client: BlockingClient, topic: str) -> int:
@@ -69,7 +82,6 @@ def main() -> None:
     arguments = arguments_of()
     spark = session(arguments.jars)
     frame = cached(spark, arguments.bootstrap)
-    number = 0
     with BlockingClient(bootstrap_servers=arguments.bootstrap) as client:
         for topic in arguments.topics:
             for round_number in range(arguments.rounds + 1):
@@ -77,10 +89,8 @@ def main() -> None:
                 names = [*CONTESTANTS][first:] + [*CONTESTANTS][:first]
                 for contestant in names:
                     for attempt in range(ATTEMPTS):
-                        number += 1
                         try:
-                            place = f"write-{topic}-{number}-{time.time_ns()}"
-                            seconds = turn(frame, client, arguments.bootstrap, place, contestant, CODECS[topic])
+                            seconds = turn(frame, client, arguments.bootstrap, contestant, CODECS[topic])
                             break
                         except (Py4JJavaError, PySparkException) as error:
                             if attempt + 1 == ATTEMPTS or contestant != "spark":

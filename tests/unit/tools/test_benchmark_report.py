@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import negotiation_report, spark_ceiling, spark_hot, spark_memory, spark_read, spark_values, startup
+from benchmarks import (
+    negotiation_report,
+    spark_ceiling,
+    spark_hot,
+    spark_memory,
+    spark_processors,
+    spark_read,
+    spark_values,
+    startup,
+)
 from benchmarks.merge import merge_reports
 from benchmarks.negotiation import Measured
 from benchmarks.report import Section, write_report
@@ -118,6 +127,13 @@ def test_a_hot_partition_is_compared_by_its_topic(spark_s: float, says: str) -> 
 def test_the_largest_worker_counts_for_the_memory_of_a_task() -> None:
     section = spark_memory.report(spark_memory.Measured(90.0, {"small": 180.0, "plain": 301.0}, 100))
     assert section.goals == [["memory of a reading task", "≤ 200 MB more", "211 MB", "**missed**"]]
+
+
+def test_processor_time_is_told_by_kind_of_process_and_for_each_record() -> None:
+    turn = {"topic": "lz4", "job": "write", "source": "spark", "jvm": 6.0, "python": 0.0, "broker": 2.0}
+    facts = [turn, {**turn, "jvm": 7.0}, {**turn, "jvm": 50.0}]
+    section = spark_processors.report(spark_processors.Measured(facts, 4_000_000))
+    assert rows_of(section.text, "lz4") == ["| lz4 | write, Spark's own | 7.00 | 0.00 | 2.00 | 2.25 |"]
 
 
 def test_every_part_is_named_in_the_help() -> None:
