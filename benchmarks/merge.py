@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.report import GOALS, GOALS_HEAD, HEAD, MACHINE, table
-
-_ALONE = "Measured by itself. "
+from benchmarks.report import GOALS, GOALS_HEAD, HEAD, MEASURED_BY, table
 
 
 def merge_reports(old: str, new: str) -> str:
     """Return the old report with the sections and goals of a new, partial one in it.
 
-    Sections that the new one brings say which command measured them, and on what machine; the head and
-    the machine of the old one stay, for they belong to the rest. Of a table by topic, the rows of topics
-    that were not measured again stay, and so does what was said of the command that measured them.
+    Of a table by topic, the rows of topics that were not measured again stay, and so does what was said of the
+    run that measured them.
     """
     before, after = _sections(old), _sections(new)
-    command = after[HEAD].partition(" A real Kafka")[0]  # without what the head says of topics
     goals = {_key(row): row for row in _rows(before.get(GOALS, "")) + _rows(after[GOALS])}
-    before[GOALS] = "\n".join([table(GOALS_HEAD, []), *goals.values()])
-    machine = before.pop(MACHINE, "")
-    for title, text in after.items():
-        if title not in (HEAD, GOALS, MACHINE):
-            before[title] = _join(before.get(title, ""), text, f"{_ALONE}{command} On: {after[MACHINE]}")
-    before[MACHINE] = machine
-    return "\n\n".join(f"{title}\n\n{text}" for title, text in before.items()) + "\n"
+    merged = before | after | {GOALS: "\n".join([table(GOALS_HEAD, []), *goals.values()])}
+    for title in (before.keys() & after.keys()) - {HEAD, GOALS}:
+        merged[title] = _join(before[title], after[title])
+    return "\n\n".join(f"{title}\n\n{text}" for title, text in merged.items()) + "\n"
 
 
-def _join(old: str, new: str, note: str) -> str:
+def _join(old: str, new: str) -> str:
     """Return the text of a section: the new one's, with the rows that only the old one has."""
     blocks, kept = new.split("\n\n"), False
     earlier = {block.splitlines()[0]: block for block in old.split("\n\n") if _by_topic(block)}
@@ -38,8 +31,9 @@ def _join(old: str, new: str, note: str) -> str:
             stay = [row for row in _rows(before) if _key(row) not in measured]
             kept = kept or bool(stay)
             blocks[number] = "\n".join([*block.splitlines()[:2], *_in_order(_rows(before), stay, _rows(block))])
-    notes = [block for block in old.split("\n\n") if block.startswith(_ALONE)] if kept else []
-    return "\n\n".join([*blocks, *dict.fromkeys([*notes, note])])
+    notes = [block for block in old.split("\n\n") if block.startswith(MEASURED_BY)] if kept else []
+    said = [block for block in blocks if block.startswith(MEASURED_BY)]
+    return "\n\n".join([*(block for block in blocks if block not in said), *dict.fromkeys([*notes, *said])])
 
 
 def _in_order(before: list[str], stay: list[str], new: list[str]) -> list[str]:

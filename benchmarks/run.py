@@ -86,7 +86,6 @@ def main() -> int:
         sections,
         command=command_line(arguments),
         cores=len(cores),
-        records=arguments.records,
         rounds=arguments.rounds,
     )
     if arguments.output:

@@ -23,7 +23,7 @@ START = startup.report({"import": 0.003, "cluster": 0.007})
 
 
 def report(*sections: Section, command: str = "python -m benchmarks.run") -> str:
-    return write_report(sections, command=command, cores=2, records=1000, rounds=3)
+    return write_report(sections, command=command, cores=2, rounds=3)
 
 
 def rows_of(text: str, topic: str) -> list[str]:
@@ -48,7 +48,7 @@ def test_a_part_measured_later_joins_the_others() -> None:
     assert "| round trips that negotiation adds | ≤ 1 | 1 | reached |" in goals
     assert "| more of them where the broker refuses the newest version | ≤ 1 | 1 | reached |" in goals
     assert [line for line in merged.splitlines() if line.startswith("#")] == [
-        "# Benchmark results", "## Must be reached", "## Start", "## Negotiation", "## Machine and versions",
+        "# Benchmark results", "## Must be reached", "## Start", "## Negotiation",
     ]  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def test_a_part_measured_again_replaces_what_it_said() -> None:
     merged = merge_reports(old, report(negotiation_report.report(FOUND._replace(old_real_ms=99.0))))
     assert "99.0 ms | **missed** |" in merged
     assert "14.9 ms" not in merged
-    assert merged.count("## Negotiation") == merged.count("Measured by itself") == 1
+    assert merged.count("## Negotiation") == 1
+    assert merged.count("Measured by ") == 2
     assert "| `import parley` | < 0.2 s | 0.003 s | reached |" in merged
 
 
@@ -75,7 +76,7 @@ def test_a_topic_measured_again_leaves_the_rows_of_the_others() -> None:
     ]  # fmt: skip
     assert "2.50 ×" in rows_of(section, "plain")[0]
     assert "| Spark read, lz4 | ≥ 2.3 × | 4.00 × | reached |" in merged
-    assert section.count("Measured by itself") == 1
+    assert section.count("Measured by ") == 2
     twice = merge_reports(merged, report(spark_read.report(spark_seconds(1.0, 4.0, "zstd")), command="zstd alone"))
     assert twice.count("--topics lz4") == twice.count("zstd alone") == 1
     whole = merge_reports(twice, report(spark_read.report(spark_seconds(1.0, 4.0, "plain", "lz4", "zstd"))))
