@@ -98,6 +98,7 @@ class Bench:
         if done.returncode != 0:
             raise SystemExit(f"benchmarks: the topics could not be filled:\n{done.stdout}{done.stderr}")
         self._filled |= set(missing)
+        os.sync()  # or the first turns share the machine with gigabytes on their way to the disk
 
     def fill_all(self) -> None:
         """Fill the topics that were asked for, with all columns in mind."""
