@@ -23,7 +23,8 @@ def merge_reports(old: str, new: str) -> str:
 
 def _join(old: str, new: str) -> str:
     """Return the text of a section: the new one's, with the rows that only the old one has."""
-    blocks, kept = new.split("\n\n"), False
+    *blocks, note = new.split("\n\n")
+    kept = False
     earlier = {block.splitlines()[0]: block for block in old.split("\n\n") if _by_topic(block)}
     for number, block in enumerate(blocks):
         if _by_topic(block) and (before := earlier.get(block.splitlines()[0])) is not None:
@@ -32,8 +33,7 @@ def _join(old: str, new: str) -> str:
             kept = kept or bool(stay)
             blocks[number] = "\n".join([*block.splitlines()[:2], *_in_order(_rows(before), stay, _rows(block))])
     notes = [block for block in old.split("\n\n") if block.startswith(MEASURED_BY)] if kept else []
-    said = [block for block in blocks if block.startswith(MEASURED_BY)]
-    return "\n\n".join([*(block for block in blocks if block not in said), *dict.fromkeys([*notes, *said])])
+    return "\n\n".join([*blocks, *dict.fromkeys([*notes, note])])
 
 
 def _in_order(before: list[str], stay: list[str], new: list[str]) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from benchmarks.bench import CODECS
 from benchmarks.jobs import FORMATS, arguments_of, load, noop, say, session
 from benchmarks.jobs.processes import processor_seconds
-from benchmarks.jobs.write import CODECS, CONTESTANTS, cached, new_topic, save
+from benchmarks.jobs.write import CONTESTANTS, cached, new_topic, save
 from parley.client import BlockingClient
 
 

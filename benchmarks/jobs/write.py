@@ -15,11 +15,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.bench import CODECS, PARTITIONS
 from benchmarks.jobs import arguments_of, load, say, session
 from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, NewTopic, TopicPartition
 
-PARTITIONS = 4
-CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
 CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
     "spark": ("kafka", {}),
     "parley": ("parley", {}),
