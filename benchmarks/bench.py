@@ -73,7 +73,7 @@ class Bench:
     @cached_property
     def cluster(self) -> RealCluster:
         """One real broker, started when the first part asks for it, shared by all."""
-        return self._stack.enter_context(RealCluster(RELEASE, quick_start=False, properties={"log.retention.ms": "-1"}))
+        return self._stack.enter_context(RealCluster(RELEASE, quick_start=False))
 
     @cached_property
     def bootstrap_servers(self) -> str:

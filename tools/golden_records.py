@@ -20,7 +20,6 @@ from parley.testing.realbroker.releases import version_tuple
 JAVA = Path(__file__).parent / "java"
 
 BROKER_PROPERTIES = {
-    "log.retention.ms": "-1",  # the records are from 2020
     "log.cleaner.backoff.ms": "100",
     "log.initial.task.delay.ms": "500",
 }

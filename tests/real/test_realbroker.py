@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from parley import EARLIEST, BlockingClient, TopicPartition
+from parley.client import NewTopic
 from parley.testing.realbroker import RealCluster, StartError
 from parley.testing.realbroker.probe import accepts_connections, listed_nodes
 from parley.testing.realbroker.properties import HOST
 from parley.testing.realbroker.releases import uses_kraft
+
+PATIENCE_S = 30.0
 
 
 def test_release_answers_metadata(real_broker: RealCluster, real_release: str) -> None:
@@ -62,6 +68,24 @@ def test_failed_start_shows_the_log_and_leaves_nothing() -> None:
     with pytest.raises(StartError, match=r"(?s)ended with status.*log\.retention\.hours"):
         cluster.start()
     assert cluster.nodes == {}
+
+
+def test_records_of_any_date_stay_where_no_topic_says_otherwise() -> None:
+    properties = {"log.initial.task.delay.ms": "100", "log.retention.check.interval.ms": "100"}
+    limited, kept = TopicPartition("limited", 0), TopicPartition("kept", 0)
+    old = pa.RecordBatch.from_pydict({"value": [b"of 1970"], "timestamp": pa.array([0], pa.timestamp("ms"))})
+    with (
+        RealCluster("3.9.1", properties=properties) as cluster,
+        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
+        client.create_topics([NewTopic("kept"), NewTopic("limited", configs={"retention.ms": "1000"})])
+        client.produce("kept", old, 0)
+        for removed in (1, 2):  # when the second is gone, a check has begun and ended since "kept" was written
+            client.produce("limited", old, 0)
+            end = time.monotonic() + PATIENCE_S
+            while client.list_offsets({limited: EARLIEST})[limited].offset < removed:
+                assert time.monotonic() < end, "retention was never checked"
+        assert client.list_offsets({kept: EARLIEST})[kept].offset == 0
 
 
 def test_java_programs_run_on_the_brokers_class_path(real_release: str, real_broker: RealCluster) -> None:

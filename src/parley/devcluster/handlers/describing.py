@@ -18,6 +18,9 @@ DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
 """Where a value comes from (ConfigSource)."""
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
+RETENTION_MS = "retention.ms"
+RETENTION_BY_UNIT = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+"""What a topic's retention.ms inherits: the finest unit that is set. Here the first always is (static_configs)."""
 
 
 class Place(NamedTuple):
@@ -58,11 +61,22 @@ def topic_configs(call: Call, own: Mapping[str, str]) -> Iterator[Described]:
     brokers = _BrokerPlaces(call)
     for config in configs_of(call.profile.release, TOPIC).values():
         places = [Place(config.name, own[config.name], DYNAMIC_TOPIC)] if config.name in own else []
-        if config.inherits is not None:
-            places += brokers.places(config.inherits, config.default)
-        elif not places:
+        inherited = _inherited(call, config, brokers)
+        if not places and not inherited:
             places = [Place(config.name, config.default, DEFAULT)]
-        yield Described(config, tuple(places), config.inherits is not None)
+        yield Described(config, (*places, *inherited), bool(inherited))
+
+
+def _inherited(call: Call, config: Config, brokers: _BrokerPlaces) -> list[Place]:
+    """Return the places of the brokers' settings that stand behind one of a topic's."""
+    if config.name == RETENTION_MS:
+        of_brokers = configs_of(call.profile.release, BROKER)
+        found = [place for name in RETENTION_BY_UNIT for place in brokers.places(name, of_brokers[name].default)]
+    else:
+        found = [] if config.inherits is None else brokers.places(config.inherits, config.default)
+    if call.profile.behaviour.alters_brokers:
+        return found
+    return [place._replace(source=DEFAULT) for place in found]  # before 1.1 what a topic does not set is a default
 
 
 def broker_configs(call: Call) -> Iterator[Described]:
@@ -115,6 +129,7 @@ def static_configs(call: Call) -> dict[str, str]:
         "default.replication.factor": str(settings.default_replication_factor),
         "listeners": listener,
         "log.dirs": "memory" if place is None else str(place),
+        "log.retention.ms": "-1",  # only topics that set a retention lose anything by it
         "node.id": str(call.broker.id),
         "num.partitions": str(settings.num_partitions),
     }

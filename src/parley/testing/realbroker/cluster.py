@@ -80,7 +80,8 @@ class RealCluster:
 
     Every broker has a PLAINTEXT listener; `extra_listeners` adds SSL, SASL_PLAINTEXT or SASL_SSL
     ones, set up by `properties`. Data is kept only in a given `data_dir`. `quick_start=False` runs
-    Java as in production, for benchmarks.
+    Java as in production, for benchmarks. A record of any date stays (`log.retention.ms=-1`): only a
+    topic that sets `retention.ms` or `retention.bytes` loses records by it.
 
     Raises ConfigError for what cannot be started, ArtifactError when Maven fails, and StartError,
     with the end of the log, when a process does not come up.

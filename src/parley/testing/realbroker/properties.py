@@ -31,6 +31,8 @@ _COMMON = {
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "zookeeper.session.timeout.ms": "4000",
+    # Records that a test dates years back would go with the first check, 30 s after the start.
+    "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "10000000",  # 128 MB by default, a quarter of the heap
 }
 
