@@ -94,6 +94,12 @@ def transactional_release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+    """The shared cluster of each release with transactions; other modules have a `broker` of their own."""
+    return real_cluster(transactional_release)
+
+
+@pytest.fixture
 def client(broker: RealCluster) -> Iterator[BlockingClient]:
     """A client of the module's `broker`."""
     with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:

@@ -29,12 +29,6 @@ from parley.testing.realbroker import RealCluster
 
 from .transaction_reads import in_each_generation, rows, seen_by_librdkafka, seen_by_parley, settle
 
-
-@pytest.fixture
-def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
-    return real_cluster(transactional_release)
-
-
 PREPARE = """
 import pickle, sys
 import pyarrow as pa

@@ -37,11 +37,6 @@ from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_lib
 
 
 @pytest.fixture
-def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
-    return real_cluster(transactional_release)
-
-
-@pytest.fixture
 def producer(generation: int, client: BlockingClient, topic: str) -> Iterator[BlockingTransactionProducer]:
     with client.transaction_producer(f"{topic}-id", max_generation=generation) as made:
         yield made

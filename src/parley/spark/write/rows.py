@@ -103,13 +103,15 @@ def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     kept: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if kept and (rows + batch.num_rows > SLICE_ROWS or size + batch.nbytes > PIECE_BYTES):
+        if not batch.num_rows:
+            continue
+        added = batch.nbytes
+        if kept and (rows + batch.num_rows > SLICE_ROWS or size + added > PIECE_BYTES):
             yield _joined(kept)
             kept, rows, size = [], 0, 0
-        if batch.num_rows:
-            kept.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
+        kept.append(batch)
+        rows += batch.num_rows
+        size += added
     if kept:
         yield _joined(kept)
 
