@@ -184,6 +184,27 @@ def test_an_error_of_the_rows_surfaces_and_leaves_the_client_usable(client: Bloc
     assert values(client) == list(range(100, 110))
 
 
+def test_an_interrupted_call_gives_its_turn_back(client: BlockingClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between the turn and its use: numbers are taken back, and the next call is not kept waiting."""
+    encode = producer.encode
+    calls = 0
+
+    def interrupted(*arguments, **keywords):
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return encode(*arguments, **keywords)
+
+    monkeypatch.setattr(producer, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.produce("t", (rows(start, 10).to_batches()[0] for start in (0, 10)), partition=0)
+    client.produce("t", rows(100, 10), partition=0)
+    found = values(client)
+    assert found[-10:] == list(range(100, 110))
+    assert found[:-10] in ([], list(range(10)))  # what was handed over before may have been sent
+
+
 def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalCluster, client: BlockingClient) -> None:
     payload = pa.array([b"x" * 10_000] * 500)
     for _ in range(8):
