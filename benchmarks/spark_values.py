@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from benchmarks.bench import CODECS, PARTITIONS, Bench, seconds_by
@@ -12,14 +13,38 @@ FACTOR, ZSTD_FACTOR = 4.5, 3.5
 TIMES = 4
 """As many records as the parts that read all columns have: the fixed start would be most of it otherwise."""
 ALMOST_EMPTY = "almost-empty"
+SOURCES = ("parley", "spark")
+
+
+UNIX_SOCKETS = ", Unix sockets"
+
+
+class Session(NamedTuple):
+    """What one session took."""
+
+    seconds: dict[tuple[str, ...], list[float]]
+    """(topic, source) → seconds of each round."""
+    fixed: dict[str, list[float]]
+    """Source → seconds of the same job over a topic of a record per partition."""
+
+    def starts(self) -> list[float]:
+        """Return the fixed start of parley and of Spark's own."""
+        return [statistics.median(self.fixed[source]) for source in SOURCES]
+
+    def rounds(self, topic: str) -> list[list[float]]:
+        """Return the seconds of parley and of Spark's own."""
+        return [self.seconds[topic, source] for source in SOURCES]
+
+    def ratios(self, topic: str) -> tuple[float, float]:
+        """Return by what parley is faster: with the fixed start, and with it taken off both sides."""
+        (ours, theirs), (our_start, their_start) = map(statistics.median, self.rounds(topic)), self.starts()
+        return theirs / ours, (theirs - their_start) / max(ours - our_start, 0.001)
 
 
 class Measured(NamedTuple):
-    """(topic, source) → seconds of each round."""
+    """The sessions, by what their rows are called beside the topic: "" is as Spark sets itself up."""
 
-    seconds: dict[tuple[str, ...], list[float]]
-    fixed: dict[str, list[float]]
-    """Source → seconds of the same job over a topic of a record per partition."""
+    sessions: dict[str, Session]
     records: int
 
 
@@ -28,22 +53,26 @@ def measure(bench: Bench) -> Measured:
     topics = {f"values-{topic}": CODECS[topic] for topic in bench.topics}
     bench.fill({ALMOST_EMPTY: "none"}, records=PARTITIONS)
     bench.fill(topics, records=records)
-    facts = bench.spark_job("values", [*topics, ALMOST_EMPTY])  # that one last: the JVM is warm then
+    sessions = {"": _session(bench, topics), UNIX_SOCKETS: _session(bench, topics, "--unix-sockets")}
+    return Measured(sessions, records)
+
+
+def _session(bench: Bench, topics: Iterable[str], *more: str) -> Session:
+    facts = bench.spark_job("values", [*topics, ALMOST_EMPTY], *more)  # that one last: the JVM is warm then
     seconds = seconds_by(facts, "topic", "source")
-    fixed = {source: seconds.pop((ALMOST_EMPTY, source)) for source in ("parley", "spark")}
-    return Measured(seconds, fixed, records)
+    return Session(seconds, {source: seconds.pop((ALMOST_EMPTY, source)) for source in SOURCES})
 
 
 def report(found: Measured) -> Section:
     goals, rows = [], []
-    fixed = [statistics.median(found.fixed[source]) for source in ("parley", "spark")]
-    for topic in dict.fromkeys(key[0] for key in found.seconds):
-        both = [found.seconds[topic, source] for source in ("parley", "spark")]
-        ours, theirs = (statistics.median(seconds) for seconds in both)
-        raw, ratio = theirs / ours, (theirs - fixed[1]) / max(ours - fixed[0], 0.001)
-        name, rates = topic.removeprefix("values-"), [f"{found.records / at / 1e6:.2f}" for at in (ours, theirs)]
-        starts = ", ".join(f"{seconds:.2f}" for seconds in fixed)
-        rows.append([name, *rates, f"{raw:.2f} ×", f"{ratio:.2f} ×", starts, spread(*both)])
+    for topic in dict.fromkeys(key[0] for key in found.sessions[""].seconds):
+        name = topic.removeprefix("values-")
+        for session, measured in found.sessions.items():
+            rates = [f"{found.records / statistics.median(at) / 1e6:.2f}" for at in measured.rounds(topic)]
+            ratios = [f"{ratio:.2f} ×" for ratio in measured.ratios(topic)]
+            starts = ", ".join(f"{seconds:.2f}" for seconds in measured.starts())
+            rows.append([name + session, *rates, *ratios, starts, spread(*measured.rounds(topic))])
+        raw, ratio = found.sessions[""].ratios(topic)
         wanted = ZSTD_FACTOR if name == "zstd" else FACTOR
         said = f"{ratio:.2f} × ({raw:.2f} × with it)"
         goals.append(
@@ -60,5 +89,7 @@ _TEXT = (
     " of {records:,} records of 106 bytes, to the noop sink; alternating in one session, and a hash over all rows is"
     " compared at the end. The fixed start is what the same job takes over a topic with one record in each of its four"
     " partitions: planning, tasks, connections. The rates and the first ratio have it in them, the second has it taken"
-    " off both sides."
+    " off both sides. *Unix sockets*: the same in a session with `spark.python.unix.domain.socket.enabled=true` (Spark"
+    " 4.1 and later, off by default), by which Spark's JVM and its Python workers talk over a Unix socket instead of"
+    " TCP; it is no part of what is wanted."
 )

@@ -33,8 +33,8 @@ def arguments_of(add: Callable[[argparse.ArgumentParser], object] = lambda _: No
     return parser.parse_args()
 
 
-def session(jars: str) -> SparkSession:
-    """Return a session on two cores that knows both sources."""
+def session(jars: str, *, unix_sockets: bool = False) -> SparkSession:
+    """Return a session on two cores that knows both sources; its workers may talk to the JVM by Unix sockets."""
     os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would run on whatever `python3` is
     spark = (
         SparkSession.builder.master("local[2]")
@@ -47,6 +47,7 @@ def session(jars: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.log.level", "ERROR")
+        .config("spark.python.unix.domain.socket.enabled", str(unix_sockets).lower())
         .getOrCreate()
     )
     from parley.spark import register

@@ -18,8 +18,8 @@ def values(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, DataFra
 
 
 def main() -> None:
-    arguments = arguments_of()
-    spark = session(arguments.jars)
+    arguments = arguments_of(lambda parser: parser.add_argument("--unix-sockets", action="store_true"))
+    spark = session(arguments.jars, unix_sockets=arguments.unix_sockets)
     for topic in arguments.topics:
         compare(arguments.rounds, values(spark, arguments.bootstrap, topic), topic)
     spark.stop()

@@ -86,8 +86,8 @@ def job(
     topic("copy", partitions=2)
     client.produce(name, pa.table({"value": [str(n) for n in range(400)]}))
 
-    def run(how: str, where: str) -> dict[str, Any]:
-        config = {} if how == "remote" else CONFIG
+    def run(how: str, where: str, **more: str) -> dict[str, Any]:
+        config = {} if how == "remote" else CONFIG | more
         arguments = [how, where, cluster.bootstrap_servers, name, str(tmp_path), json.dumps(config)]
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments],
@@ -111,6 +111,10 @@ def test_spark_connect(job: Any) -> None:
 
 def test_executors_in_processes_of_their_own(job: Any) -> None:
     assert job("master", "local-cluster[2,1,512]") == EXPECTED
+
+
+def test_workers_that_talk_to_the_jvm_by_unix_sockets(job: Any) -> None:
+    assert job("master", "local[2]", **{"spark.python.unix.domain.socket.enabled": "true"}) == EXPECTED
 
 
 @pytest.fixture
