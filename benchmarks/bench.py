@@ -23,6 +23,8 @@ RELEASE = "3.9.1"
 PARTITIONS = 4
 CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
 """Topic, and name of its codec → the producer's compression.type."""
+SOURCES = ("parley", "spark")
+"""Both of a comparison, in the order of every table; "spark" is Spark's own connector."""
 
 CONNECTOR = (
     # ":-" leaves out what they depend on: Spark brings most of it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from benchmarks.bench import CODECS, Bench, seconds_by
+from benchmarks.bench import CODECS, SOURCES, Bench, seconds_by
 from benchmarks.report import Section, goal, spread, table
 
 FACTOR = 2.5
@@ -30,7 +30,7 @@ def measure(bench: Bench) -> Measured:
 def report(found: Measured) -> Section:
     goals, rows = [], []
     for topic in dict.fromkeys(key[0] for key in found.seconds):
-        both = [found.seconds[topic, source] for source in ("parley", "spark")]
+        both = [found.seconds[topic, source] for source in SOURCES]
         ours, theirs = (found.records / statistics.median(seconds) / 1e6 for seconds in both)
         ratio, name = ours / theirs, topic.removeprefix("hot-")
         rows.append([name, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread(*both)])

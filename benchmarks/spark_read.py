@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from benchmarks.bench import Bench, seconds_by
+from benchmarks.bench import SOURCES, Bench, seconds_by
 from benchmarks.report import Section, goal, spread, table
 
 JOBS = ("noop", "aggregation")
@@ -27,7 +27,7 @@ def measure(bench: Bench) -> Measured:
 def report(found: Measured) -> Section:
     goals, rows = [], []
     for topic, job in dict.fromkeys(key[:2] for key in found.seconds):
-        both = [found.seconds[topic, job, source] for source in ("parley", "spark")]
+        both = [found.seconds[topic, job, source] for source in SOURCES]
         ours, theirs = (found.records / statistics.median(seconds) / 1e6 for seconds in both)
         ratio = ours / theirs
         rows.append([topic, job, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread(*both)])

@@ -6,16 +6,13 @@ import statistics
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from benchmarks.bench import CODECS, PARTITIONS, Bench, seconds_by
+from benchmarks.bench import CODECS, PARTITIONS, SOURCES, Bench, seconds_by
 from benchmarks.report import Section, goal, spread, table
 
 FACTOR, ZSTD_FACTOR = 4.5, 3.5
 TIMES = 4
 """As many records as the parts that read all columns have: the fixed start would be most of it otherwise."""
 ALMOST_EMPTY = "almost-empty"
-SOURCES = ("parley", "spark")
-
-
 UNIX_SOCKETS = ", Unix sockets"
 
 
