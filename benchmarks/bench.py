@@ -17,6 +17,7 @@ from benchmarks.report import Section
 from parley.client import BlockingClient
 from parley.testing.realbroker import RealCluster, jar_folder
 from parley.testing.realbroker.java import java_command
+from parley.testing.realbroker.process import temporary_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "3.9.1"
@@ -25,6 +26,9 @@ CODECS = {"plain": "none", "lz4": "lz4", "zstd": "zstd"}
 """Topic, and name of its codec → the producer's compression.type."""
 SOURCES = ("parley", "spark")
 """Both of a comparison, in the order of every table; "spark" is Spark's own connector."""
+
+MEMORY = Path("/dev/shm")
+"""Where Linux keeps files in memory."""
 
 CONNECTOR = (
     # ":-" leaves out what they depend on: Spark brings most of it.
@@ -63,6 +67,8 @@ class Bench:
     """Of a broker that runs already; the topics that it has are taken as filled."""
     soak_gb: float = 20.0
     """Keys and values of the long stream."""
+    logs_in_memory: bool = False
+    """Whether the broker keeps its logs in MEMORY, so that no disk is measured."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _filled: set[str] = field(default_factory=set)
 
@@ -75,7 +81,8 @@ class Bench:
     @cached_property
     def cluster(self) -> RealCluster:
         """One real broker, started when the first part asks for it, shared by all."""
-        return self._stack.enter_context(RealCluster(RELEASE, quick_start=False))
+        folder = temporary_folder(MEMORY) if self.logs_in_memory else None
+        return self._stack.enter_context(RealCluster(RELEASE, data_dir=folder, quick_start=False))
 
     @cached_property
     def bootstrap_servers(self) -> str:

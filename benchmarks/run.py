@@ -49,7 +49,7 @@ from benchmarks import (
     spark_write,
     startup,
 )
-from benchmarks.bench import CODECS, ROOT, Bench, Part
+from benchmarks.bench import CODECS, MEMORY, ROOT, Bench, Part
 from benchmarks.merge import merge_reports
 from benchmarks.report import write_report
 from parley.records import kernel_info
@@ -80,7 +80,8 @@ def main() -> int:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)  # inherited by the broker, by Spark and by every client
     settings = (arguments.records, arguments.rounds, tuple(arguments.topics), arguments.spark_python)
-    with Bench(*settings, bootstrap=arguments.bootstrap, soak_gb=arguments.soak_gb) as bench:
+    more = {"soak_gb": arguments.soak_gb, "logs_in_memory": arguments.logs_in_memory}
+    with Bench(*settings, bootstrap=arguments.bootstrap, **more) as bench:
         sections = [part.run(bench) for name, part in PARTS.items() if name in arguments.parts]
     text = write_report(
         sections,
@@ -109,10 +110,15 @@ def parse() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--soak-gb", type=float, default=20.0, help="of the long stream (default: %(default)s)")
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
-    parser.add_argument(
+    broker = parser.add_mutually_exclusive_group()
+    broker.add_argument(
         "--bootstrap",
         help="of a broker that runs already, for many short runs: it keeps the topics (default: one for this run)",
     )
+    broker.add_argument(
+        "--logs-in-memory", action="store_true",
+        help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured: it holds the topics of the parts"
+    )  # fmt: skip
     parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
     return parser.parse_args()
 
@@ -122,7 +128,7 @@ def command_line(arguments: argparse.Namespace) -> str:
     command = f"python -m benchmarks.run --rounds {arguments.rounds} --only {' '.join(arguments.parts)}"
     if any(PARTS[name].reads_topics for name in arguments.parts):
         command += f" --records {arguments.records} --topics {' '.join(arguments.topics)}"
-    return command
+    return f"{command} --logs-in-memory" if arguments.logs_in_memory else command
 
 
 def refuse_what_would_mislead() -> None:

@@ -101,7 +101,7 @@ _STARTER = """
 import os, signal, sys
 from pathlib import Path
 from parley.testing.realbroker.process import JavaProcess, temporary_folder
-folder = temporary_folder()
+folder = temporary_folder(Path(sys.argv[1]).parent)
 (folder / "data").mkdir()
 gone = JavaProcess("gone", ["sleep", "1000"], Path(sys.argv[1]))
 left = [JavaProcess("left", ["sleep", "1000"], Path(sys.argv[1])) for _ in range(2)]
@@ -118,6 +118,7 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == (-signal.SIGKILL if how == "killed" else 0), done.stderr
     folder, *pids = done.stdout.split()
+    assert Path(folder).parent == tmp_path
     left = [int(pid) for pid in pids]
     assert len(left) == 2
     for pid in left:

@@ -173,8 +173,11 @@ class _Guard:
 _GUARD = _Guard()
 
 
-def temporary_folder() -> Path:
-    """Return a new folder that is removed at the latest when this Python process ends, however it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="parley-kafka-"))
+def temporary_folder(parent: Path | None = None) -> Path:
+    """Return a new folder that is removed at the latest when this Python process ends, however it ends.
+
+    It lies in `parent`, else where the system keeps what is temporary.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="parley-kafka-", dir=parent))
     _GUARD.remove_at_end(folder)
     return folder
