@@ -79,9 +79,15 @@ def main() -> int:
     refuse_what_would_mislead()
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)  # inherited by the broker, by Spark and by every client
-    settings = (arguments.records, arguments.rounds, tuple(arguments.topics), arguments.spark_python)
-    more = {"soak_gb": arguments.soak_gb, "logs_in_memory": arguments.logs_in_memory}
-    with Bench(*settings, bootstrap=arguments.bootstrap, **more) as bench:
+    with Bench(
+        records=arguments.records,
+        rounds=arguments.rounds,
+        topics=tuple(arguments.topics),
+        spark_python=arguments.spark_python,
+        bootstrap=arguments.bootstrap,
+        soak_gb=arguments.soak_gb,
+        logs_in_memory=arguments.logs_in_memory,
+    ) as bench:
         sections = [part.run(bench) for name, part in PARTS.items() if name in arguments.parts]
     text = write_report(
         sections,
@@ -117,7 +123,7 @@ def parse() -> argparse.Namespace:
     )
     broker.add_argument(
         "--logs-in-memory", action="store_true",
-        help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured: it holds the topics of the parts"
+        help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured; soak needs --soak-gb of it"
     )  # fmt: skip
     parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
     return parser.parse_args()

@@ -16,9 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from benchmarks.bench import MEMORY
 from benchmarks.jobs import arguments_of, compare, load, options_of, session
-
-MEMORY = "/dev/shm"
 
 
 class KeptSource(DataSource):
