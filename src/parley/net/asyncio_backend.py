@@ -8,9 +8,10 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from parley.net.address import Address
+from parley.net.asyncio_listener import AsyncioListener
 from parley.net.failures import CONNECT, LISTEN, NAME_LOOKUP, TLS, network_errors
 from parley.net.stream import Accept, Receiver, Segment
 
@@ -50,8 +51,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin. Called by asyncio."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not by isinstance: uvloop's transports do what asyncio's do, and are not derived from them.
+        self._transport = transport = cast(asyncio.Transport, transport)
         # Any unsent bytes stop us: our own queue copies nothing. Not 0, because asyncio's TLS transport
         # then pauses with nothing unsent and never resumes (sslproto._control_app_writing, Python 3.11).
         transport.set_write_buffer_limits(high=1)
@@ -203,71 +204,6 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return Address(found[0], found[1]) if isinstance(found, tuple) else _NO_ADDRESS
 
 
-class AsyncioListener:
-    """An asyncio server that closes without waiting for its streams."""
-
-    def __init__(self, accept: Accept, tls: ssl.SSLContext | None) -> None:
-        self._accept = accept
-        self._tls = tls
-        self._server: asyncio.Server
-        self._kept: socket.socket | None = None  # listens in the kernel while nobody accepts
-        self._handshakes: set[asyncio.Task[Any]] = set()
-
-    async def listen(self, **where: Any) -> None:
-        """Accept at a place (`host`, `port`, `family`), or on a socket that listens already (`sock`)."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._new_stream, ssl=self._tls, backlog=1024, **where)
-
-    def _new_stream(self) -> AsyncioStream:
-        accepting = asyncio.current_task()  # asyncio's own for this socket: it ends with the handshake
-        if self._tls is not None and accepting is not None:
-            self._handshakes.add(accepting)
-            accepting.add_done_callback(self._handshakes.discard)
-        return AsyncioStream(None, self._accept)
-
-    @property
-    def address(self) -> Address:
-        """Where it listens."""
-        name = (self._kept or self._server.sockets[0]).getsockname()
-        return Address(name[0], name[1])
-
-    async def pause(self) -> None:
-        """Accept nothing: the kernel completes connections, and they wait in its queue."""
-        if self._kept is None:
-            self._kept = self._server.sockets[0].dup()
-            await self._end_accepting()
-
-    async def resume(self) -> None:
-        """Accept again, those who waited first."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await self.listen(sock=kept)
-
-    async def close(self) -> None:
-        """Accept no more, and end those that are still shaking hands: they have no stream that could be closed."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
-        else:
-            await self._end_accepting()
-        handshakes = list(self._handshakes)
-        for task in handshakes:
-            task.cancel()
-        await asyncio.gather(*handshakes, return_exceptions=True)
-        await asyncio.sleep(0)  # asyncio closes their sockets in the loop's next turn
-
-    async def _end_accepting(self) -> None:
-        loop = asyncio.get_running_loop()
-        for sock in self._server.sockets:
-            loop.remove_reader(sock.fileno())
-        # What was accepted last needs so many turns of the loop until it has its receiver
-        # (selector_events._accept_connection2). A server that is closed before leaks its socket
-        # (Server._attach asserts), and one that its owner does not know of cannot be closed.
-        for _ in range(3):
-            await asyncio.sleep(0)
-        self._server.close()
-
-
 class AsyncioBackend:
     """TCP and TLS by the running event loop."""
 
@@ -319,9 +255,9 @@ class AsyncioBackend:
     async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> AsyncioListener:
         """Listen on the first place that the host stands for: two would choose two ports for port 0."""
         place = (await self.lookup(address))[0]
+        listener = AsyncioListener(lambda: AsyncioStream(None, accept), tls)
         with network_errors(address, LISTEN):
-            listener = AsyncioListener(accept, tls)
-            await listener.listen(host=place[4][0], port=address.port, family=place[0])
+            listener.listen(place)
         return listener
 
     def _tune(self, sock: socket.socket) -> None:

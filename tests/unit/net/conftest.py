@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+import uvloop
 
 from parley.messages import ApiVersionsResponse, FetchResponse, ListGroupsResponse, MetadataResponse, ProduceResponse
 from parley.net import Address, ConnectOptions, ManualClock, MemoryBackend, Server, ServerConnection, serve
 from parley.protocol import RequestReceived, ServeAll
 
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 BROKER = Address("broker", 9092)
 RANGES = {0: (3, 11), 1: (4, 17), 3: (0, 12), 16: (0, 4), 18: (0, 4)}
 
@@ -71,3 +74,8 @@ async def broker(network: MemoryBackend) -> AsyncIterator[Broker]:
 @pytest.fixture
 def options() -> ConnectOptions:
     return ConnectOptions(bootstrap_servers=str(BROKER), connect_timeout_ms=2_000, request_timeout_ms=500)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run what opens sockets in each kind of loop that users have; asyncio's own alone serves the rest."""
+    return LOOPS if item.path.stem == "test_asyncio_backend" else {"asyncio": asyncio.new_event_loop}

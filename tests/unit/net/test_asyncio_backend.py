@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import tracemalloc
@@ -15,7 +16,7 @@ import trustme
 
 from parley.errors import NetworkError, RemoteProtocolError
 from parley.messages import FetchRequest, FetchResponse, MetadataRequest, ProduceRequest, ProduceResponse
-from parley.net import Address, ConnectOptions, Server, ServerConnection, open_connection, serve
+from parley.net import Address, ConnectOptions, Server, ServerConnection, asyncio_listener, open_connection, serve
 from parley.net.asyncio_backend import WRITE_HIGH_BYTES
 from parley.protocol import ServeAll
 
@@ -266,12 +267,37 @@ async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_se
     reader, writer = await asyncio.open_connection(tls_server.address.host, tls_server.address.port)
     listener: Any = tls_server._listener
     async with asyncio.timeout(5):
-        while not listener._handshakes:  # noqa: ASYNC110 asyncio tells nobody that it accepted a socket
+        while not listener._opening:  # noqa: ASYNC110 nobody is told that a socket was accepted
             await asyncio.sleep(0)
         await getattr(tls_server, ending)()
         assert await reader.read() == b""
     writer.close()
     await writer.wait_closed()
+
+
+async def test_a_server_without_descriptors_left_accepts_again(bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it does not try: who waits keeps the socket readable, and every turn of the loop would."""
+    monkeypatch.setattr(asyncio_listener, "ACCEPT_AGAIN_S", 0.05)
+    accept, tries, is_full = socket.socket.accept, 0, True
+
+    def accept_if_there_is_room(listening: socket.socket) -> tuple[socket.socket, Any]:
+        nonlocal tries
+        tries += 1
+        if is_full:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", accept_if_there_is_room)
+    opening = asyncio.create_task(open_connection(address_of(bulk)))
+    async with asyncio.timeout(10):
+        while not tries:  # noqa: ASYNC110 nobody is told that a socket was not accepted
+            await asyncio.sleep(0)
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert tries < 50
+    is_full = False
+    connection = await opening
+    await connection.close()
 
 
 async def test_tls_at_a_plaintext_port_is_named(bulk: Bulk, trusting: ConnectOptions) -> None:
