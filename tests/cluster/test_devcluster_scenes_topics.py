@@ -9,6 +9,7 @@ import pytest
 
 from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
 from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.replica import Prepared
 from parley.errors import ConfigError
 from parley.net import ManualClock
@@ -64,6 +65,27 @@ def test_records_deleted_below_an_offset(cluster: LocalCluster, topic: str, talk
     assert cluster.replicas_agree().agrees, "what was deleted on request is not missed"
     with pytest.raises(ConfigError, match="no offset"):
         cluster.delete_records(topic, 0, 99)
+
+
+async def test_topics_inherit_the_retention_of_brokers(batch: Batch) -> None:
+    """The leader's own before that of all brokers, and a topic's own before both."""
+    async with AsyncLocalCluster(2, "3.9", clock=ManualClock(), seed=1) as cluster:
+        rolled = {"segment.bytes": str(len(batch(1)) + 10)}
+        cluster.create_topic("inheriting", partitions=2, replication_factor=1, configs=rolled)
+        cluster.create_topic("own", replication_factor=1, configs={"retention.bytes": "-1", **rolled})
+        cluster.create_topic("compacted", replication_factor=1, configs={"cleanup.policy": "compact", **rolled})
+        for topic in cluster.state.image.topics:
+            for partition, (leader, _) in cluster.leaders(topic).items():
+                replica, data = cluster.state.replication.brokers[leader].find(topic, partition), batch(1)
+                for _ in range(5):
+                    cluster.state.append(replica, [Prepared(data, read_facts(data))], now_ms=1)
+        assert cluster.apply_retention() == {}
+        cluster.state.alter_broker("", {"log.retention.bytes": str(3 * len(batch(1)))})
+        kept_whole, _ = cluster.leaders("inheriting")[0]
+        cluster.state.alter_broker(str(kept_whole), {"log.retention.bytes": "-1"})
+        assert cluster.apply_retention() == {"inheriting": {1: 2}}
+        with pytest.raises(Refused, match=r"retention\.bytes"):
+            cluster.state.alter_broker("", {"log.retention.bytes": "much"})
 
 
 async def test_retention_passes_by_the_clock(batch: Batch) -> None:

@@ -267,8 +267,9 @@ class SceneCalls:
     def apply_retention(self) -> dict[str, dict[int, int]]:
         """Delete what retention.ms and retention.bytes of the topics no longer keep; return the logs' new starts.
 
-        Comes by itself every log.retention.check.interval.ms of the cluster's clock. Only topics that set one
-        of the two lose anything, and only whole segments.
+        Comes by itself every log.retention.check.interval.ms of the cluster's clock. Where a topic sets neither, and
+        nobody altered log.retention.ms or log.retention.bytes of its leader or of all brokers, nothing is lost;
+        else only whole segments are.
         """
         return apply_retention(self.state, now_ms=self.now_ms)
 

@@ -129,7 +129,7 @@ def static_configs(call: Call) -> dict[str, str]:
         "default.replication.factor": str(settings.default_replication_factor),
         "listeners": listener,
         "log.dirs": "memory" if place is None else str(place),
-        "log.retention.ms": "-1",  # only topics that set a retention lose anything by it
+        "log.retention.ms": "-1",  # nothing is lost unless somebody limits it (state/retention.py)
         "node.id": str(call.broker.id),
         "num.partitions": str(settings.num_partitions),
     }

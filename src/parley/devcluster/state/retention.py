@@ -1,8 +1,9 @@
 """Which records are too old, or too many: whole segments from the front, as the log cleaner deletes them.
 
 Rules of this file:
-1. Only topics that set retention.ms or retention.bytes themselves lose anything: Kafka's default of seven
-   days would empty a development cluster that was filled with records of last year.
+1. Nothing is lost unless somebody limited it: the topic by retention.ms or retention.bytes, else the leader or all
+   brokers by a dynamic log.retention.ms or log.retention.bytes. Kafka's default of seven days would empty a
+   development cluster that was filled with records of last year.
 2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all of it is
    too old. Never above the high watermark.
 3. Compacted topics (cleanup.policy without delete) keep everything.
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.devcluster.state.topics import INHERITED
 
 NO_LIMIT = -1
 
@@ -22,8 +24,8 @@ def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, 
     """Delete what is too old or too much; return where logs begin now, by topic and partition."""
     starts: dict[str, dict[int, int]] = {}
     for topic, index, leader in _leaders(state):
-        configs = state.image.topics[topic].configs
-        end = min(_expired_end(leader, configs, now_ms), leader.high_watermark)
+        limits = _limits(state, leader, state.image.topics[topic].configs)
+        end = min(_expired_end(leader, limits, now_ms), leader.high_watermark)
         if end > leader.log.start_offset:
             starts.setdefault(topic, {})[index] = state.delete_records(leader, end)
     return starts
@@ -31,8 +33,7 @@ def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, 
 
 def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
     for topic in state.image.topics.values():
-        limited = "retention.ms" in topic.configs or "retention.bytes" in topic.configs
-        if not limited or "delete" not in topic.configs.get("cleanup.policy", "delete"):
+        if "delete" not in topic.configs.get("cleanup.policy", "delete"):
             continue
         for index in range(len(topic.partitions)):
             leader = state.replication.leader_of(ReplicaKey(topic.topic_id, index))
@@ -40,9 +41,19 @@ def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
                 yield topic.name, index, leader
 
 
-def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> int:
-    kept_ms = int(configs.get("retention.ms", NO_LIMIT))
-    most_bytes = int(configs.get("retention.bytes", NO_LIMIT))
+def _limits(state: ClusterState, leader: Replica, own: Mapping[str, str]) -> tuple[int, int]:
+    """Return how many milliseconds and how many bytes are kept."""
+    of_leader, of_all = state.broker_configs(str(leader.broker_id)), state.broker_configs("")
+
+    def limit(name: str) -> int:
+        inherited = INHERITED[name]
+        return int(own.get(name) or of_leader.get(inherited) or of_all.get(inherited) or NO_LIMIT)
+
+    return limit("retention.ms"), limit("retention.bytes")
+
+
+def _expired_end(leader: Replica, limits: tuple[int, int], now_ms: int) -> int:
+    kept_ms, most_bytes = limits
     end = leader.log.start_offset
     if kept_ms != NO_LIMIT:
         end = max(end, leader.log.end_of_older_than(now_ms - kept_ms))

@@ -115,6 +115,8 @@ INHERITED: Final = {
     "max.message.bytes": "message.max.bytes",
     "segment.bytes": "log.segment.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
 }
 """The broker's setting that each heeded setting of a topic falls back to."""
 
