@@ -34,9 +34,9 @@ def rows(*values: bytes) -> pa.Table:
     return pa.table({"value": pa.array(values, pa.binary())})
 
 
-async def read(client: AsyncClient, end: int, **options: object) -> list[bytes]:
+async def read(client: AsyncClient, end: int, options: FetchOptions) -> list[bytes]:
     found: list[bytes] = []
-    async for batch in client.fetch(TP, 0, end, FetchOptions(**options)):  # type: ignore[arg-type]
+    async for batch in client.fetch(TP, 0, end, options):
         found += batch.column("value").to_pylist()
     return found
 
@@ -57,7 +57,7 @@ def test_an_application_on_uvloop_writes_reads_and_follows_the_leader(protocol: 
             await client.produce(TP.topic, rows(b"moved"))
             await cluster.kill_broker(follower)
             await client.produce(TP.topic, rows(b"killed"))
-            found = await read(client, len(LARGE) + 2, max_partition_fetch_bytes=2**23)
+            found = await read(client, len(LARGE) + 2, FetchOptions(max_partition_fetch_bytes=2**23))
             assert found == [*LARGE, b"moved", b"killed"]
 
     in_uvloop(application)
@@ -77,7 +77,7 @@ def test_a_transaction_on_uvloop_is_seen_when_it_is_committed() -> None:
             async with producer.transaction():
                 await producer.produce(TP.topic, rows(b"kept"))
             end = (await client.list_offsets({TP: LATEST}))[TP].offset
-            assert await read(client, end, isolation_level="read_committed") == [b"kept"]
+            assert await read(client, end, FetchOptions(isolation_level="read_committed")) == [b"kept"]
 
     in_uvloop(application)
 

@@ -59,7 +59,12 @@ class AsyncioListener:
 
     async def pause(self) -> None:
         """Accept nothing: the kernel completes connections, and they wait in its queue."""
-        await self._stop_accepting()
+        self._loop.remove_reader(self._socket)
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if self._tls is None:  # a handshake may last; without one a stream is there in the loop's next turns
+            await asyncio.gather(*self._opening, return_exceptions=True)
 
     async def resume(self) -> None:
         """Accept again, those who waited first."""
@@ -67,7 +72,7 @@ class AsyncioListener:
 
     async def close(self) -> None:
         """Accept no more, and end those that still shake hands: they have no stream that could be closed."""
-        await self._stop_accepting()
+        await self.pause()
         self._socket.close()
         await asyncio.sleep(0)  # a task that is cancelled before its first step leaks the socket that it was made for
         for task in self._opening:
@@ -78,14 +83,6 @@ class AsyncioListener:
     def _accept_from_now_on(self) -> None:
         self._again = None
         self._loop.add_reader(self._socket, self._accept)
-
-    async def _stop_accepting(self) -> None:
-        self._loop.remove_reader(self._socket)
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
-        if self._tls is None:  # a handshake may last; without one a stream is there in the loop's next turns
-            await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(BACKLOG):

@@ -278,11 +278,12 @@ async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_se
 async def test_a_server_without_descriptors_left_accepts_again(bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it does not try: who waits keeps the socket readable, and every turn of the loop would."""
     monkeypatch.setattr(asyncio_listener, "ACCEPT_AGAIN_S", 0.05)
-    accept, tries, is_full = socket.socket.accept, 0, True
+    accept, tries, is_full, tried = socket.socket.accept, 0, True, asyncio.Event()
 
     def accept_if_there_is_room(listening: socket.socket) -> tuple[socket.socket, Any]:
         nonlocal tries
         tries += 1
+        tried.set()
         if is_full:
             raise OSError(errno.EMFILE, "Too many open files")
         return accept(listening)
@@ -290,8 +291,7 @@ async def test_a_server_without_descriptors_left_accepts_again(bulk: Bulk, monke
     monkeypatch.setattr(socket.socket, "accept", accept_if_there_is_room)
     opening = asyncio.create_task(open_connection(address_of(bulk)))
     async with asyncio.timeout(10):
-        while not tries:  # noqa: ASYNC110 nobody is told that a socket was not accepted
-            await asyncio.sleep(0)
+        await tried.wait()
     for _ in range(500):
         await asyncio.sleep(0)
     assert tries < 50

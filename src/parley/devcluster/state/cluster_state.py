@@ -44,7 +44,7 @@ from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
 from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.replication import Replication
-from parley.devcluster.state.topics import INHERITED, TopicSettings
+from parley.devcluster.state.topics import TopicSettings, inherited
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"
@@ -244,9 +244,7 @@ class ClusterState:
 
     def topic_settings(self, configs: Mapping[str, str]) -> TopicSettings:
         """Return the settings that hold for a topic with these configs."""
-        inherited = self._administered.broker_configs.get("", {})
-        given = {name: inherited[source] for name, source in INHERITED.items() if source in inherited}
-        return TopicSettings.of({**given, **configs}, self.settings.topic_defaults)
+        return TopicSettings.of({**inherited(self.broker_configs("")), **configs}, self.settings.topic_defaults)
 
     def settings_of(self, name: str) -> TopicSettings:
         """Return the settings that hold for a topic that exists."""
@@ -383,7 +381,7 @@ class ClusterState:
     def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
         """Replace the dynamic settings of a broker. Raises Refused (40), or OSError when the disk is full."""
         if not broker:
-            TopicSettings.of({name: configs[source] for name, source in INHERITED.items() if source in configs})
+            TopicSettings.of(inherited(configs))
         self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.replica import Replica, ReplicaKey
-from parley.devcluster.state.topics import INHERITED
+from parley.devcluster.state.topics import inherited
 
 NO_LIMIT = -1
 
@@ -24,8 +24,7 @@ def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, 
     """Delete what is too old or too much; return where logs begin now, by topic and partition."""
     starts: dict[str, dict[int, int]] = {}
     for topic, index, leader in _leaders(state):
-        limits = _limits(state, leader, state.image.topics[topic].configs)
-        end = min(_expired_end(leader, limits, now_ms), leader.high_watermark)
+        end = min(_expired_end(leader, _configs(state, topic, leader), now_ms), leader.high_watermark)
         if end > leader.log.start_offset:
             starts.setdefault(topic, {})[index] = state.delete_records(leader, end)
     return starts
@@ -41,19 +40,15 @@ def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
                 yield topic.name, index, leader
 
 
-def _limits(state: ClusterState, leader: Replica, own: Mapping[str, str]) -> tuple[int, int]:
-    """Return how many milliseconds and how many bytes are kept."""
-    of_leader, of_all = state.broker_configs(str(leader.broker_id)), state.broker_configs("")
-
-    def limit(name: str) -> int:
-        inherited = INHERITED[name]
-        return int(own.get(name) or of_leader.get(inherited) or of_all.get(inherited) or NO_LIMIT)
-
-    return limit("retention.ms"), limit("retention.bytes")
+def _configs(state: ClusterState, topic: str, leader: Replica) -> dict[str, str]:
+    """Return a topic's settings over those of its leader, and these over those of all brokers."""
+    of_all, of_leader = state.broker_configs(""), state.broker_configs(str(leader.broker_id))
+    return {**inherited(of_all), **inherited(of_leader), **state.image.topics[topic].configs}
 
 
-def _expired_end(leader: Replica, limits: tuple[int, int], now_ms: int) -> int:
-    kept_ms, most_bytes = limits
+def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> int:
+    kept_ms = int(configs.get("retention.ms", NO_LIMIT))
+    most_bytes = int(configs.get("retention.bytes", NO_LIMIT))
     end = leader.log.start_offset
     if kept_ms != NO_LIMIT:
         end = max(end, leader.log.end_of_older_than(now_ms - kept_ms))

@@ -120,6 +120,12 @@ INHERITED: Final = {
 }
 """The broker's setting that each heeded setting of a topic falls back to."""
 
+
+def inherited(of_broker: Mapping[str, str]) -> dict[str, str]:
+    """Return what settings of brokers mean for topics: those that are heeded, by the topic's names."""
+    return {name: of_broker[source] for name, source in INHERITED.items() if source in of_broker}
+
+
 TOPIC_CONFIGS = frozenset(
     {
         "cleanup.policy",
