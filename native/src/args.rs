@@ -19,6 +19,7 @@ pub struct DecodeArg {
     max_rows: usize,
     max_bytes: usize,
     max_batch_bytes: usize,
+    max_span_rows: usize,
 }
 
 impl DecodeArg {
@@ -32,6 +33,7 @@ impl DecodeArg {
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
             max_batch_bytes: self.max_batch_bytes,
+            max_span_rows: self.max_span_rows,
         }
     }
 }
@@ -54,7 +56,7 @@ impl ScanArg {
             end_offset: self.end_offset,
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
-            watched: (0..self.watched.bytes().len() / 8).filter_map(|at| self.watched.int64(at)).collect(),
+            watched: self.watched,
         }
     }
 }
@@ -156,7 +158,7 @@ fn var(column: VarColumn) -> VarTuple {
 /// Returns (rows, offsets, timestamps, types, key, value, headers, spans done).
 pub fn decoded(py: Python<'_>, builder: Builder, spans_done: usize) -> PyResult<Bound<'_, PyTuple>> {
     let headers = builder.headers.map(|headers| {
-        let count = headers.keys.offsets.len() - 1;
+        let count = headers.count();
         (Buffer::new(Owned::Int32(headers.offsets)), var(headers.keys), var(headers.values), count)
     });
     (

@@ -1,6 +1,6 @@
 //! Growing columns in Arrow's layout.
 
-use crate::limits::Flaw;
+use crate::limits::{flaw, Flaw, Kind, MAX_COLUMN_BYTES, MAX_SPAN_HEADERS, TOO_MANY};
 
 pub const OFFSETS: u32 = 1;
 pub const TIMESTAMPS: u32 = 2;
@@ -19,6 +19,26 @@ pub struct Options {
     pub max_rows: usize,
     pub max_bytes: usize,
     pub max_batch_bytes: usize,
+    pub max_span_rows: usize,
+}
+
+const KEYS_TOO_LARGE: Flaw = flaw(Kind::TooLarge, "header keys beyond 2 GiB");
+
+impl Options {
+    /// Those of a decode that keeps nothing.
+    pub fn counting() -> Self {
+        Options {
+            first_offset: 0,
+            end_offset: 0,
+            want: 0,
+            timestamp_scale: 1,
+            check_crc: false,
+            max_rows: 0,
+            max_bytes: 0,
+            max_batch_bytes: 0,
+            max_span_rows: 0,
+        }
+    }
 }
 
 /// A column of nullable byte strings.
@@ -45,6 +65,23 @@ impl VarColumn {
             None => self.nulls.push((self.offsets.len() - 1) as u32),
         }
         self.offsets.push(self.data.len() as i32);
+    }
+
+    /// Adds text with U+FFFD for what is no UTF-8: 3 bytes for as little as 1, but no more than `room`.
+    #[inline(never)]
+    fn push_replaced(&mut self, text: &[u8], room: usize) -> Result<(), Flaw> {
+        let before = self.data.len();
+        for chunk in text.utf8_chunks() {
+            self.data.extend_from_slice(chunk.valid().as_bytes());
+            if !chunk.invalid().is_empty() {
+                self.data.extend_from_slice("\u{fffd}".as_bytes());
+            }
+            if self.data.len() - before > room {
+                return Err(KEYS_TOO_LARGE);
+            }
+        }
+        self.offsets.push(self.data.len() as i32);
+        Ok(())
     }
 
     /// Makes room for `ratio` times what is there, as far as memory and the cap go.
@@ -103,6 +140,8 @@ pub struct HeadersColumn {
     pub offsets: Vec<i32>,
     pub keys: VarColumn,
     pub values: VarColumn,
+    /// How many headers there may be when the span is done.
+    most: usize,
 }
 
 /// The columns that a decode fills; those not wanted stay None.
@@ -136,8 +175,17 @@ impl Builder {
                 offsets: vec![0],
                 keys: VarColumn::new(),
                 values: VarColumn::new(),
+                most: 0,
             }),
         }
+    }
+
+    /// Makes ready for another span; returns whether the headers leave room for one.
+    pub fn begin_span(&mut self) -> bool {
+        let Some(column) = &mut self.headers else { return true };
+        let count = column.count();
+        column.most = count + MAX_SPAN_HEADERS;
+        count < MAX_SPAN_HEADERS
     }
 
     pub fn reserve(&mut self, rows: usize) {
@@ -233,24 +281,38 @@ impl Builder {
 
     pub fn end_headers(&mut self) {
         if let Some(v) = &mut self.headers {
-            v.offsets.push((v.keys.offsets.len() - 1) as i32);
+            v.offsets.push(v.count() as i32);
         }
     }
 }
 
 impl HeadersColumn {
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.keys.offsets.len() - 1
+    }
+
+    /// Refuses so many more headers in a span that would have too many.
+    #[inline(always)]
+    pub fn admit(&self, more: usize) -> Result<(), Flaw> {
+        if more > self.most.saturating_sub(self.count()) {
+            return Err(TOO_MANY);
+        }
+        Ok(())
+    }
+
     /// Adds one header; malformed UTF-8 in its key is replaced, as Java does.
+    #[inline(always)]
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Flaw> {
-        match std::str::from_utf8(key) {
-            Ok(_) => self.keys.push(Some(key)),
-            Err(_) => {
-                // A replacement is 3 bytes for as little as 1: the column may outgrow its source.
-                let mended = String::from_utf8_lossy(key);
-                if self.keys.data.len() + mended.len() > crate::limits::MAX_COLUMN_BYTES {
-                    return Err(crate::limits::flaw(crate::limits::Kind::TooLarge, "header keys beyond 2 GiB"));
-                }
-                self.keys.push(Some(mended.as_bytes()));
+        let room = MAX_COLUMN_BYTES - self.keys.data.len();
+        if std::str::from_utf8(key).is_ok() {
+            // What was replaced before has made the column larger than its source.
+            if key.len() > room {
+                return Err(KEYS_TOO_LARGE);
             }
+            self.keys.push(Some(key));
+        } else {
+            self.keys.push_replaced(key, room)?;
         }
         self.values.push(value);
         Ok(())

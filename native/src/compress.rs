@@ -21,6 +21,10 @@ const FIRST_GUESS_BYTES: usize = 64 * 1024;
 /// A scratch buffer above this is given back after the call.
 pub const KEEP_BYTES: usize = 8 * 1024 * 1024;
 
+/// Frames of lz4 or members of gzip that one batch may have; producers write one.
+pub const MAX_FRAMES: usize = 1024;
+pub const TOO_MANY_FRAMES: Flaw = damaged("more than 1,024 frames or members");
+
 pub const TOO_LARGE: Flaw = flaw(Kind::TooLarge, "decompresses beyond the limit");
 
 pub const fn damaged(what: &'static str) -> Flaw {
@@ -42,15 +46,28 @@ pub struct Space {
 }
 
 impl Space {
-    /// Makes room for `size` bytes, keeping the first `keep`.
-    pub fn room(&mut self, size: usize, keep: usize) -> &mut [u8] {
+    /// Makes room for `size` bytes; what stood there may be lost.
+    pub fn room(&mut self, size: usize) -> &mut [u8] {
+        self.grow(size, 0, size)
+    }
+
+    /// Makes room for `size` bytes, keeping the first `keep`. Memory at least doubles, up to `most`, so that what is
+    /// written piece by piece is copied a few times and not once per piece.
+    pub fn grow(&mut self, size: usize, keep: usize, most: usize) -> &mut [u8] {
         if self.bytes.len() < size {
             // A fresh zeroed vector costs no page until it is written; resizing would write all.
-            let mut grown = vec![0u8; size];
+            let mut grown = vec![0u8; self.bytes.len().saturating_mul(2).min(most).max(size)];
             grown[..keep].copy_from_slice(&self.bytes[..keep]);
             self.bytes = grown;
         }
         &mut self.bytes
+    }
+
+    /// Gives away the first `size` bytes with their memory.
+    pub fn take(&mut self, size: usize) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(size);
+        bytes
     }
 
     fn trim(&mut self) {
@@ -103,14 +120,14 @@ impl Scratch {
             none => none.insert(Inflater::new().ok_or(damaged("no memory for gzip"))?),
         };
         let (mut rest, mut out) = (packed, 0);
-        loop {
+        for _ in 0..MAX_FRAMES {
             // The last four bytes say the size of the last member, if they are to be believed.
             let says = rest.last_chunk::<4>().map_or(0, |raw| u32::from_le_bytes(*raw) as usize);
             let fair = rest.len().saturating_mul(8).max(FIRST_GUESS_BYTES);
             let mut guess = says.clamp(1, rest.len().saturating_mul(1040).max(1)).max(fair.min(1 << 20));
             let read = loop {
                 let room = guess.min(max - out).max(1);
-                let space = self.space.room(out + room, out);
+                let space = self.space.grow(out + room, out, max);
                 match inflater.member(rest, &mut space[out..out + room]) {
                     Inflated::Done { read, written } => {
                         out += written;
@@ -129,6 +146,7 @@ impl Scratch {
                 return Ok(out);
             }
         }
+        Err(TOO_MANY_FRAMES)
     }
 
     fn unzstd(&mut self, packed: &[u8], max: usize) -> Result<usize, Flaw> {
@@ -141,9 +159,10 @@ impl Scratch {
         }
         let room = usize::try_from(bound).unwrap_or(max).min(max);
         let context = self.zstd.get_or_insert_with(zstd_safe::DCtx::create);
-        let space = self.space.room(room.max(1), 0);
+        let space = self.space.room(room.max(1));
         context.decompress(&mut space[..room], packed).map_err(|code| match zstd_safe::get_error_name(code) {
-            "Destination buffer is too small" => TOO_LARGE,
+            // A frame that yields more than it says is damaged, however large it is.
+            "Destination buffer is too small" if room == max => TOO_LARGE,
             _ => damaged("damaged zstd data"),
         })
     }
@@ -236,13 +255,8 @@ fn unsnap_block(space: &mut Space, block: &[u8], out: usize, max: usize) -> Resu
         return Err(damaged("a snappy length cannot be reached"));
     }
     let end = out + announced;
-    if space.bytes.len() < end.max(1) {
-        let doubled = (2 * space.bytes.len()).min(max).max(end).max(FIRST_GUESS_BYTES);
-        space.room(doubled, out);
-    }
-    snap::raw::Decoder::new()
-        .decompress(block, &mut space.bytes[out..end])
-        .map_err(|_| damaged("damaged snappy data"))?;
+    let room = space.grow(end.max(FIRST_GUESS_BYTES), out, max);
+    snap::raw::Decoder::new().decompress(block, &mut room[out..end]).map_err(|_| damaged("damaged snappy data"))?;
     Ok(end)
 }
 
@@ -298,14 +312,14 @@ impl Packer {
                 }
                 let (_, packer) = self.gzip.as_mut().ok_or(FAILED)?;
                 let most = packer.gzip_compress_bound(data.len());
-                packer.gzip_compress(data, &mut self.space.room(most, 0)[..most]).map_err(|_| FAILED)?
+                packer.gzip_compress(data, &mut self.space.room(most)[..most]).map_err(|_| FAILED)?
             }
             SNAPPY => snap_blocks(&mut self.space, data)?,
             LZ4 => lz4::compress(&mut self.space, data, level, magic)?,
             ZSTD => {
                 let most = zstd_safe::compress_bound(data.len());
                 let context = self.zstd.get_or_insert_with(zstd_safe::CCtx::create);
-                context.compress(&mut self.space.room(most, 0)[..most], data, level).map_err(|_| FAILED)?
+                context.compress(&mut self.space.room(most)[..most], data, level).map_err(|_| FAILED)?
             }
             _ => return Err(flaw(Kind::Codec, "there is no such compression codec")),
         };
@@ -317,7 +331,7 @@ impl Packer {
 fn snap_blocks(space: &mut Space, data: &[u8]) -> Result<usize, Flaw> {
     const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
     let block_most = 4 + snap::raw::max_compress_len(XERIAL_BLOCK_BYTES);
-    let out = space.room(XERIAL_HEADER_BYTES + data.len().div_ceil(XERIAL_BLOCK_BYTES) * block_most, 0);
+    let out = space.room(XERIAL_HEADER_BYTES + data.len().div_ceil(XERIAL_BLOCK_BYTES) * block_most);
     out[..8].copy_from_slice(XERIAL_MAGIC);
     out[8..12].copy_from_slice(&1i32.to_be_bytes());
     out[12..16].copy_from_slice(&1i32.to_be_bytes());

@@ -3,7 +3,8 @@
 use crate::columns::{Builder, Options};
 use crate::compress::Scratch;
 use crate::crc;
-use crate::limits::{batch_limit, flaw, malformed, Failure, Flaw, Kind};
+use crate::cut::Pieces;
+use crate::limits::{batch_limit, flaw, malformed, Failure, Flaw, Kind, TOO_MANY};
 
 const LOG_OVERHEAD: usize = 12;
 const MAGIC_AT: usize = 16;
@@ -188,13 +189,15 @@ pub fn decode(
     Ok(Some(span.len()))
 }
 
-fn decode_wrapper(
-    wrapper: &Message,
-    options: &Options,
-    builder: &mut Builder,
-    room: usize,
-    scratch: &mut Scratch,
-) -> Result<Option<usize>, Failure> {
+/// The messages of a compressed one, all of them looked at.
+struct Inner<'a> {
+    plain: &'a [u8],
+    /// What is added to their offsets.
+    base: i128,
+    count: usize,
+}
+
+fn open_wrapper<'a>(wrapper: &'a Message, options: &Options, scratch: &'a mut Scratch) -> Result<Inner<'a>, Failure> {
     let Some(packed) = wrapper.value else {
         return Err(malformed("a compressed message has no value").at_record(0));
     };
@@ -204,18 +207,15 @@ fn decode_wrapper(
     }
     let limit = batch_limit(packed.len(), options.max_batch_bytes);
     let plain = scratch.decompress(wrapper.codec(), packed, limit, wrapper.magic)?;
-    if plain.len() > room {
-        return Ok(None);
-    }
     // Two passes: relative offsets (KIP-31) count back from the last one.
-    let (mut pos, mut index, mut last) = (0, 0, None);
+    let (mut pos, mut count, mut last) = (0, 0, None);
     while pos < plain.len() {
-        let inner = message(plain, &mut pos, options.check_crc).map_err(|flaw| flaw.at_record(index))?;
+        let inner = message(plain, &mut pos, options.check_crc).map_err(|flaw| flaw.at_record(count))?;
         if inner.codec() != 0 {
-            return Err(flaw(Kind::Nested, "a compressed set inside a compressed set").at_record(index));
+            return Err(flaw(Kind::Nested, "a compressed set inside a compressed set").at_record(count));
         }
         last = Some(inner.offset);
-        index += 1;
+        count += 1;
     }
     let Some(last) = last else {
         return Err(flaw(Kind::Count, "a compressed set without messages").into());
@@ -228,16 +228,77 @@ fn decode_wrapper(
             return Err(malformed("a set ends behind its wrapper's offset").into());
         }
     }
+    Ok(Inner { plain, base, count })
+}
+
+fn absolute(base: i128, relative: i64, index: usize) -> Result<i64, Failure> {
+    i64::try_from(base + i128::from(relative)).map_err(|_| malformed("an offset does not fit 64 bits").at_record(index))
+}
+
+fn decode_wrapper(
+    wrapper: &Message,
+    options: &Options,
+    builder: &mut Builder,
+    room: usize,
+    scratch: &mut Scratch,
+) -> Result<Option<usize>, Failure> {
+    let Inner { plain, base, count } = open_wrapper(wrapper, options, scratch)?;
+    if count > options.max_span_rows {
+        return Err(TOO_MANY.into());
+    }
+    if plain.len() > room {
+        return Ok(None);
+    }
     let (mut pos, mut index) = (0, 0);
     while pos < plain.len() {
         let inner = message(plain, &mut pos, false).map_err(|flaw| flaw.at_record(index))?;
-        let Ok(offset) = i64::try_from(base + i128::from(inner.offset)) else {
-            return Err(malformed("an offset does not fit 64 bits").at_record(index));
-        };
-        append(builder, &inner, offset, wrapper);
+        append(builder, &inner, absolute(base, inner.offset, index)?, wrapper);
         index += 1;
     }
     Ok(Some(plain.len()))
+}
+
+/// Cuts the messages of a compressed one into runs of at most `most`, which then stand for themselves.
+pub fn cut(span: &[u8], options: &Options, most: usize, scratch: &mut Scratch) -> Result<Pieces, Failure> {
+    let mut pos = 0;
+    let wrapper = message(span, &mut pos, options.check_crc).map_err(|flaw| flaw.at_record(0))?;
+    if wrapper.codec() == 0 || pos != span.len() {
+        return Err(flaw(Kind::Argument, "only a compressed message can be cut").into());
+    }
+    let Inner { plain, base, .. } = open_wrapper(&wrapper, options, scratch)?;
+    let size = plain.len();
+    let mut data = scratch.space.take(size);
+    let mut pieces = Pieces { data: Vec::new(), table: Vec::new() };
+    let (mut pos, mut index, mut start, mut passed) = (0, 0, 0, i64::MIN);
+    while pos < size {
+        let at = pos;
+        let inner = message(&data, &mut pos, false).map_err(|flaw| flaw.at_record(index))?;
+        let (offset, magic) = (absolute(base, inner.offset, index)?, inner.magic);
+        if index > 0 && index % most == 0 {
+            pieces.add(start, at, passed);
+            start = at;
+        }
+        stand_alone(&mut data[at..pos], offset, magic, &wrapper);
+        passed = passed.max(offset.saturating_add(1));
+        index += 1;
+    }
+    pieces.add(start, size, passed);
+    pieces.data = data;
+    Ok(pieces)
+}
+
+/// Gives an inner message its own offset, and the wrapper's time where that is the time of all.
+fn stand_alone(message: &mut [u8], offset: i64, magic: u8, wrapper: &Message) {
+    message[..8].copy_from_slice(&offset.to_be_bytes());
+    if magic == 0 {
+        return;
+    }
+    let attributes = &mut message[MAGIC_AT + 1];
+    *attributes &= !APPEND_TIME;
+    if wrapper.append_time() {
+        *attributes |= APPEND_TIME;
+        message[TIMESTAMP_AT..TIMESTAMP_AT + 8].copy_from_slice(&wrapper.timestamp.to_be_bytes());
+    }
 }
 
 fn append(builder: &mut Builder, message: &Message, offset: i64, outer: &Message) {

@@ -8,6 +8,7 @@ mod buffers;
 mod columns;
 mod compress;
 mod crc;
+mod cut;
 mod encode;
 mod group;
 mod gzip;
@@ -76,7 +77,8 @@ fn decode_spans(
     let field = |at: usize| spans.int64(at).and_then(|value| usize::try_from(value).ok()).unwrap_or(usize::MAX);
     for index in 0..count {
         let first = index == 0;
-        if !first && (builder.rows >= options.max_rows || used >= options.max_bytes) {
+        let roomy = builder.begin_span() && builder.rows < options.max_rows && used < options.max_bytes;
+        if !first && !roomy {
             return Ok((builder, index));
         }
         let room = if first { MAX_COLUMN_BYTES } else { MAX_COLUMN_BYTES - used };
@@ -126,6 +128,23 @@ fn decode_span(
         Some(0 | 1) => legacy::decode(span, options, builder, room, scratch),
         Some(_) => Err(flaw(Kind::Magic, "there is no such magic").into()),
     }
+}
+
+/// Cuts one batch into pieces of at most `most` records; returns (data, span table).
+#[pyfunction]
+fn cut_batch(
+    py: Python<'_>,
+    data: View,
+    start: usize,
+    end: usize,
+    options: DecodeArg,
+    most: usize,
+) -> PyResult<(Buffer, Buffer)> {
+    let options = columns::Options { max_span_rows: usize::MAX, ..options.into_options() };
+    let pieces = detached(py, || {
+        compress::with_scratch(|scratch| cut::cut(span_of(data.bytes(), start, end)?, &options, most, scratch))
+    })?;
+    Ok((Buffer::new(Owned::Bytes(pieces.data)), Buffer::new(Owned::Int64(pieces.table))))
 }
 
 /// Encodes one batch; returns (data, next start, max timestamp).
@@ -251,6 +270,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add_class::<Buffer>()?;
     module.add_function(wrap_pyfunction!(py_decode, module)?)?;
+    module.add_function(wrap_pyfunction!(cut_batch, module)?)?;
     module.add_function(wrap_pyfunction!(py_encode, module)?)?;
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;

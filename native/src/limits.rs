@@ -2,6 +2,8 @@
 
 /// Arrow's int32 offsets end here, and so does every decompressed batch.
 pub const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
+/// Headers of one span: a record is refused that has more, and a batch is cut.
+pub const MAX_SPAN_HEADERS: usize = 1 << 20;
 const DEFAULT_BATCH_LIMIT: usize = 64 * 1024 * 1024;
 const DEFAULT_BATCH_RATIO: usize = 64;
 
@@ -16,6 +18,7 @@ pub enum Kind {
     Compressed,
     TooLarge,
     Nested,
+    TooMany,
     Argument,
 }
 
@@ -30,6 +33,7 @@ impl Kind {
             Kind::Compressed => "compressed",
             Kind::TooLarge => "too large",
             Kind::Nested => "nested",
+            Kind::TooMany => "too many",
             Kind::Argument => "argument",
         }
     }
@@ -49,6 +53,8 @@ pub const fn flaw(kind: Kind, what: &'static str) -> Flaw {
 pub const fn malformed(what: &'static str) -> Flaw {
     flaw(Kind::Malformed, what)
 }
+
+pub const TOO_MANY: Flaw = flaw(Kind::TooMany, "more records or headers than a decode of one span may hold");
 
 /// An error with its place; -1 where an index does not apply.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use xxhash_rust::xxh32::xxh32;
 
-use crate::compress::{damaged, Space, TOO_LARGE};
+use crate::compress::{damaged, Space, MAX_FRAMES, TOO_LARGE, TOO_MANY_FRAMES};
 use crate::limits::{flaw, Flaw, Kind};
 
 const MAGIC: u32 = 0x184d_2204;
@@ -76,8 +76,12 @@ pub fn decompress(space: &mut Space, packed: &[u8], max: usize, magic: u8) -> Re
     if packed.is_empty() {
         return Err(damaged("no lz4 data"));
     }
-    let (mut at, mut out) = (0, 0);
+    let (mut at, mut out, mut frames) = (0, 0, 0);
     while at < packed.len() {
+        frames += 1;
+        if frames > MAX_FRAMES {
+            return Err(TOO_MANY_FRAMES);
+        }
         let number = u32_at(packed, at)?;
         if number & 0xffff_fff0 == SKIPPABLE {
             let size = u32_at(packed, at + 4)? as usize;
@@ -112,7 +116,7 @@ fn upper_bound(packed: &[u8], frame: &Frame) -> usize {
 fn blocks(space: &mut Space, packed: &[u8], frame: &Frame, start: usize, max: usize) -> Result<(usize, usize), Flaw> {
     // One block of slack: a block is decompressed whole before its size is compared with the limit.
     let most = upper_bound(packed, frame).min(max - start) + frame.block_bytes;
-    let bytes = space.room(start + most, start);
+    let bytes = space.grow(start + most, start, max + frame.block_bytes);
     let (mut at, mut out) = (frame.blocks_at, start);
     loop {
         let size = u32_at(packed, at)?;
@@ -163,7 +167,7 @@ fn blocks(space: &mut Space, packed: &[u8], frame: &Frame, start: usize, max: us
 pub fn compress(space: &mut Space, data: &[u8], level: i32, magic: u8) -> Result<usize, Flaw> {
     const FAILED: Flaw = flaw(Kind::Argument, "the data cannot be compressed");
     let block_most = 4 + lzzzz::lz4::max_compressed_size(BLOCK_BYTES);
-    let out = space.room(FRAME_HEADER_BYTES + data.len().div_ceil(BLOCK_BYTES) * block_most + 4, 0);
+    let out = space.room(FRAME_HEADER_BYTES + data.len().div_ceil(BLOCK_BYTES) * block_most + 4);
     out[..4].copy_from_slice(&MAGIC.to_le_bytes());
     out[4..6].copy_from_slice(&[FLAGS, BLOCK_64K]);
     out[6] = header_byte(&out[if magic == 0 { 0 } else { 4 }..6]);

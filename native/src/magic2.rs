@@ -3,7 +3,7 @@
 use crate::columns::{Builder, HeadersColumn, Options};
 use crate::compress::Scratch;
 use crate::crc;
-use crate::limits::{batch_limit, flaw, malformed, Failure, Flaw, Kind};
+use crate::limits::{batch_limit, flaw, malformed, Failure, Flaw, Kind, MAX_SPAN_HEADERS, TOO_MANY};
 use crate::varint;
 
 pub const HEADER_BYTES: usize = 61;
@@ -18,6 +18,16 @@ pub struct Header {
     base_timestamp: i64,
     max_timestamp: i64,
     pub count: usize,
+}
+
+/// Some records of a batch: where their bytes stand among its records, and the position after them.
+#[derive(Default)]
+pub struct Piece {
+    pub start: usize,
+    pub end: usize,
+    pub records: usize,
+    pub passed: i64,
+    headers: usize,
 }
 
 fn be<const N: usize>(data: &[u8], at: usize) -> Result<[u8; N], Flaw> {
@@ -51,6 +61,9 @@ pub fn open<'a>(batch: &'a [u8], options: &Options, scratch: &'a mut Scratch) ->
         max_timestamp: i64::from_be_bytes(be(batch, 35)?),
         count: count as usize,
     };
+    if count as usize > options.max_span_rows {
+        return Err(TOO_MANY);
+    }
     if count == 0 {
         // Compaction leaves such batches for their producer's sequence.
         return Ok((header, &[]));
@@ -77,8 +90,9 @@ pub fn decode(header: &Header, plain: &[u8], builder: &mut Builder) -> Result<()
     Ok(())
 }
 
+/// Reads the next record into the builder; returns its offset and how many headers it has.
 #[inline(always)]
-fn record(header: &Header, plain: &[u8], pos: &mut usize, builder: &mut Builder) -> Result<(), Flaw> {
+fn record(header: &Header, plain: &[u8], pos: &mut usize, builder: &mut Builder) -> Result<(i64, i32), Flaw> {
     let length = varint::read_i32(plain, pos)?;
     if length <= 0 || length as usize > plain.len() - *pos {
         return Err(malformed("a record's length does not fit its batch"));
@@ -108,7 +122,32 @@ fn record(header: &Header, plain: &[u8], pos: &mut usize, builder: &mut Builder)
         builder.push(offset, timestamp, i32::from(header.append_time), key, value);
         builder.end_headers();
     }
-    Ok(())
+    Ok((offset, headers))
+}
+
+/// Returns how the records of an opened batch are cut into pieces of at most `most` records.
+pub fn cuts(header: &Header, plain: &[u8], most: usize) -> Result<Vec<Piece>, Failure> {
+    let mut nothing = Builder::new(&Options::counting());
+    let mut pieces: Vec<Piece> = Vec::new();
+    let (mut pos, mut piece, mut passed) = (0, Piece::default(), i64::MIN);
+    for index in 0..header.count {
+        let before = pos;
+        let (offset, headers) = record(header, plain, &mut pos, &mut nothing).map_err(|flaw| flaw.at_record(index))?;
+        let headers = headers as usize;
+        if piece.records == most || headers > MAX_SPAN_HEADERS - piece.headers {
+            pieces.push(piece);
+            piece = Piece { start: before, ..Piece::default() };
+        }
+        passed = passed.max(offset.saturating_add(1));
+        piece.records += 1;
+        piece.headers += headers;
+        (piece.end, piece.passed) = (pos, passed);
+    }
+    if pos != plain.len() && header.count > 0 {
+        return Err(flaw(Kind::Count, "bytes are left over after the last record").into());
+    }
+    pieces.push(piece);
+    Ok(pieces)
 }
 
 #[inline(always)]
@@ -130,18 +169,31 @@ fn field<'a>(data: &'a [u8], pos: &mut usize) -> Result<Option<&'a [u8]>, Flaw> 
 }
 
 #[inline(never)]
-fn read_headers(data: &[u8], pos: &mut usize, count: i32, mut column: Option<&mut HeadersColumn>) -> Result<(), Flaw> {
+fn read_headers(data: &[u8], pos: &mut usize, count: i32, column: Option<&mut HeadersColumn>) -> Result<(), Flaw> {
     if count < 0 || count as usize > (data.len() - *pos) / 2 {
         return Err(malformed("the announced headers do not fit their record"));
     }
-    for _ in 0..count {
-        let Some(key) = field(data, pos)? else {
-            return Err(malformed("a header has no key"));
-        };
-        let value = field(data, pos)?;
-        if let Some(column) = &mut column {
-            column.push(key, value)?;
+    if count as usize > MAX_SPAN_HEADERS {
+        return Err(flaw(Kind::TooLarge, "a record has more than 1,048,576 headers"));
+    }
+    let Some(column) = column else {
+        for _ in 0..count {
+            header(data, pos)?;
         }
+        return Ok(());
+    };
+    column.admit(count as usize)?;
+    for _ in 0..count {
+        let (key, value) = header(data, pos)?;
+        column.push(key, value)?;
     }
     Ok(())
+}
+
+#[inline(always)]
+fn header<'a>(data: &'a [u8], pos: &mut usize) -> Result<(&'a [u8], Option<&'a [u8]>), Flaw> {
+    let Some(key) = field(data, pos)? else {
+        return Err(malformed("a header has no key"));
+    };
+    Ok((key, field(data, pos)?))
 }

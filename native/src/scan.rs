@@ -1,5 +1,6 @@
 //! Following batch headers without opening the batches; what is ordinary stands in contract.py.
 
+use crate::buffers::View;
 use crate::magic2::HEADER_BYTES;
 
 const TRANSACTIONAL: i16 = 0x10;
@@ -12,7 +13,24 @@ pub struct Options {
     pub end_offset: i64,
     pub max_rows: i64,
     pub max_bytes: usize,
-    pub watched: Vec<i64>,
+    pub watched: View,
+}
+
+impl Options {
+    /// Whether the producer is watched. There may be as many as batches, and a scan begins behind each batch that is
+    /// not ordinary: the numbers are sorted and stay where they are.
+    fn watches(&self, producer: i64) -> bool {
+        let (mut from, mut to) = (0, self.watched.bytes().len() / 8);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match self.watched.int64(middle) {
+                Some(found) if found < producer => from = middle + 1,
+                Some(found) if found > producer => to = middle,
+                found => return found.is_some(),
+            }
+        }
+        false
+    }
 }
 
 pub struct Scan {
@@ -80,7 +98,7 @@ pub fn scan(data: &[u8], start: usize, options: &Options) -> Scan {
         if head.base < 0 || head.last_delta < 0 || head.base < passed {
             break;
         }
-        if head.attributes & TRANSACTIONAL != 0 && options.watched.contains(&head.producer) {
+        if head.attributes & TRANSACTIONAL != 0 && options.watches(head.producer) {
             break;
         }
         let size = size as usize;

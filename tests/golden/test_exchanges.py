@@ -27,6 +27,8 @@ from parley.schema import ApiKey, Field
 from parley.testing.golden import GoldenExchange, read_exchanges
 from parley.types import format_uuid
 
+from ..support import GENEROUS_S
+
 HERE = Path(__file__).parent
 RELEASES = ("0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 MAIN = {release: read_exchanges(HERE / "exchanges" / release) for release in RELEASES}
@@ -146,7 +148,7 @@ def java_reads(release: str, frames: Sequence[tuple[GoldenExchange, str]]) -> li
     lines = "".join(f"{kind} {e.api_key} {e.version} {getattr(e, kind).hex()}\n" for e, kind in frames)
     program = str(HERE.parents[1] / "tools" / "java" / "GoldenRead.java")
     command = java_command(class_path(broker_artifacts(release)), [program])
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=GENEROUS_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

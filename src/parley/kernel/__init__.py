@@ -6,11 +6,14 @@ PARLEY_PURE=1 in the environment. Only `records` imports this package.
 
 from __future__ import annotations
 
+import importlib
 import os
 
 from parley.kernel import reference
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
+    MAX_FRAMES,
+    MAX_SPAN_HEADERS,
     NO_OFFSET_LIMIT,
     SPAN_FIELDS,
     BatchScan,
@@ -36,6 +39,8 @@ from parley.kernel.contract import (
 
 __all__ = [
     "MAX_COLUMN_BYTES",
+    "MAX_FRAMES",
+    "MAX_SPAN_HEADERS",
     "NO_OFFSET_LIMIT",
     "PURE_ASKED",
     "SPAN_FIELDS",
@@ -70,9 +75,15 @@ def _pick() -> tuple[Kernel, str | None]:
     if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
         return reference, PURE_ASKED
     try:
+        # By its full name: `from parley.kernel import _native` would blame a circular import for a missing file.
+        importlib.import_module("parley.kernel._native")
         import parley.kernel.native as native
+    except ModuleNotFoundError as error:
+        if error.name != "parley.kernel._native":
+            raise
+        return reference, "this installation has no compiled one"
     except ImportError as error:
-        return reference, f"the compiled kernel cannot be loaded ({error})"
+        return reference, f"the compiled one does not load ({error})"
     return native, None
 
 

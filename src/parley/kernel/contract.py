@@ -16,7 +16,8 @@ Rules
 3. Each length and count is checked against the bytes that remain before anything is allocated; a
    negative length other than -1 is malformed; decompression stops at its limit; compressed sets nest
    one level only. Foreign bytes can cause KernelError and nothing else.
-4. The kernel keeps no state between calls, and the native one releases the GIL: a caller must not
+4. Work grows linearly with the bytes given and the bytes they may decompress to, whatever they say.
+5. The kernel keeps no state between calls, and the native one releases the GIL: a caller must not
    change `data` before the call returns.
 """
 
@@ -34,6 +35,12 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 NO_OFFSET_LIMIT = 2**63 - 1
 MAX_COLUMN_BYTES = 2**31 - 1
 """Arrow's int32 offsets end here, and so does every decompressed batch."""
+
+MAX_SPAN_HEADERS = 1 << 20
+"""Headers that a decode of one span may hold: a batch with more is cut, a record with more is refused."""
+
+MAX_FRAMES = 1024
+"""Frames of lz4 or members of gzip that one batch may have; producers write one."""
 
 DEFAULT_BATCH_LIMIT = 64 * 1024 * 1024
 DEFAULT_BATCH_RATIO = 64
@@ -87,6 +94,7 @@ class KernelErrorKind(StrEnum):
     COMPRESSED = "compressed"  # the compressed bytes are damaged
     TOO_LARGE = "too large"  # decompresses (or encodes) beyond the limit
     NESTED = "nested"  # a compressed set inside a compressed set
+    TOO_MANY = "too many"  # a span has more records or headers than one decode may hold: it has to be cut
     ARGUMENT = "argument"  # the caller's columns or options cannot be encoded
 
 
@@ -152,7 +160,10 @@ class DecodeOptions:
 
     Records outside [first_offset, end_offset) are left out. A decode stops before the span that
     would pass `max_rows` or `max_bytes` (decompressed record bytes), but never before one span is
-    done. `max_batch_bytes` bounds one decompressed batch; 0 means the default rule.
+    done; it stops as well where it holds MAX_SPAN_HEADERS headers. `max_batch_bytes` bounds one
+    decompressed batch; 0 means the default rule. A batch of more than `max_span_rows` records, or of
+    more than MAX_SPAN_HEADERS wanted headers, fails with TOO_MANY: cut it. (A run of uncompressed
+    magic-0/1 messages is as long as its scan let it be.)
     `timestamp_scale` multiplies milliseconds (1000: Spark's microseconds), saturating at int64.
     """
 
@@ -164,6 +175,7 @@ class DecodeOptions:
     max_rows: int = MAX_COLUMN_BYTES
     max_bytes: int = MAX_COLUMN_BYTES
     max_batch_bytes: int = 0
+    max_span_rows: int = MAX_COLUMN_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +235,8 @@ def span_table(spans: Iterable[tuple[int, int]]) -> bytes:
 class ScanOptions:
     """From which position to which, and how many records and bytes at most.
 
-    Batches that begin below `passed` are not ordinary. `watched` holds producer ids as int64: their
-    transactional batches are not ordinary.
+    Batches that begin below `passed` are not ordinary. `watched` holds producer ids as int64, in ascending
+    order: their transactional batches are not ordinary.
     """
 
     position: int = 0
@@ -279,6 +291,15 @@ class Kernel(Protocol):
     def decode(self, data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
         """Return the records of the spans of a table as columns. Raises KernelError naming the span."""
 
+    def cut_batch(self, data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
+        """Return the records of one span as uncompressed spans of at most `most` records, and the table of these.
+
+        Every record was looked at. The spans have the batch's own offsets and times; the position after each is
+        the one after the largest offset so far, the leader epoch is left at -1. Decode them without looking at
+        checksums: these are not made again. Of `options` the limits and `check_crc` count. Raises KernelError;
+        ARGUMENT for a run of uncompressed magic-0/1 messages.
+        """
+
     def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         """Return the ordinary batches from byte `start` on. Never raises for foreign bytes."""
 
@@ -294,7 +315,8 @@ class Kernel(Protocol):
     def group_rows(self, targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
         """Return the rows (int32) by their partition and then in their order, and the count (int32) of each partition.
 
-        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one outside [0, partitions).
+        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one outside [0, partitions),
+        and for a number of partitions that is no int32 or is negative.
         """
 
     def crc32c(self, data: Buffer) -> int:

@@ -67,6 +67,13 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     return Decoded(columns, done)
 
 
+def cut_batch(data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
+    """Return the records of one span as uncompressed spans of at most `most` records, and their table."""
+    with _translated():
+        pieces, table = _native.cut_batch(data, start, end, options, most)
+    return memoryview(pieces), memoryview(table)
+
+
 def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
     """Return one batch of the selected rows from position `start` on."""
     with _translated():

@@ -9,11 +9,12 @@ from parley.kernel import (
     Codec,
     Columns,
     HeadersColumn,
+    KernelErrorKind,
     TimestampType,
     VarColumn,
     Want,
 )
-from parley.records.append import CheckedBatch, assign_offsets, check_batch
+from parley.records.append import CheckedBatch, assign_offsets, check_batch, keyless_records
 from parley.records.checksum import crc_is_right
 from parley.records.columns import (
     Record,
@@ -36,10 +37,14 @@ from parley.records.encode import (
     partition_keys,
     stamp_producer,
 )
-from parley.records.info import KernelInfo, kernel_info, warn_if_pure
+from parley.records.failures import kind_of
+from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
+from parley.records.numbering import Wrapper, number_messages
 from parley.records.split import AbortedFilter, RawBatch, first_batch_bytes, follow_front, iter_batches, readable, split
 
 __all__ = [
+    "NATIVE_REMEDY",
+    "PURE_COST",
     "AbortedFilter",
     "Buffer",
     "CheckedBatch",
@@ -48,6 +53,7 @@ __all__ = [
     "DecodedChunk",
     "EncodedBatch",
     "HeadersColumn",
+    "KernelErrorKind",
     "KernelInfo",
     "RawBatch",
     "ReadOptions",
@@ -55,6 +61,7 @@ __all__ = [
     "TimestampType",
     "VarColumn",
     "Want",
+    "Wrapper",
     "WriteOptions",
     "assign_offsets",
     "check_batch",
@@ -71,8 +78,11 @@ __all__ = [
     "int64s",
     "iter_batches",
     "kernel_info",
+    "keyless_records",
+    "kind_of",
     "needs_conversion",
     "next_sequence",
+    "number_messages",
     "offsets_of",
     "partition_keys",
     "readable",

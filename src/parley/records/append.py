@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from parley.kernel import Buffer, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
 from parley.records import layout
-from parley.records.columns import int64s
+from parley.records.columns import int64s, var_values
 from parley.records.failures import corrupt, translate_decode, translate_encode
+from parley.records.pieces import decode_all
 from parley.records.split import RawBatch, split
 
 
@@ -54,20 +55,38 @@ def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int
         raise corrupt(f"a record set of magic 2 is one batch, this has {len(batches)}", 0, where)
     if first.is_control:
         raise corrupt("control batches are the broker's to write", 0, where)
+    options = DecodeOptions(want=int(Want.OFFSETS | Want.TIMESTAMPS), max_batch_bytes=max_batch_bytes)
+    rows, largest, largest_at, counted = 0, _NO_TIMESTAMP, -1, True
     try:
-        options = DecodeOptions(want=int(Want.OFFSETS | Want.TIMESTAMPS), max_batch_bytes=max_batch_bytes)
-        columns = active.decode(data, _spans(batches), options).columns
+        for columns in decode_all(data, _spans(batches), options):
+            if columns.rows == 0 or columns.offsets is None or columns.timestamps is None:
+                continue
+            counted = counted and bytes(columns.offsets) == _counted(first.base_offset + rows, columns.rows)
+            latest = max(int64s(columns.timestamps))
+            if latest > largest or largest_at < 0:
+                largest, largest_at = latest, rows + _index(bytes(columns.timestamps), latest)
+            rows += columns.rows
     except KernelError as error:
         raise translate_decode(error, 0, where) from error
-    if columns.rows == 0 or columns.offsets is None or columns.timestamps is None:
+    if rows == 0:
         raise corrupt("the record set has no records", 0, where)
-    if first.magic == 2 and (
-        first.last_offset != first.base_offset + columns.rows - 1
-        or bytes(columns.offsets) != _counted(first.base_offset, columns.rows)
-    ):
+    if first.magic == 2 and (first.last_offset != first.base_offset + rows - 1 or not counted):
         raise corrupt("the offsets of the batch do not count up by one", 0, where)
-    largest = max(int64s(columns.timestamps))
-    return CheckedBatch(batches, columns.rows, largest, _index(bytes(columns.timestamps), largest))
+    return CheckedBatch(batches, rows, largest, largest_at)
+
+
+_NO_TIMESTAMP = -(2**63)
+
+
+def keyless_records(data: Buffer) -> list[int]:
+    """Return the positions of the records without a key in a checked record set. Mutates nothing."""
+    found, rows = [], 0
+    for columns in decode_all(data, _spans(split(data)), DecodeOptions(want=int(Want.KEYS))):
+        key = columns.key
+        if key is not None and key.null_count:
+            found += [rows + row for row, value in enumerate(var_values(key)) if value is None]
+        rows += columns.rows
+    return found
 
 
 _FROM_ZERO = array("q", range(16_384)).tobytes()

@@ -14,9 +14,10 @@ Rules
 from __future__ import annotations
 
 from parley.errors import UnsupportedVersionError
-from parley.kernel import Buffer, Codec, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
+from parley.kernel import Buffer, Codec, Columns, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
 from parley.records.columns import int64s
 from parley.records.failures import corrupt, translate_decode
+from parley.records.pieces import decode_all
 from parley.records.split import RawBatch, iter_batches
 
 
@@ -55,11 +56,17 @@ def _convert_batch(
     data: Buffer, batch: RawBatch, to_magic: int, first_offset: int, where: tuple[str, int] | None
 ) -> list[Buffer]:
     want = Want.ALL if to_magic == 2 else Want.ALL & ~Want.HEADERS
+    options = DecodeOptions(first_offset=first_offset, want=int(want))
+    parts: list[Buffer] = []
     try:
-        options = DecodeOptions(first_offset=first_offset, want=int(want))
-        columns = active.decode(data, span_table([(batch.start, batch.end)]), options).columns
+        for columns in decode_all(data, span_table([(batch.start, batch.end)]), options):
+            parts += _written(columns, batch, to_magic, where)
     except KernelError as error:
         raise translate_decode(error, batch.base_offset, where) from error
+    return parts
+
+
+def _written(columns: Columns, batch: RawBatch, to_magic: int, where: tuple[str, int] | None) -> list[Buffer]:
     parts: list[Buffer] = []
     start = 0
     while start < columns.rows:
@@ -86,8 +93,10 @@ def _options(batch: RawBatch, to_magic: int) -> EncodeOptions:
 def offsets_of(data: Buffer) -> list[int]:
     """Return the offsets of all records of the record set; for tests and small tools."""
     spans = span_table((batch.start, batch.end) for batch in iter_batches(data) if not batch.is_control)
+    found: list[int] = []
     try:
-        columns = active.decode(data, spans, DecodeOptions(want=int(Want.OFFSETS))).columns
+        for columns in decode_all(data, spans, DecodeOptions(want=int(Want.OFFSETS))):
+            found += [] if columns.offsets is None else int64s(columns.offsets)
     except KernelError as error:
         raise translate_decode(error, 0, None) from error
-    return [] if columns.offsets is None else int64s(columns.offsets).tolist()
+    return found

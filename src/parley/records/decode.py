@@ -7,7 +7,8 @@ Rules
 2. A damaged batch raises after everything in front of it was yielded; the position stays at it.
 3. Offsets never go back: of a batch that reaches behind the position only the rest is shown.
 4. A chunk never holds part of a batch (except for the bounds asked for), and ends before the batch
-   that would pass `max_rows` or `max_bytes`.
+   that would pass `max_rows` or `max_bytes`. A batch of more records than `max_rows`, and than any
+   producer puts into one (pieces.py), comes as several chunks, once all of it was looked at.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parley.errors import CorruptRecordError
+from parley.errors import CorruptRecordError, KafkaError
 from parley.kernel import (
     NO_OFFSET_LIMIT,
     SPAN_FIELDS,
     Buffer,
     Columns,
+    Decoded,
     DecodeOptions,
     KernelError,
     ScanOptions,
@@ -32,6 +34,7 @@ from parley.kernel import (
 from parley.records.failures import translate_decode
 from parley.records.info import warn_if_pure
 from parley.records.layout import INT64
+from parley.records.pieces import decode_in_pieces, is_too_many, span_limit
 from parley.records.split import AbortedFilter, RawBatch, iter_batches
 
 
@@ -83,7 +86,7 @@ def decode_columns(
     warn_if_pure()
     reader = _Reader(data, first_offset, NO_OFFSET_LIMIT if end_offset is None else end_offset, options, where)
     hidden = AbortedFilter(aborted or ())
-    watched = array("q", {producer for producer, _ in aborted or ()}).tobytes()
+    watched = array("q", sorted({producer for producer, _ in aborted or ()})).tobytes()
     failure: CorruptRecordError | None = None
     while reader.position < reader.end:
         if reader.follow(watched):
@@ -175,15 +178,30 @@ class _Reader:
         self._rows = self._bytes = 0
         done = 0
         while done < len(table):
-            columns, count = self._decode(table[done:])
-            done += count * SPAN_FIELDS
+            decoded = self._decode(table[done:])
+            if decoded is None:
+                yield from self._decode_pieces(table[done : done + SPAN_FIELDS])
+                done += SPAN_FIELDS
+                continue
+            done += decoded.spans_done * SPAN_FIELDS
             self.shown = table[done - 2]
-            yield DecodedChunk(columns, self.shown, table[done - 1])
+            yield DecodedChunk(decoded.columns, self.shown, table[done - 1])
 
-    def _decode(self, table: array[int]) -> tuple[Columns, int]:
-        """Decode from the front as far as it goes; an error counts only when the first batch has it."""
+    def _decode_pieces(self, span: array[int]) -> Iterator[DecodedChunk]:
+        """Yield one batch of very many records; the position never passes the one after the batch."""
+        start, end, after, epoch = span
+        try:
+            for columns, position in decode_in_pieces(self._data, start, end, self._wanted()):
+                position = after if position is None else min(max(position, self.shown), after)
+                self.shown = position
+                if columns.rows or position == after:
+                    yield DecodedChunk(columns, position, epoch)
+        except KernelError as error:
+            raise self._corrupt(error, start) from error
+
+    def _wanted(self) -> DecodeOptions:
         options = self._options
-        wanted = DecodeOptions(
+        return DecodeOptions(
             first_offset=self.shown,
             end_offset=self.end,
             want=options.want,
@@ -192,12 +210,24 @@ class _Reader:
             max_rows=options.max_rows,
             max_bytes=options.max_bytes,
             max_batch_bytes=options.max_batch_bytes,
+            max_span_rows=span_limit(options.max_rows),
         )
+
+    def _decode(self, table: array[int]) -> Decoded | None:
+        """Decode from the front as far as it goes; an error counts only when the first batch has it.
+
+        Returns None where that one is too large for one piece.
+        """
+        wanted = self._wanted()
         try:
-            decoded = active.decode(self._data, table.tobytes(), wanted)
+            return active.decode(self._data, table.tobytes(), wanted)
         except KernelError as error:
+            if is_too_many(error):
+                return None
             if error.span <= 0:
-                (base_offset,) = INT64.unpack_from(self._data, table[0])
-                raise translate_decode(error, max(self.shown, base_offset), self._where) from error
-            decoded = active.decode(self._data, table[: error.span * SPAN_FIELDS].tobytes(), wanted)
-        return decoded.columns, decoded.spans_done
+                raise self._corrupt(error, table[0]) from error
+            return active.decode(self._data, table[: error.span * SPAN_FIELDS].tobytes(), wanted)
+
+    def _corrupt(self, error: KernelError, start: int) -> KafkaError:
+        (base_offset,) = INT64.unpack_from(self._data, start)
+        return translate_decode(error, max(self.shown, base_offset), self._where)

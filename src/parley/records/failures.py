@@ -32,3 +32,9 @@ def translate_encode(error: KernelError) -> LocalProtocolError:
     """Return parley's error for columns or options that cannot be written."""
     row = f" (row {error.record})" if error.record >= 0 else ""
     return LocalProtocolError(f"records cannot be encoded: {error.detail}{row}. Nothing was sent.")
+
+
+def kind_of(error: CorruptRecordError) -> KernelErrorKind | None:
+    """Return what the kernel found wrong, or None where it was not the kernel that found it."""
+    cause = error.__cause__
+    return cause.kind if isinstance(cause, KernelError) else None

@@ -17,6 +17,16 @@ class KernelInfo(NamedTuple):
     reason: str | None
 
 
+PURE_COST = "records take 20 to 100 times the processor time to read and 5 to 50 times to write, by codec"
+"""What the pure-Python kernel costs, wherever it is named; measured by benchmarks/kernel.py and its --pure."""
+
+NATIVE_REMEDY = (
+    "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip install --force-reinstall "
+    "--no-deps --no-cache-dir --no-binary kafka-parley kafka-parley`"
+)
+"""How to come to the compiled kernel where no wheel has it. pip would otherwise take the wheel of its cache again."""
+
+
 def kernel_info() -> KernelInfo:
     """Return which record kernel this process uses."""
     return KernelInfo(kernel.why_reference is None, kernel.active.NAME, kernel.active.VERSION, kernel.why_reference)
@@ -33,9 +43,8 @@ def warn_if_pure() -> None:
         return
     _warned = True
     warnings.warn(
-        f"parley runs its pure-Python record kernel because {reason}: reading and writing records is "
-        "about fifty times slower. Install Rust (rustup.rs) and reinstall kafka-parley; "
-        "`parley doctor` tells more.",
+        f"parley runs its pure-Python record kernel because {reason}: {PURE_COST}. Remedy: {NATIVE_REMEDY}. "
+        "PARLEY_PURE=1 runs the pure-Python kernel without this warning.",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -21,6 +21,7 @@ import struct
 LOG_OVERHEAD = 12
 """Bytes in front of what the size counts."""
 
+SIZE_AT = 8
 MAGIC_AT = 16
 MIN_SIZE = {0: 14, 1: 22, 2: 49}
 """The smallest size field by magic: a message of null key and value, a batch without records."""

@@ -16,6 +16,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from parley.kernel import Buffer, DecodeOptions, KernelError, ScanOptions, Want, active, span_table
@@ -24,6 +25,8 @@ from parley.records.columns import var_values
 from parley.records.failures import corrupt, translate_decode
 
 MAX_RUN = 4096
+MAX_CONTROL_RECORDS = 1024
+"""Brokers write one record into a control batch; all are decoded for the first."""
 _EPOCH_FIELD = 2  # of layout.BATCH_HEADER
 _MAX_OFFSET = 2**63 - 2  # its successor, the next position, must still be an int64
 
@@ -169,7 +172,7 @@ def control_type(data: Buffer, batch: RawBatch, where: tuple[str, int] | None = 
     Raises CorruptRecordError where the batch is damaged. Mutates nothing.
     """
     try:
-        options = DecodeOptions(want=int(Want.KEYS))
+        options = DecodeOptions(want=int(Want.KEYS), max_span_rows=MAX_CONTROL_RECORDS)
         columns = active.decode(data, span_table([(batch.start, batch.end)]), options).columns
     except KernelError as error:
         raise translate_decode(error, batch.base_offset, where) from error
@@ -187,7 +190,7 @@ class AbortedFilter:
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._waiting = sorted(aborted, key=lambda entry: entry[1], reverse=True)
+        self._waiting = sorted(aborted, key=itemgetter(1), reverse=True)
         self._open: set[int] = set()
 
     def is_aborted(self, data: Buffer, batch: RawBatch, where: tuple[str, int] | None = None) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from parley.kernel.contract import Codec, Kernel, KernelError, KernelErrorKind
-from parley.kernel.reference.compress import xxh32
+from parley.kernel.reference.lz4 import xxh32
 
 RAW = b"".join(b"%d: the quick brown fox jumps over the lazy dog; " % n for n in range(5000))
 BIG = 10**7

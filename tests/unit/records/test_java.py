@@ -15,6 +15,8 @@ from parley.records.decode import decode_columns
 from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
 
+from ...support import GENEROUS_S
+
 pytestmark = pytest.mark.jars
 
 HERE = Path(__file__).parent
@@ -55,7 +57,7 @@ def by_java(files: list[Path]) -> dict[str, list[Record]]:
     """Return what Kafka's classes read in each file."""
     jars = class_path(["org.apache.kafka:kafka-clients:3.9.1"])
     command = java_command(jars, [str(HERE / "ReadRecords.java"), *map(str, files)])
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GENEROUS_S)
     found: dict[str, list[Record]] = {}
     for line in done.stdout.splitlines():
         kind, *cells = line.split("\t")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
     SPAN_FIELDS,
@@ -16,8 +18,8 @@ from parley.kernel.reference.compress import compress, decompress
 from parley.kernel.reference.crc import crc32, crc32c
 from parley.kernel.reference.encode import encode
 from parley.kernel.reference.group import group_rows
-from parley.kernel.reference.legacy import MAGIC_AT, decode_legacy, scan_legacy
-from parley.kernel.reference.magic2 import decode_batch, decompress_batch
+from parley.kernel.reference.legacy import MAGIC_AT, cut_legacy, decode_legacy, scan_legacy
+from parley.kernel.reference.magic2 import cut_magic2, decode_batch, decompress_batch
 from parley.kernel.reference.murmur2 import murmur2_partitions
 from parley.kernel.reference.scan import scan_batches
 
@@ -30,6 +32,7 @@ __all__ = [
     "compress",
     "crc32",
     "crc32c",
+    "cut_batch",
     "decode",
     "decompress",
     "encode",
@@ -47,30 +50,47 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     used = 0  # decompressed bytes so far
     table = memoryview(spans).cast("B").cast("q")
     for index in range(len(table) // SPAN_FIELDS):
-        if index and (builder.rows >= options.max_rows or used >= options.max_bytes):
+        roomy = builder.begin_span() and builder.rows < options.max_rows and used < options.max_bytes
+        if index and not roomy:
             return Decoded(builder.finish(), index)
         start, end = table[SPAN_FIELDS * index], table[SPAN_FIELDS * index + 1]
         try:
-            if not 0 <= start <= end <= len(view):
-                raise KernelError(KernelErrorKind.ARGUMENT, f"span {start}..{end} of {len(view)} bytes")
-            if end - start <= MAGIC_AT:
-                raise KernelError(KernelErrorKind.MALFORMED, f"{end - start} bytes are no batch")
-            magic = view[start + MAGIC_AT]
+            magic = _magic(view, start, end)
             if magic == 2:
                 plain, count = decompress_batch(view, start, end, options)
                 if index and (builder.rows + count > options.max_rows or used + len(plain) > MAX_COLUMN_BYTES):
                     return Decoded(builder.finish(), index)
                 decode_batch(view, start, plain, count, builder)
                 used += len(plain)
-            elif magic in (0, 1):
+            else:
                 room = MAX_COLUMN_BYTES - used if index else MAX_COLUMN_BYTES
                 read = decode_legacy(view, (start, end), options, builder, room)
                 if read is None:
                     return Decoded(builder.finish(), index)
                 used += read
-            else:
-                raise KernelError(KernelErrorKind.MAGIC, f"magic {magic} does not exist")
         except KernelError as error:
             error.span = index
             raise
     return Decoded(builder.finish(), len(table) // SPAN_FIELDS)
+
+
+def _magic(view: memoryview, start: int, end: int) -> int:
+    """Return the magic of a span, checked as far as it can be read."""
+    if not 0 <= start <= end <= len(view):
+        raise KernelError(KernelErrorKind.ARGUMENT, f"span {start}..{end} of {len(view)} bytes")
+    if end - start <= MAGIC_AT:
+        raise KernelError(KernelErrorKind.MALFORMED, f"{end - start} bytes are no batch")
+    magic = view[start + MAGIC_AT]
+    if magic > 2:
+        raise KernelError(KernelErrorKind.MAGIC, f"magic {magic} does not exist")
+    return magic
+
+
+def cut_batch(data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
+    """Return the records of one span as uncompressed spans of at most `most` records, and their table."""
+    view = memoryview(data).cast("B")
+    options = replace(options, max_span_rows=MAX_COLUMN_BYTES)
+    if most < 1:
+        raise KernelError(KernelErrorKind.ARGUMENT, "a piece has at least one record")
+    cut = cut_magic2 if _magic(view, start, end) == 2 else cut_legacy
+    return cut(view, start, end, options, most)

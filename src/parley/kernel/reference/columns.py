@@ -5,7 +5,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from parley.kernel.contract import Buffer, Columns, DecodeOptions, HeadersColumn, VarColumn, Want
+from parley.kernel.contract import (
+    MAX_COLUMN_BYTES,
+    MAX_SPAN_HEADERS,
+    Buffer,
+    Columns,
+    DecodeOptions,
+    HeadersColumn,
+    KernelError,
+    KernelErrorKind,
+    VarColumn,
+    Want,
+)
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -19,6 +30,11 @@ class VarBuilder:
         self._data = bytearray()
         self._offsets = array("i", (0,))
         self._nulls: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """The bytes of all values."""
+        return len(self._data)
 
     def append(self, value: Buffer | None) -> None:
         """Add one value; None is null."""
@@ -56,7 +72,12 @@ class ColumnsBuilder:
         self._value = VarBuilder() if want & Want.VALUES else None
         self._header_offsets = array("i", (0,)) if want & Want.HEADERS else None
         self._header_keys, self._header_values = VarBuilder(), VarBuilder()
-        self._headers = 0
+        self._headers = self._most_headers = 0
+
+    def begin_span(self) -> bool:
+        """Make ready for another span; return whether the headers leave room for one. Mutates."""
+        self._most_headers = self._headers + MAX_SPAN_HEADERS
+        return self._headers < MAX_SPAN_HEADERS
 
     def takes(self, offset: int) -> bool:
         """Return whether a record of this offset is inside the range asked for."""
@@ -72,6 +93,8 @@ class ColumnsBuilder:
         headers: list[tuple[bytes, Buffer | None]] | None,
     ) -> None:
         """Add one record."""
+        if self._header_offsets is not None and headers:
+            self._append_headers(headers)
         self.rows += 1
         if self._offsets is not None:
             self._offsets.append(offset)
@@ -85,11 +108,18 @@ class ColumnsBuilder:
         if self._value is not None:
             self._value.append(value)
         if self._header_offsets is not None:
-            for name, content in headers or ():
-                self._header_keys.append(name.decode("utf-8", "replace").encode())
-                self._header_values.append(content)
-                self._headers += 1
             self._header_offsets.append(self._headers)
+
+    def _append_headers(self, headers: list[tuple[bytes, Buffer | None]]) -> None:
+        if self._headers + len(headers) > self._most_headers:
+            raise KernelError(KernelErrorKind.TOO_MANY, f"more than {MAX_SPAN_HEADERS} headers")
+        for name, content in headers:
+            key = name.decode("utf-8", "replace").encode()  # 3 bytes for as little as 1
+            if self._header_keys.size + len(key) > MAX_COLUMN_BYTES:
+                raise KernelError(KernelErrorKind.TOO_LARGE, "header keys beyond 2 GiB")
+            self._header_keys.append(key)
+            self._header_values.append(content)
+            self._headers += 1
 
     def finish(self) -> Columns:
         """Return the columns."""

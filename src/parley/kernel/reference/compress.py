@@ -1,4 +1,4 @@
-"""Bounded compression and decompression; the only importer of zstd, lz4 and snappy libraries.
+"""Bounded compression and decompression; with lz4.py the only importer of zstd, lz4 and snappy libraries.
 
 What stands in a batch or wrapper message, by codec:
 
@@ -20,11 +20,13 @@ import cramjam
 from parley.kernel.contract import (
     COMPRESSION_LEVELS,
     MAX_COLUMN_BYTES,
+    MAX_FRAMES,
     Buffer,
     Codec,
     KernelError,
     KernelErrorKind,
 )
+from parley.kernel.reference import lz4
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -32,14 +34,10 @@ _XERIAL_BLOCK_BYTES = 32 * 1024  # snappy-java's default, which Java's producers
 _XERIAL_MAGIC_INT = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 
 _SNAPPY_MAX_RATIO = 22  # a 3-byte copy element yields at most 64 bytes
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_FLAGS = 0x60  # version 1, independent blocks: all that Java's reader takes
-_LZ4_BLOCK_64K = 0x40
-_LZ4_BLOCK_BYTES = 64 * 1024
-_LZ4_STORED = 0x8000_0000  # set in the size of a block that did not shrink
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MAX_WINDOW = 1 << 27  # the streaming decoder's own default bound
 _FIRST_GUESS_BYTES = 64 * 1024
+_FIRST_SLICE_BYTES, _LARGEST_SLICE_BYTES = 512, 64 * 1024
 _PIECE_BYTES = 1024 * 1024  # decompressed at a time, so that a bomb costs little memory
 
 
@@ -60,7 +58,7 @@ def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
         return packer.compress(data) + packer.flush()
     if codec == Codec.ZSTD:
         return bytes(cramjam.zstd.compress(bytes(data), level=level))
-    return _compress_lz4(data, level, magic)
+    return lz4.compress(data, level, magic)
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int, magic: int) -> Buffer:
@@ -78,7 +76,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int, magic: int) -> Buffer:
     if codec == Codec.SNAPPY:
         return _decompress_snappy(raw, max_bytes)
     if codec == Codec.LZ4:
-        return _decompress_lz4(raw, max_bytes, magic)
+        return lz4.decompress(raw, max_bytes, magic)
     if codec == Codec.ZSTD:
         return _decompress_zstd(raw, max_bytes)
     raise KernelError(KernelErrorKind.CODEC, f"there is no compression codec {codec}")
@@ -93,24 +91,49 @@ def _damaged(codec: str, why: object) -> KernelError:
 
 
 def _decompress_gzip(raw: bytes, max_bytes: int) -> bytes:
-    out = bytearray()
-    while True:
-        member = zlib.decompressobj(31)
-        rest = raw
-        while not member.eof:
-            try:
-                piece = member.decompress(rest, _PIECE_BYTES)
-            except zlib.error as error:
-                raise _damaged("gzip", error) from error
-            if not piece and not member.eof:
-                raise _damaged("gzip", "it ends early")
-            out += piece
-            if len(out) > max_bytes:
-                raise _too_large(max_bytes)
-            rest = member.unconsumed_tail
-        raw = member.unused_data
-        if raw[:2] != b"\x1f\x8b":
+    view, out, at = memoryview(raw), bytearray(), 0
+    for _ in range(MAX_FRAMES):
+        at = _decompress_member(view, at, out, max_bytes)
+        if bytes(view[at : at + 2]) != b"\x1f\x8b":
             return bytes(out)
+    raise _damaged("gzip", f"more than {MAX_FRAMES} members")
+
+
+def _decompress_member(view: memoryview, at: int, out: bytearray, max_bytes: int) -> int:
+    """Add one member to `out` and return where it ends.
+
+    What zlib has not taken yet it copies at each call: it is fed in slices, and one slice with what a long one becomes.
+    """
+    member = zlib.decompressobj(31)
+    size, rest = _FIRST_SLICE_BYTES, b""
+    while not member.eof:
+        if not rest:
+            rest = bytes(view[at : at + size])
+            at, size = at + len(rest), min(4 * size, _LARGEST_SLICE_BYTES)
+        room = max_bytes + 1 - len(out)
+        before = member.copy() if room <= _PIECE_BYTES else None
+        try:
+            piece = member.decompress(rest, min(_PIECE_BYTES, room))
+        except zlib.error as error:
+            # zlib looks at what comes behind the last byte that it was asked for.
+            if before is not None and _yields(before, rest, room - 1):
+                raise _too_large(max_bytes) from error
+            raise _damaged("gzip", error) from error
+        if not piece and not member.eof and at >= len(view):
+            raise _damaged("gzip", "it ends early")
+        out += piece
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
+        rest = member.unconsumed_tail
+    return at - len(member.unused_data)
+
+
+def _yields(member: zlib._Decompress, rest: bytes, size: int) -> bool:
+    """Return whether so many bytes come before anything that is wrong."""
+    try:
+        return size > 0 and len(member.decompress(rest, size)) == size
+    except zlib.error:
+        return False
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -167,58 +190,22 @@ def _decompress_snappy_block(block: bytes, room: int, max_bytes: int) -> bytes:
         raise _damaged("snappy", error) from error
 
 
-def _compress_lz4(data: Buffer, level: int, magic: int) -> bytes:
-    # cramjam's own frames link their blocks, which Java's reader refuses.
-    view = memoryview(data)
-    descriptor = bytes((_LZ4_FLAGS, _LZ4_BLOCK_64K))
-    checked = _LZ4_MAGIC + descriptor if magic == 0 else descriptor  # KIP-57
-    parts = [_LZ4_MAGIC, descriptor, bytes(((xxh32(checked) >> 8) & 0xFF,))]
-    for at in range(0, len(view), _LZ4_BLOCK_BYTES):
-        plain = bytes(view[at : at + _LZ4_BLOCK_BYTES])
-        block = _compress_lz4_block(plain, level)
-        if len(block) < len(plain):
-            parts += (struct.pack("<I", len(block)), block)
-        else:
-            parts += (struct.pack("<I", len(plain) | _LZ4_STORED), plain)
-    parts.append(bytes(4))
-    return b"".join(parts)
-
-
-def _compress_lz4_block(plain: bytes, level: int) -> bytes:
-    if level > 1:
-        packed = cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
-    else:
-        packed = cramjam.lz4.compress_block(plain, store_size=False)
-    return bytes(packed)
-
-
-def _decompress_lz4(raw: bytes, max_bytes: int, magic: int) -> bytes:
-    framed = bytearray(raw)
-    if magic < 2:
-        _mend_lz4_header_checksum(framed)
-    return _decompress_growing("lz4", cramjam.lz4, bytes(framed), max_bytes)
-
-
 def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
     declared = _zstd_declared(raw)
     if declared > max_bytes:
         raise _too_large(max_bytes)
-    return _decompress_growing("zstd", cramjam.zstd, raw, max_bytes, declared)
-
-
-def _decompress_growing(name: str, library: object, raw: bytes, max_bytes: int, first: int = 0) -> bytes:
     # `*_into` a buffer of known size is the only bounded call cramjam has; 4 x steps keep the sum small.
-    size = min(max(first, _FIRST_GUESS_BYTES, 4 * len(raw)), max_bytes)
+    size = min(max(declared, _FIRST_GUESS_BYTES, 4 * len(raw)), max_bytes)
     while True:
         out = bytearray(size)
         try:
-            written: int = library.decompress_into(raw, out)  # type: ignore[attr-defined]
+            written: int = cramjam.zstd.decompress_into(raw, out)
         except cramjam.DecompressionError as error:
             text = str(error)
             if "requires too much memory" in text:
                 raise _too_large(max_bytes) from error
             if "write whole buffer" not in text:
-                raise _damaged(name, text) from error
+                raise _damaged("zstd", text) from error
             if size >= max_bytes:
                 raise _too_large(max_bytes) from error
             size = min(4 * size, max_bytes)
@@ -246,54 +233,3 @@ def _zstd_declared(raw: bytes) -> int:
         return 0
     declared = int.from_bytes(raw[at : at + size_bytes], "little")
     return declared + 256 if size_bytes == 2 else declared
-
-
-def _lz4_header_end(framed: bytearray) -> int:
-    """Return where the header checksum stands, or 0 where there is no whole header."""
-    if len(framed) < 7 or framed[:4] != _LZ4_MAGIC:
-        return 0
-    flags = framed[4]
-    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-    return end if len(framed) > end else 0
-
-
-def _mend_lz4_header_checksum(framed: bytearray) -> None:
-    end = _lz4_header_end(framed)
-    if end and framed[end] == (xxh32(bytes(framed[:end])) >> 8) & 0xFF:
-        framed[end] = (xxh32(bytes(framed[4:end])) >> 8) & 0xFF
-
-
-_P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
-
-
-def xxh32(data: bytes) -> int:
-    """Return the XXH32 (seed 0) of a few bytes; LZ4 frame headers are at most 19 long.
-
-    >>> hex(xxh32(b""))
-    '0x2cc5d05'
-    """
-    mask = 0xFFFFFFFF
-
-    def rotate(value: int, bits: int) -> int:
-        return ((value << bits) | (value >> (32 - bits))) & mask
-
-    at = 0
-    if len(data) >= 16:
-        lanes = [(_P1 + _P2) & mask, _P2, 0, (-_P1) & mask]
-        while at + 16 <= len(data):
-            for lane in range(4):
-                word = int.from_bytes(data[at : at + 4], "little")
-                lanes[lane] = rotate((lanes[lane] + word * _P2) & mask, 13) * _P1 & mask
-                at += 4
-        result = sum(rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & mask
-    else:
-        result = _P5
-    result = (result + len(data)) & mask
-    while at + 4 <= len(data):
-        result = rotate((result + int.from_bytes(data[at : at + 4], "little") * _P3) & mask, 17) * _P4 & mask
-        at += 4
-    for byte in data[at:]:
-        result = rotate((result + byte * _P5) & mask, 11) * _P1 & mask
-    result = (result ^ (result >> 15)) * _P2 & mask
-    result = (result ^ (result >> 13)) * _P3 & mask
-    return result ^ (result >> 16)

@@ -9,8 +9,10 @@ from parley.kernel.contract import Buffer, KernelError, KernelErrorKind
 
 def group_rows(targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
     """Return the rows by their partition and then in their order, and how many each partition has."""
+    if not 0 <= partitions < 2**31:
+        raise KernelError(KernelErrorKind.ARGUMENT, f"{partitions} partitions cannot be")
     numbers = memoryview(targets).cast("B").cast("i")
-    counts = array("i", bytes(4 * max(0, partitions)))
+    counts = array("i", bytes(4 * partitions))
     for target in numbers:
         if not 0 <= target < partitions:
             raise KernelError(KernelErrorKind.ARGUMENT, f"row of partition {target}, of {partitions}")

@@ -19,7 +19,9 @@ one's or, with LogAppendTime, that of all (KIP-32).
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from parley.kernel.contract import (
@@ -41,6 +43,8 @@ _INT64 = struct.Struct(">q")
 LOG_OVERHEAD = 12  # offset and size, in front of every message
 MIN_MESSAGE_BYTES = (14, 22)  # by magic: everything but key and value
 MAGIC_AT = 16
+_TIMESTAMP_AT = 18
+_APPEND_TIME = 8  # of the attributes
 
 _MALFORMED = KernelErrorKind.MALFORMED
 
@@ -114,33 +118,89 @@ def decode_legacy(
 
 
 def _decode_wrapper(wrapper: _Message, options: DecodeOptions, builder: ColumnsBuilder, room: int) -> int | None:
+    plain = _decompress_wrapper(wrapper, options)
+    inner: list[_Message] = []
+    count, base = _look_through(plain, wrapper, options, keep=inner)
+    if count > options.max_span_rows:
+        raise KernelError(KernelErrorKind.TOO_MANY, f"a set of {count} messages")
+    if len(plain) > room:
+        return None
+    for index, message in enumerate(inner):
+        _append(builder, message, _absolute(base, message, index), wrapper)
+    return len(plain)
+
+
+def _decompress_wrapper(wrapper: _Message, options: DecodeOptions) -> bytes:
     if wrapper.value is None:
         raise KernelError(_MALFORMED, "a compressed message has no value", record=0)
     if wrapper.codec > 3:  # zstd came with magic 2 (KIP-110)
         raise KernelError(KernelErrorKind.CODEC, f"codec {wrapper.codec} does not exist in magic {wrapper.magic}")
     limit = batch_limit(len(wrapper.value), options.max_batch_bytes)
-    plain = bytes(decompress(wrapper.codec, wrapper.value, limit, wrapper.magic))
-    if len(plain) > room:
-        return None
-    inner = []
-    for index, message in enumerate(_messages(plain, check_crc=options.check_crc)):
+    return bytes(decompress(wrapper.codec, wrapper.value, limit, wrapper.magic))
+
+
+def _look_through(plain: bytes, wrapper: _Message, options: DecodeOptions, keep: list[_Message]) -> tuple[int, int]:
+    """Check all messages of a set; return their count and what is to be added to their offsets.
+
+    Those that a decode may return are kept: a set may hold millions.
+    """
+    count = last = 0
+    for message in _messages(plain, check_crc=options.check_crc):
         if message.codec:
-            raise KernelError(KernelErrorKind.NESTED, "a compressed set inside a compressed set", record=index)
-        inner.append(message)
-    if not inner:
+            raise KernelError(KernelErrorKind.NESTED, "a compressed set inside a compressed set", record=count)
+        if count < options.max_span_rows:
+            keep.append(message)
+        last = message.offset
+        count += 1
+    if not count:
         raise KernelError(KernelErrorKind.COUNT, "a compressed set without messages")
     base = 0
     if wrapper.magic == 1 and wrapper.offset != 0:
         # 0 is what some releases of librdkafka produce for any number of messages; Java reads it so.
-        base = wrapper.offset - inner[-1].offset
+        base = wrapper.offset - last
         if base < 0:
-            raise KernelError(_MALFORMED, f"the set ends at {inner[-1].offset}, behind its wrapper {wrapper.offset}")
-    for index, message in enumerate(inner):
-        offset = base + message.offset
-        if not -(2**63) <= offset < 2**63:
-            raise KernelError(_MALFORMED, "an offset does not fit 64 bits", record=index)
-        _append(builder, message, offset, wrapper)
-    return len(plain)
+            raise KernelError(_MALFORMED, f"the set ends at {last}, behind its wrapper {wrapper.offset}")
+    return count, base
+
+
+def _absolute(base: int, message: _Message, index: int) -> int:
+    offset = base + message.offset
+    if not -(2**63) <= offset < 2**63:
+        raise KernelError(_MALFORMED, "an offset does not fit 64 bits", record=index)
+    return offset
+
+
+def cut_legacy(data: memoryview, start: int, end: int, options: DecodeOptions, most: int) -> tuple[bytes, bytes]:
+    """Return the messages of a compressed one as runs of at most `most` that stand for themselves, and their table."""
+    span = bytes(data[start:end])
+    wrapper = next(_messages(span, check_crc=options.check_crc))  # a span is never empty: it has a magic
+    if not wrapper.codec or wrapper.next != len(span):
+        raise KernelError(KernelErrorKind.ARGUMENT, "only a compressed message can be cut")
+    plain = _decompress_wrapper(wrapper, options)
+    _, base = _look_through(plain, wrapper, replace(options, max_span_rows=0), keep=[])
+    out, table = bytearray(plain), array("q")
+    begin = at = 0
+    passed = -(2**63)
+    for index, message in enumerate(_messages(plain, check_crc=False)):
+        offset = _absolute(base, message, index)
+        if index and index % most == 0:
+            table.extend((begin, at, passed, -1))
+            begin = at
+        _stand_alone(out, at, message, offset, wrapper)
+        passed = max(passed, min(offset + 1, 2**63 - 1))
+        at = message.next
+    table.extend((begin, at, passed, -1))
+    return bytes(out), table.tobytes()
+
+
+def _stand_alone(out: bytearray, at: int, message: _Message, offset: int, wrapper: _Message) -> None:
+    """Give an inner message its own offset, and the wrapper's time where that is the time of all."""
+    _INT64.pack_into(out, at, offset)
+    if message.magic == 1:
+        out[at + MAGIC_AT + 1] &= ~_APPEND_TIME & 0xFF
+        if wrapper.append_time:
+            out[at + MAGIC_AT + 1] |= _APPEND_TIME
+            _INT64.pack_into(out, at + _TIMESTAMP_AT, wrapper.timestamp_ms)
 
 
 def _append(builder: ColumnsBuilder, message: _Message, offset: int, outer: _Message) -> None:

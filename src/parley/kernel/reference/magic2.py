@@ -26,9 +26,19 @@ varint key length and key, varint value length and value. Varints are zigzag; -1
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterator
+from typing import TypeAlias
 
-from parley.kernel.contract import Buffer, DecodeOptions, KernelError, KernelErrorKind, batch_limit
-from parley.kernel.reference.columns import ColumnsBuilder
+from parley.kernel.contract import (
+    MAX_SPAN_HEADERS,
+    Buffer,
+    DecodeOptions,
+    KernelError,
+    KernelErrorKind,
+    batch_limit,
+)
+from parley.kernel.reference.columns import INT64_MAX, INT64_MIN, ColumnsBuilder
 from parley.kernel.reference.compress import decompress
 from parley.kernel.reference.crc import crc32c
 
@@ -39,6 +49,10 @@ MIN_RECORD_BYTES = 7  # seven fields of at least one byte each
 INT64_MASK = 2**64 - 1
 
 _MALFORMED = KernelErrorKind.MALFORMED
+
+_Headers: TypeAlias = list[tuple[bytes, Buffer | None]]
+_Record: TypeAlias = tuple[int, int, bytes | None, bytes | None, _Headers]
+"""Offset, timestamp delta, key, value, headers."""
 
 
 class _Records:
@@ -53,8 +67,11 @@ class _Records:
 
     def varint(self, max_bytes: int = 5) -> int:
         # 5 bytes hold 32 bits and 10 hold 64: the last byte has 4 bits or 1 bit left.
-        value = shift = 0
         data, pos = self.data, self.pos
+        if pos < self.end and (byte := data[pos]) < 0x80:  # as nearly always
+            self.pos = pos + 1
+            return (byte >> 1) ^ -(byte & 1)
+        value = shift = 0
         while True:
             if pos >= self.end:
                 raise KernelError(_MALFORMED, "a varint is cut off")
@@ -75,17 +92,22 @@ class _Records:
         length = self.varint()
         if length == -1:
             return None
-        if length < 0 or length > self.end - self.pos:
-            raise KernelError(_MALFORMED, f"a field of {length} bytes does not fit its record")
         start = self.pos
-        self.pos = start + length
-        return self.data[start : start + length]
+        end = start + length
+        if length < 0 or end > self.end:
+            raise KernelError(_MALFORMED, f"a field of {length} bytes does not fit its record")
+        self.pos = end
+        return self.data[start:end]
 
-    def headers(self) -> list[tuple[bytes, Buffer | None]]:
+    def headers(self) -> _Headers:
         count = self.varint()
+        if not count:
+            return []
         if count < 0 or count > (self.end - self.pos) // 2:
             raise KernelError(_MALFORMED, f"{count} headers do not fit their record")
-        found: list[tuple[bytes, Buffer | None]] = []
+        if count > MAX_SPAN_HEADERS:
+            raise KernelError(KernelErrorKind.TOO_LARGE, f"a record has {count} headers")
+        found: _Headers = []
         for _ in range(count):
             name = self.nullable()
             if name is None:
@@ -106,6 +128,8 @@ def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOpti
         raise KernelError(KernelErrorKind.CRC, f"the batch's CRC-32C is not {crc:#010x}")
     if count < 0:
         raise KernelError(KernelErrorKind.COUNT, f"a batch of {count} records cannot be")
+    if count > options.max_span_rows:
+        raise KernelError(KernelErrorKind.TOO_MANY, f"a batch of {count} records")
     if count == 0:  # compaction leaves such batches for their producer's sequence
         return b"", 0
     packed = data[start + HEADER_BYTES : end]
@@ -118,12 +142,50 @@ def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOpti
 def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder: ColumnsBuilder) -> None:
     """Add the records of one batch (already decompressed) to the builder."""
     header = HEADER.unpack_from(data, start)
-    base_offset, attributes, base_timestamp, max_timestamp = header[0], header[5], header[7], header[8]
+    attributes, base_timestamp, max_timestamp = header[5], header[7], header[8]
     append_time = attributes >> 3 & 1
-    records = _Records(plain)
+    for index, (offset, delta, key, value, headers) in enumerate(_iterate(_Records(plain), header[0], count)):
+        if builder.takes(offset):
+            timestamp = max_timestamp if append_time else _wrap64(base_timestamp + delta)
+            try:
+                builder.append(offset, timestamp, append_time, key, value, headers)
+            except KernelError as error:
+                error.record = index
+                raise
+
+
+def cut_magic2(data: memoryview, start: int, end: int, options: DecodeOptions, most: int) -> tuple[bytes, bytes]:
+    """Return the records of one batch as uncompressed batches of at most `most`, and their table."""
+    plain, count = decompress_batch(data, start, end, options)
+    header = list(HEADER.unpack_from(data, start))
+    out, table = bytearray(), array("q")
+    begin = stop = records = held = 0
+    passed = -(2**63)
+
+    def close() -> None:
+        header[1], header[5], header[12] = HEADER_BYTES - 12 + stop - begin, header[5] & ~7, records
+        at = len(out)
+        out.extend(HEADER.pack(*header))
+        out.extend(plain[begin:stop])
+        table.extend((at, len(out), passed, -1))
+
+    reader = _Records(plain)
+    for offset, _, _, _, headers in _iterate(reader, header[0], count):
+        if records == most or held + len(headers) > MAX_SPAN_HEADERS:
+            close()
+            begin, records, held = stop, 0, 0
+        passed = max(passed, min(offset + 1, 2**63 - 1))
+        stop, records, held = reader.pos, records + 1, held + len(headers)
+    close()
+    return bytes(out), table.tobytes()
+
+
+def _iterate(records: _Records, base_offset: int, count: int) -> Iterator[_Record]:
+    """Yield the records of one batch; what is wrong with one is raised in its place."""
+    size = len(records.data)
     for index in range(count):
         try:
-            records.end = len(plain)
+            records.end = size
             length = records.varint()
             if length < 0 or length > records.end - records.pos:
                 raise KernelError(_MALFORMED, f"a record of {length} bytes does not fit its batch")
@@ -136,18 +198,14 @@ def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder
             key, value, headers = records.nullable(), records.nullable(), records.headers()
             if records.pos != records.end:
                 raise KernelError(_MALFORMED, f"{records.end - records.pos} bytes of a record are left over")
-            if not -(2**63) <= offset < 2**63:
+            if not INT64_MIN <= offset <= INT64_MAX:
                 raise KernelError(_MALFORMED, "an offset does not fit 64 bits")
         except KernelError as error:
             error.record = index
             raise
-        if builder.takes(offset):
-            timestamp = max_timestamp if append_time else _wrap64(base_timestamp + timestamp_delta)
-            builder.append(offset, timestamp, append_time, key, value, headers)
-    if records.pos != len(plain):
-        raise KernelError(
-            KernelErrorKind.COUNT, f"{len(plain) - records.pos} bytes are left over after {count} records"
-        )
+        yield offset, timestamp_delta, key, value, headers
+    if records.pos != size:
+        raise KernelError(KernelErrorKind.COUNT, f"{size - records.pos} bytes are left over after {count} records")
 
 
 def _wrap64(value: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 
 from parley.kernel.contract import NO_OFFSET_LIMIT, SPAN_FIELDS, BatchScan, Buffer, ScanOptions
 from parley.kernel.reference.magic2 import HEADER, HEADER_BYTES
@@ -13,7 +14,7 @@ _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
     """Return the ordinary batches from byte `start` on."""
     view = memoryview(data).cast("B")
-    watched = frozenset(memoryview(options.watched).cast("B").cast("q"))
+    watched = memoryview(options.watched).cast("B").cast("q")  # sorted: a set would cost a pass for each scan
     table = array("q")
     position, epoch, pos = options.position, -1, start
     rows = size = 0
@@ -26,7 +27,7 @@ def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         end = pos + 12 + length
         if magic != 2 or length < HEADER_BYTES - 12 or end > len(view) or base < 0 or last_delta < 0:
             break
-        if last >= NO_OFFSET_LIMIT or base < passed or (attributes & _TRANSACTIONAL and producer in watched):
+        if last >= NO_OFFSET_LIMIT or base < passed or (attributes & _TRANSACTIONAL and _among(watched, producer)):
             break
         if last < position:
             pos, passed = end, last + 1
@@ -46,3 +47,8 @@ def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         if table:
             table[-2:] = array("q", (position, epoch))
     return BatchScan(table.tobytes(), len(table) // SPAN_FIELDS, rows, size, pos, position, epoch, full)
+
+
+def _among(numbers: memoryview, number: int) -> bool:
+    at = bisect_left(numbers, number)
+    return at < len(numbers) and numbers[at] == number
