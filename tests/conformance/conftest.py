@@ -15,6 +15,8 @@ import pytest
 from parley.host import JavaHome, find_java
 from parley.testing.realbroker import class_path, jar_folder
 
+from ..support import GENEROUS_S
+
 RELEASES = ("3.9.1", "4.3.0")
 """From the oldest to the newest: neither alone has every version (Produce 0-11 and 3-13)."""
 
@@ -58,7 +60,7 @@ def java_with_compiler() -> JavaHome | None:
     if java is None:
         return None
     command = [str(java.command), "--list-modules"]
-    modules = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    modules = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GENEROUS_S)
     return java if "jdk.compiler" in modules.stdout else None
 
 
@@ -72,7 +74,7 @@ def run_java() -> Callable[..., bytes]:
     def run(class_path: str, source: str, data: bytes = b"") -> bytes:
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # it compiles the source first, and then runs once
         command = [str(java.command), *quick, "-cp", class_path, str(Path(__file__).with_name(source))]
-        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=240)
+        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=2 * GENEROUS_S)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
 

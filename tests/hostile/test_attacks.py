@@ -9,7 +9,14 @@ import pytest
 
 from parley.devcluster.handlers import HANDLERS
 from parley.schema import ApiKey
-from parley.testing.hostile import HostileAccount, attack_brokers, attack_readers, attack_whole_clients
+from parley.testing.hostile import (
+    HostileAccount,
+    attack_brokers,
+    attack_kernels,
+    attack_messages,
+    attack_readers,
+    attack_whole_clients,
+)
 from parley.testing.hostile import readers as hostile_readers
 
 SEEDS = range(5)
@@ -35,10 +42,24 @@ def test_b01_brokers_of_all_ages_go_on_serving(seed: int) -> None:
     assert account.outcomes["answered"] > EACH / 10
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_c17_floods_take_no_kernel_long(seed: int) -> None:
+    account = attack_kernels(EACH // 20, seed)
+    assert not account.breaches, account.text("at both kernels")
+    assert account.inputs == EACH // 20
+    assert account.outcomes["read"] > EACH / 200
+
+
 def test_c17_whole_clients_lose_nothing_that_was_acknowledged() -> None:
     account = attack_whole_clients(10, 0)
     assert not account.breaches, account.text("at whole clients")
     assert account.outcomes["returned"] > 10
+
+
+def test_floods_of_every_shape_are_decoded_or_refused() -> None:
+    account = attack_messages(2_000, 0)
+    assert not account.breaches, account.text("at decoders of messages")
+    assert account.outcomes["decoded"] > 500
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ from parley.errors.tree import (
     TopicRecreatedError,
     UnsupportedVersionError,
     nearest_hint,
+    printable,
 )
 
 __all__ = [
@@ -74,4 +75,5 @@ __all__ = [
     "broker_error",
     "error_name",
     "nearest_hint",
+    "printable",
 ]

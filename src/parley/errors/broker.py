@@ -6,7 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from parley.errors.tree import KafkaError, UnsupportedVersionError
+from parley.errors.tree import KafkaError, UnsupportedVersionError, printable
+
+_MAX_MESSAGE_CHARS = 2_000
 
 
 class ErrorCode(NamedTuple):
@@ -64,7 +66,7 @@ class BrokerError(KafkaError):
         text = f"{self.name} ({self.code})"
         if where:
             text += f" [{', '.join(where)}]"
-        return f"{text}: {self.broker_message}" if self.broker_message else text
+        return f"{text}: {printable(self.broker_message, _MAX_MESSAGE_CHARS)}" if self.broker_message else text
 
 
 class UnknownBrokerError(BrokerError):
@@ -140,7 +142,10 @@ def broker_error(
     Code 35 gives `UnsupportedVersionError(local=False)`; an unnamed code `UnknownBrokerError`.
     """
     if code == 35:
-        text = message or f"broker {broker or '?'} does not support {api or 'this request'} v{version}"
+        text = (
+            printable(message or "", _MAX_MESSAGE_CHARS)
+            or f"broker {broker or '?'} does not support {api or 'this request'} v{version}"
+        )
         return UnsupportedVersionError(text, api=api, broker=broker, local=False)
     entry = error_codes().get(code)
     if entry is None:

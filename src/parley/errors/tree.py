@@ -184,7 +184,19 @@ class TopicRecreatedError(DataLossError):
         self.found_id = found_id
 
 
+def printable(text: str, most_chars: int = 500) -> str:
+    """Return foreign text as it may stand in an error or a log: one line, nothing that a terminal obeys, not too long.
+
+    >>> printable("a\\x1b[31m\\nb")
+    'a\\\\x1b[31m\\\\nb'
+    """
+    shown = text[:most_chars] + ("..." if len(text) > most_chars else "")
+    if shown.isprintable():
+        return shown
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
+
+
 def nearest_hint(name: str, known: Iterable[str]) -> str:
     """Return ` Did you mean "x"?` for the known name closest to `name`, or an empty string."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name[:200], list(known), n=1, cutoff=0.5)
     return f' Did you mean "{found[0]}"?' if found else ""

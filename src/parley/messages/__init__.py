@@ -12,11 +12,12 @@ from typing import Any
 
 from parley.messages.catalog import class_by_name, class_names, data_class, request_class, response_class
 from parley.messages.classes import Message, MessageStruct
-from parley.messages.codec import decode_at, decode_body, encode_body, encode_to
+from parley.messages.codec import QUICK_BYTES, decode_at, decode_body, decode_quickly, encode_body, encode_to
 from parley.messages.headers import (
     RequestHeader,
     decode_request,
     decode_request_header,
+    decode_request_quickly,
     decode_response,
     decode_response_header,
     encode_request,
@@ -27,6 +28,7 @@ from parley.messages.headers import (
 )
 
 __all__ = [
+    "QUICK_BYTES",
     "Message",
     "MessageStruct",
     "RequestHeader",
@@ -34,8 +36,10 @@ __all__ = [
     "data_class",
     "decode_at",
     "decode_body",
+    "decode_quickly",
     "decode_request",
     "decode_request_header",
+    "decode_request_quickly",
     "decode_response",
     "decode_response_header",
     "encode_body",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from parley.errors import RemoteProtocolError
+from parley.errors import ConfigError, RemoteProtocolError, nearest_hint
 from parley.messages.classes import Message, make_message_class
 from parley.schema import ApiKey, data_names, load, load_data
 
@@ -17,18 +17,23 @@ _RESPONSES: dict[int, type[Message]] = {}
 
 
 def request_class(api_key: int) -> type[Message]:
-    """Return the request of an API. Raises RemoteProtocolError for a key that parley does not know."""
-    found = _REQUESTS.get(api_key)
+    """Return the request of an API. Raises RemoteProtocolError for a key that parley does not know.
+
+    Keys come off the wire; what is no number cannot, and raises ConfigError.
+    """
+    found = _REQUESTS.get(api_key) if isinstance(api_key, int) else None
     return found if found is not None else _make_pair(api_key)[0]
 
 
 def response_class(api_key: int) -> type[Message]:
     """Return the response of an API. Raises RemoteProtocolError for a key that parley does not know."""
-    found = _RESPONSES.get(api_key)
+    found = _RESPONSES.get(api_key) if isinstance(api_key, int) else None
     return found if found is not None else _make_pair(api_key)[1]
 
 
 def _make_pair(api_key: int) -> tuple[type[Message], type[Message]]:
+    if not isinstance(api_key, int):
+        raise _no_key(api_key)
     try:
         key = ApiKey(api_key)
     except ValueError:
@@ -37,6 +42,14 @@ def _make_pair(api_key: int) -> tuple[type[Message], type[Message]]:
     # setdefault: when two threads come here at once, both must leave with the same classes.
     request = _REQUESTS.setdefault(key, make_message_class(schema.request, key, MODULE))
     return request, _RESPONSES.setdefault(key, make_message_class(schema.response, key, MODULE))
+
+
+def _no_key(given: object) -> ConfigError:
+    names = {key.api_name: key for key in ApiKey}
+    wanted = str(given).removesuffix("Request").removesuffix("Response")
+    found = names.get(wanted)
+    hint = f"give ApiKey.{found.name}" if found is not None else f"give an ApiKey.{nearest_hint(wanted, names)}"
+    return ConfigError(f"{given!r} is no API key: {hint}")
 
 
 @cache

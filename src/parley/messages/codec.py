@@ -7,12 +7,16 @@ from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.messages.classes import Message
+from parley.messages.costs import CAREFUL_BYTES, QUICK_ALLOWED_BYTES, allowed_bytes
 from parley.messages.decode import Decoder
 from parley.messages.encode import Encoder
-from parley.messages.fast_decode import Malformed, generate_decoder
+from parley.messages.fast_decode import Malformed, TooMuch, generate_decoder
 from parley.messages.fast_encode import Unfit, generate_encoder
 from parley.messages.plan import StructPlan, make_plan
 from parley.wire import Cursor, WriteBuffer
+
+QUICK_BYTES = 128 * 1024
+"""What an event loop decodes by itself. The worst of this size takes about 20 ms of a quiet processor."""
 
 EXPLAIN_UP_TO_BYTES = 64 * 1024
 """Bad messages up to this size are decoded once more by the slow reference to name the field; beyond
@@ -22,7 +26,7 @@ it a hostile peer could keep the event loop busy with explanations."""
 class Codec:
     """The compiled decoder and encoder of one message in one version."""
 
-    __slots__ = ("decode", "encode", "holds_records", "message", "plan", "reading_plan", "version")
+    __slots__ = ("careful", "decode", "encode", "holds_records", "message", "plan", "reading_plan", "version")
 
     def __init__(self, message: type[Message], version: int) -> None:
         self.message = message
@@ -31,6 +35,7 @@ class Codec:
         self.reading_plan: StructPlan = make_plan(message.SCHEMA, version, reading=True)
         self.holds_records = self.plan.holds_records()
         self.decode: Any = _LazyDecoder(self)
+        self.careful: Any = _LazyCareful(self)
         self.encode: Any = _LazyEncoder(self)
 
 
@@ -44,6 +49,16 @@ class _LazyDecoder:
         codec = self._codec
         codec.decode = generate_decoder(codec.message, codec.version, codec.reading_plan)
         return codec.decode(data, position)
+
+
+class _LazyCareful:
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __call__(self, data: Any, position: int, allowed: int) -> Any:
+        codec = self._codec
+        codec.careful = generate_decoder(codec.message, codec.version, codec.reading_plan, careful=True)
+        return codec.careful(data, position, allowed)
 
 
 class _LazyEncoder:
@@ -74,14 +89,51 @@ def decode_at(
 
     Fields of type records are views of `data`; everything else is copied, so without such fields
     the message does not keep `data` alive. Raises RemoteProtocolError, and nothing else, for any
-    bytes that are no such message.
+    bytes that are no such message, and for a large one whose objects would take far more memory than it.
     """
     codec = codec_for(message, version)
+    if len(data) > CAREFUL_BYTES:
+        return _decode_carefully(codec, memoryview(data).cast("B"), position)
     # Indexing and slicing bytes is faster than a view; records must stay views of what was received.
     source = memoryview(data).cast("B") if codec.holds_records else bytes(data)
     try:
         result: tuple[Message, int] = codec.decode(source, position)
         return result
+    except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
+        raise _explained(codec, source, position, error) from error
+
+
+def decode_quickly(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[Message, int] | None:
+    """Do what `decode_at` does where that is a matter of milliseconds, else return None.
+
+    Large record batches are quick, since they stay views; a large message without them is not.
+    """
+    if len(data) <= QUICK_BYTES:
+        return decode_at(message, version, data, position)
+    codec = codec_for(message, version)
+    if not codec.holds_records:
+        return None
+    try:
+        return _decode_carefully(codec, memoryview(data).cast("B"), position, QUICK_ALLOWED_BYTES)
+    except TooMuch:
+        return None
+
+
+def _decode_carefully(
+    codec: Codec, source: memoryview, position: int, allowed: int | None = None
+) -> tuple[Message, int]:
+    try:
+        result: tuple[Message, int] = codec.careful(source, position, allowed or allowed_bytes(len(source)))
+        return result
+    except TooMuch:
+        if allowed is not None:
+            raise
+        raise RemoteProtocolError(
+            f"{codec.message.__name__} v{codec.version} of {len(source)} bytes would take more than"
+            f" {allowed_bytes(len(source)) >> 20} MiB of memory: so many elements that hold nothing are an attack"
+        ) from None
     except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
         raise _explained(codec, source, position, error) from error
 

@@ -23,11 +23,13 @@ from struct import error as StructError
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.messages.catalog import request_class, response_class
 from parley.messages.classes import Message
-from parley.messages.codec import check_end, decode_at, encode_to
+from parley.messages.codec import check_end, decode_at, decode_quickly, encode_to
 from parley.schema import ApiKey
 from parley.wire import Cursor, WriteBuffer
 
 _HEAD = Struct(">hhi")
+MAX_HEADER_BYTES = 64 * 1024
+"""A client id has up to 32,767 bytes; tagged fields of headers were never defined."""
 _UNSUPPORTED_VERSION = 35
 
 
@@ -100,7 +102,7 @@ def decode_request_header(frame: bytes | memoryview, *, header_version: int | No
     header = RequestHeader(api_key, version, correlation_id, None)
     if header_version is None:
         header_version = request_header_version(api_key, version)
-    cursor = Cursor(frame, _HEAD.size)
+    cursor = Cursor(frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES], _HEAD.size)
     if header_version >= 1:
         header.client_id = cursor.read_nullable_string()
     if header_version >= 2:
@@ -109,12 +111,27 @@ def decode_request_header(frame: bytes | memoryview, *, header_version: int | No
 
 
 def decode_request(frame: bytes | memoryview, *, as_version: int | None = None) -> tuple[RequestHeader, Message]:
-    """Return the header and the message of a request's frame.
+    """Return the header and the message of a request's frame. A large one may take long: see `decode_request_quickly`.
 
     `as_version` reads the body in another version than the header names (0.9 brokers read any
     Metadata version as v0). Bytes after the body are accepted, as every broker accepts them.
     Raises RemoteProtocolError for anything that is no request of an API and version in the schema.
     """
+    header, message, version, position = _request_parts(frame, as_version)
+    decoded, _ = decode_at(message, version, frame, position)
+    return header, decoded
+
+
+def decode_request_quickly(
+    frame: bytes | memoryview, *, as_version: int | None = None
+) -> tuple[RequestHeader, Message] | None:
+    """Do what `decode_request` does where that is a matter of milliseconds, else return None."""
+    header, message, version, position = _request_parts(frame, as_version)
+    found = decode_quickly(message, version, frame, position)
+    return None if found is None else (header, found[0])
+
+
+def _request_parts(frame: bytes | memoryview, as_version: int | None) -> tuple[RequestHeader, type[Message], int, int]:
     header, position = decode_request_header(frame)
     message = request_class(header.api_key)
     version = header.api_version if as_version is None else as_version
@@ -122,8 +139,7 @@ def decode_request(frame: bytes | memoryview, *, as_version: int | None = None) 
         raise RemoteProtocolError(
             f"{message.__name__} v{version} was sent, but it has versions {message.SCHEMA.valid_versions}"
         )
-    decoded, _ = decode_at(message, version, frame, position)
-    return header, decoded
+    return header, message, version, position
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[bytes | memoryview]:
@@ -141,7 +157,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
 
 def decode_response_header(api_key: int, version: int, frame: bytes | memoryview) -> tuple[int, int]:
     """Return the correlation id of a response's frame, and the position at which its body begins."""
-    cursor = Cursor(frame)
+    cursor = Cursor(frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES])
     correlation_id = cursor.read_int32()
     if response_header_version(api_key, version) >= 1:
         cursor.read_tagged_fields()

@@ -33,6 +33,7 @@ from parley.protocol.policy import (
     Translator,
 )
 from parley.protocol.throttle import CLIENT_THROTTLES_FROM, client_throttle_ms
+from parley.protocol.work import Work
 
 __all__ = [
     "CLIENT_THROTTLES_FROM",
@@ -62,6 +63,7 @@ __all__ = [
     "Swallow",
     "Translate",
     "Translator",
+    "Work",
     "clean_software_name",
     "client_throttle_ms",
 ]

@@ -11,11 +11,19 @@ Rules:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
-from parley.messages import decode_request, decode_request_header, encode_response, peek_request_header
+from parley.messages import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    decode_request_quickly,
+    encode_response,
+    peek_request_header,
+)
 from parley.protocol.broker_login import BrokerLogin, BrokerSasl, Phase, Refusal
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import PAUSED, NoEvent, RequestReceived
@@ -31,6 +39,8 @@ from parley.protocol.policy import (
     Translator,
 )
 from parley.schema import ApiKey
+
+_Decoded = tuple[RequestHeader, Any] | RemoteProtocolError
 
 
 class BrokerProtocol(Connection):
@@ -55,8 +65,8 @@ class BrokerProtocol(Connection):
 
     @property
     def is_serving(self) -> bool:
-        """Whether a request waits for its answer; no other is read meanwhile."""
-        return self._current is not None
+        """Whether a request is decoded or waits for its answer; no other is read meanwhile."""
+        return self._current is not None or self._work is not None
 
     @property
     def principal(self) -> str | None:
@@ -133,10 +143,21 @@ class BrokerProtocol(Connection):
     def _serve(self, decision: Serve, data: memoryview, api_key: int, api_version: int) -> None:
         version = api_version if decision.as_version is None else decision.as_version
         try:
-            header, message = decode_request(data, as_version=version)
+            found = decode_request_quickly(data, as_version=version)
         except RemoteProtocolError as error:
             self._refuse(self._policy.malformed(api_key, api_version), error)
             return
+        take = partial(self._take_decoded, api_key, api_version, version, len(data))
+        if found is not None:
+            take(found)
+        else:  # the work needs a view of its own: that of the frame ends with this call
+            self._do(partial(_decoded, data[:], version), take)
+
+    def _take_decoded(self, api_key: int, api_version: int, version: int, size_bytes: int, found: _Decoded) -> None:
+        if isinstance(found, RemoteProtocolError):
+            self._refuse(self._policy.malformed(api_key, api_version), found)
+            return
+        header, message = found
         if self._login is not None and api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             self._log_in(self._login, message, version, header.correlation_id)
             return
@@ -147,7 +168,7 @@ class BrokerProtocol(Connection):
             client_id=header.client_id,
             message=message,
             api_version=api_version,
-            size_bytes=len(data),
+            size_bytes=size_bytes,
         )
         self._events.append(self._current)
 
@@ -212,6 +233,14 @@ class BrokerProtocol(Connection):
     def stage(self) -> str:
         """The stage that a NetworkError of this moment names."""
         return "request"
+
+
+def _decoded(data: memoryview, version: int) -> _Decoded:
+    """Return the request, or the error of bytes that are none."""
+    try:
+        return decode_request(data, as_version=version)
+    except RemoteProtocolError as error:
+        return error
 
 
 def _names_a_client(data: memoryview) -> bool:

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
 from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
-from parley.messages import decode_at, decode_response, decode_response_header, encode_request, response_class
+from parley.messages import encode_request
+from parley.protocol.answers import decoded, decoded_quickly, message_of
 from parley.protocol.connection import Connection, Segment, State
 from parley.protocol.events import Authenticated, Negotiated, ResponseReceived
 from parley.protocol.inflight import InFlight, Pending, Purpose
@@ -31,6 +33,9 @@ from parley.schema import ApiKey
 from parley.versions import CLIENT_RANGES, BrokerVersions, MustNotUse, VersionRange
 
 DEFAULT_SETUP_TIMEOUT_MS = 10_000
+MAX_SETUP_BYTES = 128 * 1024
+"""The longest answer while a connection is set up; real ones have at most a few thousand bytes."""
+
 _CORRELATION_ID_BYTES = 4
 
 
@@ -83,7 +88,8 @@ class ClientProtocol(Connection):
     @property
     def in_flight(self) -> int:
         """The number of requests whose answer has not come."""
-        return len(self._in_flight) + sum(pending is not None for pending, _ in self._held)
+        held = sum(pending is not None for pending, _ in self._held)
+        return len(self._in_flight) + held + (self._work is not None)
 
     def start(self, now_ms: int, timeout_ms: int = DEFAULT_SETUP_TIMEOUT_MS) -> None:
         """Begin negotiation: queue ApiVersions, newest version first, or take the pinned release's table.
@@ -203,25 +209,23 @@ class ClientProtocol(Connection):
         elif pending.purpose is Purpose.LOGIN:
             self._login_answered(pending, data)
         elif pending.purpose is Purpose.APPLICATION and not pending.abandoned:
-            try:
-                self._events.append(self._response(pending, data))
-            except RemoteProtocolError:
-                self._in_flight.put_back(pending)  # what makes no sense is no answer
-                raise
+            self._decode(pending, data)
 
-    def _response(self, pending: Pending, data: memoryview) -> ResponseReceived:
-        message = self._decoded(pending, data)
+    def _decode(self, pending: Pending, data: memoryview) -> None:
+        found = decoded_quickly(pending, data)
+        if found is not None:
+            self._answered(pending, found)
+        else:  # the work needs a view of its own: that of the frame ends with this call
+            self._do(partial(decoded, pending, data[:]), partial(self._answered, pending))
+
+    def _answered(self, pending: Pending, message: Any) -> None:
+        if isinstance(message, RemoteProtocolError):
+            self._in_flight.put_back(pending)  # what makes no sense is no answer
+            raise message
         throttle_ms = client_throttle_ms(pending.api_key, pending.version, message)
-        return ResponseReceived(pending.correlation_id, pending.api_key, pending.version, message, throttle_ms)
-
-    @staticmethod
-    def _decoded(pending: Pending, data: memoryview) -> Any:
-        api_key, version = pending.api_key, pending.version
-        if api_key == ApiKey.API_VERSIONS:
-            return decode_response(api_key, version, data)[1]  # its errors come in the shape of v0
-        _, start = decode_response_header(api_key, version, data)
-        # Bytes behind the message are ignored, as Kafka's own client ignores them.
-        return decode_at(response_class(api_key), version, data, start)[0]
+        self._events.append(
+            ResponseReceived(pending.correlation_id, pending.api_key, pending.version, message, throttle_ms)
+        )
 
     # -- negotiation
 
@@ -244,6 +248,7 @@ class ClientProtocol(Connection):
 
     def _versions_answered(self, body: memoryview) -> None:
         try:
+            _check_short(body)
             versions = self._negotiation.answered(body)
             if versions is None:
                 self._ask_versions()
@@ -279,15 +284,21 @@ class ClientProtocol(Connection):
         login = self._login
         assert login is not None
         try:
+            _check_short(data)
             if pending.purpose is Purpose.TOKEN:
-                step = login.token_answered(bytes(data))
+                self._take_step(login, bytes(data))
             elif pending.api_key == ApiKey.SASL_HANDSHAKE:
-                step = login.handshake_answered(self._decoded(pending, data))
+                self._perform(login.handshake_answered(message_of(pending, data)))
             else:
-                step = login.authenticate_answered(self._decoded(pending, data))
-            self._perform(step)
+                self._take_step(login, login.authenticate_answered(message_of(pending, data)))
         except KafkaError as error:
             self._end(error)
+
+    def _take_step(self, login: Login, challenge: bytes) -> None:
+        if login.takes_long:
+            self._do(partial(login.token_answered, challenge), self._perform)
+        else:
+            self._perform(login.token_answered(challenge))
 
     def _perform(self, step: Ask | Token | None) -> None:
         if isinstance(step, Ask):
@@ -341,15 +352,11 @@ class ClientProtocol(Connection):
             return "authentication"
         return "versions" if self._state in (State.FRESH, State.NEGOTIATING) else "request"
 
-    def receive_eof(self, how: str = "the peer closed the connection") -> None:
-        """Take note that no more bytes come; see `Connection.receive_eof`.
-
-        During a login with bare tokens it is how brokers before 1.0 refuse credentials.
-        """
+    def _eof_error(self, how: str) -> KafkaError:
         if self._state is State.AUTHENTICATING and self._login is not None and self._login.is_raw:
-            self._end(AuthenticationError(f"{how} during the login: the credentials were most likely refused"))
-        else:
-            super().receive_eof(how)
+            # During a login with bare tokens it is how brokers before 1.0 refuse credentials.
+            return AuthenticationError(f"{how} during the login: the credentials were most likely refused")
+        return super()._eof_error(how)
 
     def _eof_text(self, how: str) -> str:
         text = super()._eof_text(how)
@@ -359,4 +366,11 @@ class ClientProtocol(Connection):
             f"{text}, instead of answering ApiVersions. Either this listener wants TLS or SASL "
             "(security_protocol) or a client certificate (ssl_certfile), or the broker is older than 0.10 "
             "(pin its release)"
+        )
+
+
+def _check_short(data: memoryview) -> None:
+    if len(data) > MAX_SETUP_BYTES:
+        raise RemoteProtocolError(
+            f"the broker sent {len(data)} bytes while the connection was set up; {MAX_SETUP_BYTES} are plenty"
         )

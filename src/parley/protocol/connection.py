@@ -5,6 +5,8 @@ Rules:
 2. Foreign bytes never raise. They end the connection with a `Closed` event that carries the error.
 3. `Closed` is the last event and comes once. After it bytes are ignored and nothing is sent.
 4. Memory is bounded by what was received (frames) and by what the owner asked to send.
+5. What takes long is done at once, or with `gives_work` handed to the owner as a `Work` event, who runs it
+   in another thread. Until it is finished no other event is made.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from parley.errors import KafkaError, LocalProtocolError, NetworkError, RemoteProtocolError
 from parley.frames import Frame, Framer, encode_frame
-from parley.protocol.events import NEED_DATA, Closed, Event, NoEvent
+from parley.protocol.events import NEED_DATA, PAUSED, Closed, Event, NoEvent
+from parley.protocol.work import Work
 
 Segment = bytes | memoryview
 
@@ -39,6 +43,10 @@ class Connection(ABC):
         self._state = state
         self._events: deque[Event] = deque()
         self._out: list[Segment] = []
+        self._work: Work | None = None
+        self._eof: str | None = None  # that came during the work
+        self.gives_work = False
+        """Whether the owner takes `Work` events; otherwise `next_event` does the work itself."""
 
     @property
     def state(self) -> State:
@@ -77,12 +85,15 @@ class Connection(ABC):
 
     def receive_eof(self, how: str = "the peer closed the connection") -> None:
         """Take note that no more bytes come; `how` says it for the error's text."""
-        if self._state is not State.CLOSED:
-            self._end(NetworkError(self._eof_text(how), stage=self.stage))
+        if self._work is not None:
+            self._eof = how  # what came before the end counts first
+        elif self._state is not State.CLOSED:
+            self._end(self._eof_error(how))
 
     def next_event(self) -> Event | NoEvent:
-        """Return the next event in the received bytes, NEED_DATA, or (a broker only) PAUSED.
+        """Return the next event in the received bytes, NEED_DATA, or PAUSED.
 
+        PAUSED: a broker has a request to answer first, or a `Work` event is not finished yet.
         Mutates: consumes the bytes of the event it returns. Never raises for what a peer sent: that
         gives `Closed(error)`, after which the owner drops the transport.
         """
@@ -98,6 +109,20 @@ class Connection(ABC):
             except RemoteProtocolError as error:
                 self._end(error)
         return self._events.popleft()
+
+    def finish(self, work: Work) -> None:
+        """Take a `Work` event back after its `run`; then ask `next_event` again. After the end it is ignored."""
+        if work is not self._work or self._state is State.CLOSED:
+            return
+        self._work = None
+        try:
+            if work.error is not None:
+                raise work.error
+            work.then(work.result)
+        except KafkaError as error:
+            self._end(error)
+        if self._eof is not None:
+            self.receive_eof(self._eof)
 
     def data_to_send(self) -> list[Segment]:
         """Return the segments to send now, in order. Mutates: they are handed out once."""
@@ -122,8 +147,22 @@ class Connection(ABC):
     def stage(self) -> str:
         """Return the stage that a NetworkError of this moment names."""
 
+    def _do(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Call `then` with the result of something long; `function` may use nothing that changes meanwhile."""
+        work = self._work = Work(function, then)
+        if self.gives_work:
+            self._events.append(work)
+        else:
+            work.run()
+            self.finish(work)
+
     def _waits_for(self) -> NoEvent | None:
-        return NEED_DATA if self._state is State.CLOSED else None
+        if self._state is State.CLOSED:
+            return NEED_DATA
+        return None if self._work is None else PAUSED
+
+    def _eof_error(self, how: str) -> KafkaError:
+        return NetworkError(self._eof_text(how), stage=self.stage)
 
     def _eof_text(self, how: str) -> str:
         pending, announced = self._framer.pending_bytes, self._framer.announced_bytes
@@ -139,4 +178,5 @@ class Connection(ABC):
 
     def _end(self, error: KafkaError | None) -> None:
         self._state = State.CLOSED
+        self._work = None
         self._events.append(Closed(error, self._lost()))

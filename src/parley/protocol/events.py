@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from parley.errors import KafkaError
 from parley.protocol.policy import Translator
+from parley.protocol.work import Work
 from parley.versions import BrokerVersions
 
 
@@ -23,7 +24,9 @@ NEED_DATA: Final = _Nothing.NEED_DATA
 """No event until more bytes arrive."""
 
 PAUSED: Final = _Nothing.PAUSED
-"""A broker has a request to answer first: Kafka serves one at a time per connection, in order."""
+"""A broker has a request to answer first: Kafka serves one at a time per connection, in order.
+
+Either end while a `Work` event is not finished."""
 
 NoEvent = Literal[_Nothing.NEED_DATA, _Nothing.PAUSED]
 
@@ -93,4 +96,4 @@ class Closed:
     lost: tuple[int, ...] = ()
 
 
-Event = Authenticated | Negotiated | ResponseReceived | RequestReceived | Closed
+Event = Authenticated | Negotiated | ResponseReceived | RequestReceived | Work | Closed

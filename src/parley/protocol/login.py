@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parley.errors import AuthenticationError, RemoteProtocolError, broker_error
+from parley.errors import AuthenticationError, RemoteProtocolError, broker_error, printable
 from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from parley.protocol.sasl import ClientMechanism, OAuthBearerClient
 from parley.schema import ApiKey
@@ -52,6 +52,11 @@ class Login:
         self.is_raw = False
         self.session_lifetime_ms = 0
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether taking the mechanism's messages keeps the processor busy for milliseconds."""
+        return self._mechanism.takes_long
+
     def begin(self, versions: BrokerVersions) -> Ask:
         """Begin. Raises UnsupportedVersionError when the broker knows no SASL."""
         handshake = versions.choose(ApiKey.SASL_HANDSHAKE)
@@ -64,7 +69,7 @@ class Login:
         """Take the SaslHandshake answer. Raises AuthenticationError when the mechanism is not offered."""
         name = self._mechanism.name
         if message.error_code == UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(message.mechanisms) or "none"
+            offered = printable(", ".join(message.mechanisms[:20]), 200) or "none"
             raise AuthenticationError(f"the broker does not offer {name}; it offers {offered} (sasl_mechanism)")
         if message.error_code == ILLEGAL_SASL_STATE:
             raise AuthenticationError("this listener wants no SASL; use security_protocol PLAINTEXT or SSL")
@@ -72,12 +77,15 @@ class Login:
             raise broker_error(message.error_code, api="SaslHandshake")
         return self._send(self._mechanism.first())
 
-    def authenticate_answered(self, message: Any) -> Ask | Token | None:
-        """Take a SaslAuthenticate answer. Raises AuthenticationError when the credentials were refused."""
+    def authenticate_answered(self, message: Any) -> bytes:
+        """Return the mechanism's message in a SaslAuthenticate answer, for `token_answered`.
+
+        Raises AuthenticationError when the credentials were refused.
+        """
         if message.error_code:
             raise self._refused(message)
         self.session_lifetime_ms = max(0, message.session_lifetime_ms)
-        return self.token_answered(message.auth_bytes)
+        return bytes(message.auth_bytes)
 
     def token_answered(self, challenge: bytes) -> Ask | Token | None:
         """Take the mechanism's message from the broker. Raises AuthenticationError when it proves nothing."""
@@ -97,7 +105,7 @@ class Login:
         name = self._mechanism.name
         if message.error_code != SASL_AUTHENTICATION_FAILED:
             return broker_error(message.error_code, message.error_message, api="SaslAuthenticate")
-        reason = message.error_message or "no reason given"
+        reason = printable(message.error_message or "no reason given")
         if isinstance(self._mechanism, OAuthBearerClient) and self._mechanism.refusal:
             reason = f"{reason} ({self._mechanism.refusal})"
         return AuthenticationError(f"the broker refused the {name} login: {reason}")

@@ -1,5 +1,6 @@
 """Plain values that every layer shares: no behaviour, no I/O."""
 
+from parley.types.several import Many, Names, Several, several, shown, text, texts
 from parley.types.values import (
     ZERO_UUID,
     Node,
@@ -12,10 +13,17 @@ from parley.types.values import (
 
 __all__ = [
     "ZERO_UUID",
+    "Many",
+    "Names",
     "Node",
     "OffsetAndMetadata",
     "Secret",
+    "Several",
     "TopicPartition",
     "format_uuid",
     "parse_uuid",
+    "several",
+    "shown",
+    "text",
+    "texts",
 ]

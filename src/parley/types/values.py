@@ -7,7 +7,7 @@ import binascii
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parley.errors import ConfigError
+from parley.errors import ConfigError, printable
 
 ZERO_UUID = bytes(16)
 """The topic id that means "none" (KIP-516)."""
@@ -34,8 +34,9 @@ class Node:
 
     @property
     def address(self) -> str:
-        """`host:port`, with brackets around an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """`host:port`, with brackets around an IPv6 address and escapes for what cannot be printed."""
+        host = printable(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

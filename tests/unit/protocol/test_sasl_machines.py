@@ -102,11 +102,17 @@ def test_the_server_checks_the_final_nonce() -> None:
         server.step(final.replace(b"r=n1server", b"r=n1other"))
 
 
-@pytest.mark.parametrize("iterations", ["4095", "16385", "2147483647", "9" * 400, "-4096", "", "4096.0", "四"])
+@pytest.mark.parametrize(
+    "iterations",
+    ["4095", "16385", "2147483647", "9" * 400, "-4096", "", "4096.0", "四", "000004096000",
+     "04096", "0" * 400 + "4096", "16385000000", "4096" + "0" * 4_000, "٤٠٩٦", "+4096", " 4096", "1_6384"],
+)  # fmt: skip
 def test_the_client_does_not_work_for_absurd_iteration_counts(iterations: str) -> None:
     client = ScramClient("SCRAM-SHA-256", "user", Secret("pencil"), "n1")
-    with pytest.raises(AuthenticationError, match="iterations"):
+    with pytest.raises(AuthenticationError, match="iterations") as caught:
         client.step(f"r=n1x,s={base64.b64encode(SALT).decode()},i={iterations}".encode())
+    assert not caught.value.retriable
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("nonce", ["", "n", "n1", "other"])
@@ -175,3 +181,23 @@ def test_no_secret_in_any_repr() -> None:
         OAuthBearerClient(Secret("hunter2")),
     ]
     assert all("hunter2" not in repr(machine) + repr(vars(machine)) for machine in machines)
+
+
+@pytest.mark.parametrize(
+    "refusal", [b"[" * 100_000, b'{"status":' * 50_000, b'{"status":"a\x1b[2J\\u001b[2J"}', b"[]", b"\xff"]
+)
+def test_a_refusal_of_a_token_is_read_whatever_it_says(refusal: bytes) -> None:
+    """Deeply nested JSON raises RecursionError in Python's parser, which no caller takes for a refusal."""
+    client = OAuthBearerClient(Secret("good"))
+    assert client.step(refusal) == b"\x01"
+    with pytest.raises(AuthenticationError, match="refused the OAUTHBEARER token") as caught:
+        client.step(b"")
+    assert str(caught.value).isprintable()
+
+
+def test_a_check_of_tokens_that_fails_is_a_refusal() -> None:
+    def principal_of(token: str) -> str | None:
+        raise RecursionError(token)
+
+    with pytest.raises(AuthenticationError, match="invalid credentials"):
+        OAuthBearerServer(principal_of).step(OAuthBearerClient(Secret("secret")).first())

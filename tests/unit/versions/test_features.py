@@ -62,7 +62,7 @@ def test_short_names_mean_the_newest_measured_release(name: str, found: str) -> 
     assert release(name).name == found
 
 
-@pytest.mark.parametrize("name", ["2.5", "5.0", "", "3.9.1.1", "latest", "-1"])
+@pytest.mark.parametrize("name", ["2.10", "3.10", "5.0", "", "3.9.1.1", "latest", "-1"])
 def test_unknown_releases_are_refused(name: str) -> None:
     with pytest.raises(ConfigError):
         release(name)
@@ -71,5 +71,7 @@ def test_unknown_releases_are_refused(name: str) -> None:
 def test_releases_stand_in_their_order() -> None:
     numbers = [found.number for found in releases().values()]
     assert numbers == sorted(numbers)
-    assert len(numbers) == 22
+    minors = [(0, minor) for minor in (9, 10, 11)] + [(1, 0), (1, 1)]
+    minors += [(2, minor) for minor in range(9)] + [(3, minor) for minor in range(10)] + [(4, n) for n in range(4)]
+    assert sorted({number[:2] for number in numbers}) == minors, "a minor release of Kafka cannot be named"
     assert not release("0.9.0.1").answers_api_versions

@@ -7,6 +7,7 @@ Rules of these machines:
 3. A refused login raises AuthenticationError. On the server its text is the same for an unknown user
    and a wrong password, so that nobody learns which names exist.
 4. Nonces come from the caller: there are no dice here.
+5. A machine is used by one thread at a time, which need not be the same one at each step.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class ClientMechanism(Protocol):
 
     name: str
     complete: bool
+    takes_long: bool
+    """Whether a step keeps the processor busy for milliseconds, so that an event loop runs it in a thread."""
 
     def first(self) -> bytes:
         """Return the first message to send. Called once."""

@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from parley.errors import AuthenticationError
+from parley.errors import AuthenticationError, printable
 from parley.protocol.sasl.base import REFUSED
 from parley.types import Secret
 
+_MAX_REFUSAL_BYTES = 8 * 1024
 _SEPARATOR = "\x01"
 _KEY = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
@@ -24,6 +25,7 @@ class OAuthBearerClient:
     """The client's side: a token, fetched by the caller just before, and SASL extensions (KIP-342)."""
 
     name = "OAUTHBEARER"
+    takes_long = False
 
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
         if not _TOKEN.fullmatch(token.reveal()):
@@ -48,17 +50,22 @@ class OAuthBearerClient:
         if not challenge:
             self.complete = True
             return None
-        try:
-            status = json.loads(challenge)["status"]
-        except (ValueError, KeyError, TypeError):
-            status = "no reason given"
-        self._refusal = str(status)[:200]
+        self._refusal = _status(challenge)
         return _SEPARATOR.encode()
 
     @property
     def refusal(self) -> str | None:
         """The server's reason, once it refused; the connection is about to be closed."""
         return self._refusal
+
+
+def _status(challenge: bytes) -> str:
+    """Return the reason in a server's JSON text: two or three short fields, whatever a peer may send instead."""
+    try:
+        status = json.loads(challenge)["status"] if len(challenge) <= _MAX_REFUSAL_BYTES else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        status = None
+    return printable(status, 200) if isinstance(status, str) and status else "no reason given"
 
 
 class OAuthBearerServer:
@@ -77,7 +84,10 @@ class OAuthBearerServer:
         if self._refused:
             raise AuthenticationError(REFUSED)
         token = self._token_in(message)
-        principal = self._principal_of(token)
+        try:
+            principal = self._principal_of(token)
+        except Exception as error:  # of whoever checks tokens; a token may have caused it
+            raise AuthenticationError(REFUSED) from error
         if principal is None:
             self._refused = True
             return b'{"status":"invalid_token"}'

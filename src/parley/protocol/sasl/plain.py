@@ -14,6 +14,7 @@ class PlainClient:
     """The client's side. The password crosses the wire as it is: use it over TLS."""
 
     name = "PLAIN"
+    takes_long = False
 
     def __init__(self, username: str, password: Secret) -> None:
         if "\0" in username or "\0" in password.reveal():

@@ -16,17 +16,19 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 import stringprep
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from parley.errors import AuthenticationError
+from parley.errors import AuthenticationError, printable
 from parley.protocol.sasl.base import REFUSED
 from parley.types import Secret
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
+_COUNT = re.compile(r"[1-9][0-9]{3,4}")  # RFC 5802's posit-number, as long as the bounds are
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
@@ -76,7 +78,12 @@ def saslprep(text: str) -> str:
 
 
 class ScramClient:
-    """The client's side of one login; `nonce` is a fresh printable text without commas."""
+    """The client's side of one login; `nonce` is a fresh printable text without commas.
+
+    Its steps take the processor for milliseconds: up to 16,384 rounds of PBKDF2.
+    """
+
+    takes_long = True
 
     def __init__(
         self, mechanism: str, username: str, password: Secret, nonce: str, *, token_auth: bool = False
@@ -101,7 +108,7 @@ class ScramClient:
             return self._prove(challenge)
         fields = _fields(challenge, "the broker's last SCRAM message")
         if "e" in fields:
-            raise AuthenticationError(f"the broker refused the {self.name} login: {fields['e'][:200]}")
+            raise AuthenticationError(f"the broker refused the {self.name} login: {printable(fields['e'], 200)}")
         if not hmac.compare_digest(_unbase64(fields.get("v", ""), "signature"), self._server_signature):
             raise AuthenticationError(
                 f"the peer could not prove that it knows the {self.name} credentials: it may not be the broker"
@@ -112,7 +119,7 @@ class ScramClient:
     def _prove(self, challenge: bytes) -> bytes:
         fields = _fields(challenge, "the broker's first SCRAM message")
         if "e" in fields:
-            raise AuthenticationError(f"the broker refused the {self.name} login: {fields['e'][:200]}")
+            raise AuthenticationError(f"the broker refused the {self.name} login: {printable(fields['e'], 200)}")
         nonce = fields.get("r", "")
         if not nonce.startswith(self._nonce) or len(nonce) <= len(self._nonce):
             raise AuthenticationError("the broker's SCRAM nonce does not continue ours: a replay or a broken server")
@@ -216,9 +223,9 @@ def _unbase64(text: str, what: str) -> bytes:
 
 
 def _iterations(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not MIN_ITERATIONS <= int(text[:9]) <= MAX_ITERATIONS:
+    """Return the count that a text says. It is compared as a number, and only if it is as short as the bounds are."""
+    if not _COUNT.fullmatch(text) or not MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS:
         raise AuthenticationError(
-            f"the broker asks for {text[:20] or 'no'} SCRAM iterations;"
-            f" {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
+            f"the broker asks for {text[:20]!r} SCRAM iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
         )
     return int(text)
