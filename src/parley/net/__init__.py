@@ -7,13 +7,15 @@ side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one
 from parley.net.address import Address, parse_address, parse_bootstrap
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import AdvancingClock, Clock, Deadline, LoopClock, ManualClock, TimerHandle
-from parley.net.connection import BrokerConnection, Reply
+from parley.net.connection import BrokerConnection
 from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
 from parley.net.opening import open_connection
 from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions
 from parley.net.pool import MAIN_LANE, Pool
 from parley.net.pool_plan import PoolPlan
-from parley.net.server import Server, ServerConnection, ServerSettings, serve
+from parley.net.reply import Reply
+from parley.net.server import Server, ServerConnection, serve
+from parley.net.server_settings import ServerSettings
 from parley.net.stream import Backend, Listener, Receiver, Stream
 from parley.net.verdicts import Verdict, Verdicts
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from parley.errors import ConfigError
+from parley.errors import ConfigError, printable
+
+_MAX_HOST_CHARS = 255  # DNS has no longer names; an IPv6 address with its zone is shorter
 
 
 class Address(NamedTuple):
@@ -15,7 +17,22 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        host = printable(self.host)  # it may be what a peer advertises
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be connected to it, None where something may.
+
+        Brokers may advertise anything: socket calls would take port 110535 for 44999.
+        """
+        if not 0 < self.port < 65536:
+            return f"the port is {self.port}, not one from 1 to 65535"
+        if not self.host:
+            return "the host name is empty"
+        if len(self.host) > _MAX_HOST_CHARS or not self.host.isprintable() or " " in self.host:
+            return "the host name is too long, or has a space or a character that cannot be printed"
+        return None
 
 
 def parse_address(text: str) -> Address:

@@ -8,6 +8,7 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from parley.net.address import Address
@@ -212,7 +213,11 @@ class AsyncioBackend:
         self._send_buffer_bytes = send_buffer_bytes
 
     async def lookup(self, address: Address) -> Sequence[Any]:
-        """Ask the system's resolver."""
+        """Ask the system's resolver, in a thread; an address in numbers needs neither."""
+        with suppress(OSError, UnicodeError):
+            return socket.getaddrinfo(
+                address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+            )
         with network_errors(address, NAME_LOOKUP):
             loop = asyncio.get_running_loop()
             return await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)

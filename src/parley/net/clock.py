@@ -227,7 +227,8 @@ class Deadline:
         self._task = task
         self._cancelling = task.cancelling()
         if self._when_ms <= self._clock.now_ms():
-            self._expire()
+            # Not at once: a body that waits for nothing would take the cancellation along, to its next wait elsewhere.
+            self._timer = asyncio.get_running_loop().call_soon(self._expire)
         else:
             self._timer = self._clock.call_at_ms(self._when_ms, self._expire)
         return self

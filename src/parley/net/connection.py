@@ -28,9 +28,12 @@ from parley.net.failures import (
 )
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
+from parley.net.reply import Reply
 from parley.net.stream import Stream
+from parley.net.work import off_loop
 from parley.protocol import (
     NEED_DATA,
+    PAUSED,
     Authenticated,
     ClientProtocol,
     ClientSettings,
@@ -39,6 +42,7 @@ from parley.protocol import (
     Negotiated,
     ResponseReceived,
     State,
+    Work,
 )
 from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
@@ -50,25 +54,6 @@ LOGIN_AGAIN_AT = 0.85
 
 MIN_LOGIN_PAUSE_MS = 1_000
 """Logins are not repeated faster than this: Kafka's brokers refuse it (V14)."""
-
-
-class Reply:
-    """A broker's answer, and the version in which it was given."""
-
-    __slots__ = ("api_key", "correlation_id", "message", "version")
-
-    def __init__(self, event: ResponseReceived) -> None:
-        self.correlation_id = event.correlation_id
-        self.api_key = event.api_key
-        self.version = event.version
-        self.message = event.message
-
-    def release(self) -> None:
-        """Forget the message. Its receive buffer is used again once no view of it is alive."""
-        self.message = None
-
-    def __repr__(self) -> str:
-        return f"Reply(api_key={self.api_key}, version={self.version}, {self.message!r})"
 
 
 class BrokerConnection:
@@ -86,6 +71,7 @@ class BrokerConnection:
         self.clock = clock
         self._options = options
         self._protocol = ClientProtocol(settings, mechanism)
+        self._protocol.gives_work = True
         self.get_buffer = self._protocol.get_buffer
         self._stream: Stream | None = None
         self._waiting: dict[int, tuple[asyncio.Future[Reply], int]] = {}  # and the API that was asked
@@ -98,6 +84,7 @@ class BrokerConnection:
         self._login_task: asyncio.Task[None] | None = None
         self._expired: frozenset[int] = frozenset()
         self._was_answered = False
+        self._is_lost = False
         self.inferred = False
         self.error: KafkaError | None = None
         self.last_used_ms = clock.now_ms()
@@ -235,16 +222,28 @@ class BrokerConnection:
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""
         self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.address, REQUEST),)))
+        self._is_lost = True
         self._pump()
-        if not self.closed.done():
-            self.closed.set_result(None)
 
     # -- inside
 
     def _pump(self) -> None:
-        while (event := self._protocol.next_event()) is not NEED_DATA:
-            self._take(event)  # type: ignore[arg-type]  # a client is never PAUSED
+        while (event := self._protocol.next_event()) is not NEED_DATA and event is not PAUSED:
+            self._take(event)
         self._flush()
+        if self._is_lost and self._protocol.is_closed and not self.closed.done():
+            self.closed.set_result(None)
+
+    def _begin(self, work: Work) -> None:
+        if self._stream is not None:
+            self._stream.pause_reading()  # what a peer sends meanwhile must not pile up
+        off_loop(work, self._finish)
+
+    def _finish(self, work: Work) -> None:
+        self._protocol.finish(work)
+        if self._stream is not None:
+            self._stream.resume_reading()
+        self._pump()
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ResponseReceived):
@@ -260,6 +259,8 @@ class BrokerConnection:
                 self._negotiated.set_result(None)
         elif isinstance(event, Authenticated):
             self._plan_next_login(event.session_lifetime_ms)
+        elif isinstance(event, Work):
+            self._begin(event)
         elif isinstance(event, Closed):
             self._end(event)
 
@@ -367,10 +368,10 @@ class BrokerConnection:
         self._login_task = asyncio.get_running_loop().create_task(self._log_in_again())
 
     async def _log_in_again(self) -> None:
-        timeout_ms = self._options.connect_timeout_ms
+        timeout_ms = self._options.socket_connection_setup_timeout_ms
         try:
             mechanism = await make_mechanism(self._options)
-        except AuthenticationError as error:
+        except KafkaError as error:
             self._protocol.close(error)
         else:
             if mechanism is not None and not self._protocol.is_closed:

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parley.errors import NetworkError
+from parley.errors import NetworkError, printable
 from parley.net.address import Address
 from parley.versions import api_name
 
@@ -71,7 +71,7 @@ def _is_no_tls(error: Exception) -> bool:
 def explain(error: Exception, address: Address, stage: str) -> str:
     """Return what a foreign exception means here, with the remedy."""
     if isinstance(error, socket.gaierror | UnicodeError):
-        return f'the name "{address.host}" cannot be resolved ({_text(error)}); check its spelling and DNS'
+        return f'the name "{printable(address.host)}" cannot be resolved ({_text(error)}); check its spelling and DNS'
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the broker's certificate is not trusted: {error.verify_message}; "
@@ -98,4 +98,4 @@ def explain(error: Exception, address: Address, stage: str) -> str:
 
 def _text(error: Exception) -> str:
     strerror = getattr(error, "strerror", None)
-    return strerror if isinstance(strerror, str) and strerror else (str(error) or type(error).__name__)
+    return printable(strerror if isinstance(strerror, str) and strerror else (str(error) or type(error).__name__))

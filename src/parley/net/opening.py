@@ -63,39 +63,62 @@ async def open_connection(
     is refused, ConfigError for options that cannot be used. Nothing stays open then, nor when the
     caller is cancelled.
     """
-    options = options if options is not None else ConnectOptions()
     target = parse_address(address) if isinstance(address, str) else address
-    clock = clock if clock is not None else LoopClock()
-    if backend is None:
-        backend = AsyncioBackend(
-            receive_buffer_bytes=options.receive_buffer_bytes, send_buffer_bytes=options.send_buffer_bytes
-        )
-    opener = _Opener(target, options, backend, clock, verdicts if verdicts is not None else Verdicts())
-    return await opener.open()
+    return await Opening(target, options, backend=backend, clock=clock, verdicts=verdicts).open()
 
 
-class _Opener:
+class Opening:
+    """One connection on its way: `open` makes it, `stage` says meanwhile how far it has come."""
+
     def __init__(
-        self, address: Address, options: ConnectOptions, backend: Backend, clock: Clock, verdicts: Verdicts
+        self,
+        address: Address,
+        options: ConnectOptions | None = None,
+        *,
+        backend: Backend | None = None,
+        clock: Clock | None = None,
+        verdicts: Verdicts | None = None,
     ) -> None:
+        options = options if options is not None else ConnectOptions()
+        clock = clock if clock is not None else LoopClock()
+        if backend is None:
+            backend = AsyncioBackend(
+                receive_buffer_bytes=options.receive_buffer_bytes, send_buffer_bytes=options.send_buffer_bytes
+            )
         self._address = address
         self._options = options
         self._backend = backend
         self._clock = clock
-        self._verdicts = verdicts
-        self._deadline_ms = clock.now_ms() + options.connect_timeout_ms
+        self._verdicts = verdicts if verdicts is not None else Verdicts()
+        self._connection: BrokerConnection | None = None
+        self._deadline_ms = clock.now_ms() + options.socket_connection_setup_timeout_ms
         self._stage = NAME_LOOKUP  # how far it has come, for the error of a deadline that passes
         self._tls = client_tls(options)
 
+    @property
+    def stage(self) -> str:
+        """How far it has come: "name lookup", "connect", "tls", "versions" or "authentication"."""
+        if self._stage == VERSIONS and self._connection is not None:
+            return self._connection.stage
+        return self._stage
+
     async def open(self) -> BrokerConnection:
+        """Return the connection; see `open_connection`. Call it once."""
+        if self._address.fault is not None:
+            raise NetworkError(
+                f"{self._address}: {self._address.fault}; set advertised.listeners of the broker that names itself so",
+                address=str(self._address),
+                stage=NAME_LOOKUP,
+            )
         try:
             async with Deadline(self._clock, self._deadline_ms):
                 connection = await self._open()
         except TimeoutError as error:
             self._verdicts.forget(self._address)  # silent now: 0.9 may have come back there
             hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
+            limit_ms = self._options.socket_connection_setup_timeout_ms
             raise RequestTimedOut(
-                f"{self._address}: not connected within connect_timeout_ms={self._options.connect_timeout_ms}, "
+                f"{self._address}: not connected within socket_connection_setup_timeout_ms={limit_ms}, "
                 f"at the stage of {self._stage}{hint}",
                 address=str(self._address),
                 stage=self._stage,
@@ -148,6 +171,7 @@ class _Opener:
     async def _open_at(self, place: Any, settings: ClientSettings) -> BrokerConnection:
         mechanism = await make_mechanism(self._options)
         connection = BrokerConnection(self._address, self._options, settings, self._clock, mechanism)
+        self._connection = connection
         try:
             stream = await self._backend.connect(self._address, place, connection, self._tls, self._enter)
             self._enter(VERSIONS)

@@ -38,7 +38,7 @@ class ConnectOptions:
     bootstrap_servers: str = "localhost:9092"
     client_id: str = "parley"
     request_timeout_ms: int = 30_000
-    connect_timeout_ms: int = 10_000
+    socket_connection_setup_timeout_ms: int = 10_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     connections_max_idle_ms: int = 540_000
@@ -110,7 +110,7 @@ class ConnectOptions:
 
 _LIMITS = {
     "request_timeout_ms": (1, _INT32_MAX),
-    "connect_timeout_ms": (1, _INT32_MAX),
+    "socket_connection_setup_timeout_ms": (1, _INT32_MAX),
     "reconnect_backoff_ms": (0, _INT32_MAX),
     "reconnect_backoff_max_ms": (0, _INT32_MAX),
     "connections_max_idle_ms": (-1, _INT32_MAX),

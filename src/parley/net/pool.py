@@ -14,7 +14,7 @@ from parley.net.address import Address
 from parley.net.clock import Clock, LoopClock
 from parley.net.connection import BrokerConnection
 from parley.net.failures import CONNECT
-from parley.net.opening import open_connection
+from parley.net.opening import Opening
 from parley.net.options import ConnectOptions
 from parley.net.pool_plan import Lane, Open, PoolPlan, Use, Wait
 from parley.net.stream import Backend
@@ -46,6 +46,7 @@ class Pool:
         )
         self._nodes: dict[int, Address] = {}
         self._opening: dict[Lane, asyncio.Task[BrokerConnection]] = {}
+        self._stages: dict[Lane, Opening] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -53,6 +54,11 @@ class Pool:
     def connections(self) -> tuple[BrokerConnection, ...]:
         """The open connections."""
         return tuple(connection for connection in self._plan.connections() if not connection.is_closed)
+
+    @property
+    def opening(self) -> tuple[tuple[Address, str], ...]:
+        """The addresses that are being connected to, each with the stage that this has come to."""
+        return tuple((key.address, opening.stage) for key, opening in self._stages.items())
 
     def update_nodes(self, nodes: Mapping[int, Address]) -> None:
         """Take the brokers that metadata names. Connections to addresses that are gone end when idle."""
@@ -133,15 +139,14 @@ class Pool:
         return NetworkError("the connections of this client are closed", address=str(address), stage=CONNECT)
 
     def _start_opening(self, key: Lane) -> None:
-        opening = open_connection(
-            key.address, self._options, backend=self._backend, clock=self._clock, verdicts=self.verdicts
-        )
-        task = asyncio.get_running_loop().create_task(opening)
+        opening = Opening(key.address, self._options, backend=self._backend, clock=self._clock, verdicts=self.verdicts)
+        task = asyncio.get_running_loop().create_task(opening.open())
         self._opening[key] = task
+        self._stages[key] = opening
         task.add_done_callback(lambda done: self._opening_done(key, done))
 
     def _opening_done(self, key: Lane, task: asyncio.Task[BrokerConnection]) -> None:
-        del self._opening[key]
+        del self._opening[key], self._stages[key]
         if task.cancelled():
             self._plan.given_up(key)
         elif task.exception() is not None:

@@ -6,26 +6,26 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES
 from parley.net.address import Address
 from parley.net.asyncio_backend import AsyncioBackend
-from parley.net.clock import Clock, LoopClock
 from parley.net.failures import REQUEST, explain
 from parley.net.idle import Activity, IdleSweeps
+from parley.net.server_settings import ServerSettings
 from parley.net.stream import Backend, Listener, Stream
+from parley.net.work import off_loop
 from parley.protocol import (
     NEED_DATA,
+    PAUSED,
     BrokerPolicy,
     BrokerProtocol,
-    BrokerSasl,
     Closed,
     Event,
     NoEvent,
     RequestReceived,
+    Work,
 )
 
 _log = logging.getLogger("parley.net")
@@ -47,6 +47,7 @@ class ServerConnection:
         self._lost = lost
         self._settings = settings
         self._protocol = BrokerProtocol(policy, max_frame_bytes=settings.max_frame_bytes, sasl=settings.sasl)
+        self._protocol.gives_work = True
         self._logins = 0  # that _session_ends_ms was computed for
         self._session_ends_ms: int | None = None
         self.get_buffer = self._protocol.get_buffer
@@ -95,7 +96,7 @@ class ServerConnection:
         """
         while True:
             await self._thawed.wait()
-            event, self._event = self._event or self._protocol.next_event(), None
+            event, self._event = self._event or self._next_event(), None
             self._note_login()
             self._flush()
             if isinstance(event, RequestReceived):
@@ -193,14 +194,7 @@ class ServerConnection:
                 self._paused = True
                 self._stream.pause_reading()
         elif self._event is None:
-            # The waiting task is woken for a whole request, not for each piece of one.
-            event = self._protocol.next_event()
-            self._note_login()
-            if event is NEED_DATA:
-                self._flush()
-            else:
-                self._event = event
-                self._arrived.set()
+            self._look()
 
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""
@@ -209,6 +203,28 @@ class ServerConnection:
         self._lost(self)
 
     # -- inside
+
+    def _look(self) -> None:
+        # The waiting task is woken for a whole request, not for each piece of one.
+        event = self._next_event()
+        self._note_login()
+        if event is NEED_DATA or event is PAUSED:
+            self._flush()
+            return
+        self._event = event
+        self._arrived.set()
+
+    def _next_event(self) -> Event | NoEvent:
+        event = self._protocol.next_event()
+        if not isinstance(event, Work):
+            return event
+        off_loop(event, self._finish)
+        return PAUSED
+
+    def _finish(self, work: Work) -> None:
+        self._activity.at_ms = self._settings.clock.now_ms()
+        self._protocol.finish(work)
+        self._look()
 
     def end_if_idle(self, now_ms: int, timeout_ms: int) -> None:
         """End the connection when nothing moved on it for so long. Called by the server's sweeps."""
@@ -252,19 +268,6 @@ class ServerConnection:
         self.error = event.error
         _log.debug("client %s is gone: %s", self.peer, event.error or "closed by this side")
         self._stream.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
-    """What every connection of a server has in common."""
-
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    sasl: BrokerSasl | None = None
-    clock: Clock = field(default_factory=LoopClock)
-    idle_timeout_ms: int = 0
-    """connections.max.idle.ms; 0 lets connections last."""
-    max_unsent_bytes: int = 64 * 1024 * 1024
-    """How much may wait for a client that does not read; one more answer ends its connection."""
 
 
 Handler = Callable[[ServerConnection], Awaitable[None]]

@@ -73,7 +73,9 @@ async def broker(network: MemoryBackend) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 def options() -> ConnectOptions:
-    return ConnectOptions(bootstrap_servers=str(BROKER), connect_timeout_ms=2_000, request_timeout_ms=500)
+    return ConnectOptions(
+        bootstrap_servers=str(BROKER), socket_connection_setup_timeout_ms=2_000, request_timeout_ms=500
+    )
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -20,6 +20,7 @@ from parley.net import Address, ConnectOptions, Server, ServerConnection, asynci
 from parley.net.asyncio_backend import WRITE_HIGH_BYTES
 from parley.protocol import ServeAll
 
+from ...support import GENEROUS_MS, GENEROUS_S
 from .conftest import Broker
 
 MIB = 1024 * 1024
@@ -204,7 +205,7 @@ async def test_opening_against_real_sockets_can_be_cancelled_at_each_await(bulk:
     assert steps > 3
     assert bulk.server is not None
     for serving in bulk.server.connections:
-        await asyncio.wait_for(serving.wait_closed(), 5)
+        await asyncio.wait_for(serving.wait_closed(), GENEROUS_S)
 
 
 # -- TLS
@@ -257,7 +258,7 @@ async def test_a_certificate_for_another_name(authority: trustme.CA, trusting: C
 
 async def test_plaintext_at_a_tls_port_is_named(tls_server: Server) -> None:
     with pytest.raises((RemoteProtocolError, NetworkError)) as caught:
-        await open_connection(tls_server.address, ConnectOptions(connect_timeout_ms=5_000))
+        await open_connection(tls_server.address, ConnectOptions(socket_connection_setup_timeout_ms=GENEROUS_MS))
     assert "security_protocol" in str(caught.value)
 
 
@@ -266,7 +267,7 @@ async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_se
     """Its socket has no stream yet that the server could close: asyncio alone would keep it for a minute."""
     reader, writer = await asyncio.open_connection(tls_server.address.host, tls_server.address.port)
     listener: Any = tls_server._listener
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(GENEROUS_S):
         while not listener._opening:  # noqa: ASYNC110 nobody is told that a socket was accepted
             await asyncio.sleep(0)
         await getattr(tls_server, ending)()
@@ -290,7 +291,7 @@ async def test_a_server_without_descriptors_left_accepts_again(bulk: Bulk, monke
 
     monkeypatch.setattr(socket.socket, "accept", accept_if_there_is_room)
     opening = asyncio.create_task(open_connection(address_of(bulk)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(GENEROUS_S):
         await tried.wait()
     for _ in range(500):
         await asyncio.sleep(0)

@@ -69,6 +69,15 @@ async def test_a_deadline_in_the_past_interrupts_at_the_first_wait() -> None:
             await asyncio.sleep(0)
 
 
+async def test_a_deadline_in_the_past_leaves_a_body_alone_that_waits_for_nothing() -> None:
+    async with Deadline(ManualClock(100), 40):
+        pass
+    await asyncio.sleep(0)  # where a cancellation left behind would come out
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_a_deadline_that_is_kept_leaves_nothing() -> None:
     clock = ManualClock()
     async with Deadline(clock, 40):

@@ -27,6 +27,7 @@ from parley.net import (
 from parley.net.clock import settle
 from parley.versions import VersionRange
 
+from ...support import GENEROUS_S
 from .conftest import BROKER, Broker
 
 
@@ -267,7 +268,7 @@ async def test_a_full_send_buffer_makes_requests_wait(
     with pytest.raises(RequestTimedOut, match="reads too slowly"):
         await third
     server_end.resume_reading()
-    await asyncio.wait_for(asyncio.gather(first, second), 5)
+    await asyncio.wait_for(asyncio.gather(first, second), GENEROUS_S)
     await connection.close()
 
 

@@ -26,6 +26,7 @@ from parley.net import (
     serve,
 )
 from parley.protocol import Close, Decision, Respond, Serve, ServeAll, Swallow
+from parley.types import Node
 
 from .conftest import BROKER, Broker
 
@@ -46,7 +47,7 @@ async def failure(network: MemoryBackend, clock: ManualClock, options: ConnectOp
     [
         (Faults(unknown_name=True), "name lookup", "cannot be resolved"),
         (Faults(refused=True), "connect", "refused"),
-        (Faults(connect_hangs=True), "connect", "connect_timeout_ms=2000, at the stage of connect"),
+        (Faults(connect_hangs=True), "connect", "socket_connection_setup_timeout_ms=2000, at the stage of connect"),
         (Faults(to_client=Way(silent=True)), "versions", "older than 0.10"),
         (Faults(to_broker=Way(silent=True)), "versions", "TLS or SASL"),
         (Faults(to_client=Way(cut_after_bytes=0)), "versions", "TLS or SASL"),
@@ -343,3 +344,30 @@ async def test_a_broker_that_fails_after_connecting_is_not_tried_elsewhere(
     assert error.stage == "versions"
     assert network.tried == places[:1]
     await server.abort()
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 110535, 2**31 - 1])
+async def test_a_port_that_cannot_be_is_not_cut_to_another(
+    network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions, port: int
+) -> None:
+    """Brokers may advertise any int32; a socket call would take 110535 for port 44999."""
+    with pytest.raises(NetworkError, match=rf"broker:{port}: the port is {port}, not one from 1 to 65535") as caught:
+        await open_connection(Address("broker", port), options, backend=network, clock=clock)
+    assert caught.value.retriable
+    assert not network.streams
+
+
+@pytest.mark.parametrize("host", ["", "a\0b", "a b", "\x1b[2J", "a\nERROR forged line", "\u202eevil", "x" * 5_000])
+async def test_a_host_that_cannot_be_is_shown_harmlessly(
+    network: MemoryBackend,
+    clock: ManualClock,
+    options: ConnectOptions,
+    caplog: pytest.LogCaptureFixture,
+    host: str,
+) -> None:
+    caplog.set_level("DEBUG")
+    with pytest.raises(NetworkError, match="the host name is") as caught:
+        await open_connection(Address(host, 9092), options, backend=network, clock=clock)
+    for text in (str(caught.value), caplog.text, str(Address(host, 1)), Node(1, host, 9092).address):
+        assert text.isprintable() or text == ""
+        assert len(text) < 1_000

@@ -43,7 +43,7 @@ def test_bootstrap_servers() -> None:
     ("wrong", "words"),
     [
         ({"request_timeout_ms": 0}, "request_timeout_ms=0 .* from 1"),
-        ({"connect_timeout_ms": "5"}, "connect_timeout_ms='5'"),
+        ({"socket_connection_setup_timeout_ms": "5"}, "socket_connection_setup_timeout_ms='5'"),
         ({"max_frame_bytes": True}, "max_frame_bytes=True"),
         ({"max_frame_bytes": 2**31}, "max_frame_bytes"),
         ({"bootstrap_servers": "nowhere"}, "nowhere"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import threading
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -30,6 +33,7 @@ from parley.protocol import BrokerSasl, ServeAll
 from parley.protocol.sasl import OAuthBearerServer, PlainServer, ScramCredential, ScramServer
 from parley.types import Secret
 
+from ...support import GENEROUS_S
 from .conftest import BROKER, Broker
 
 USERS = {"alice": Secret("canary-password")}
@@ -76,7 +80,7 @@ PLAIN = ConnectOptions(
     sasl_username="alice",
     sasl_password="canary-password",
     allow_plaintext_password=True,
-    connect_timeout_ms=2_000,
+    socket_connection_setup_timeout_ms=2_000,
     request_timeout_ms=500,
 )
 SCRAM = replace(PLAIN, sasl_mechanism="SCRAM-SHA-512", allow_plaintext_password=False)
@@ -221,7 +225,7 @@ async def test_a_request_in_flight_is_answered_before_the_login_is_repeated(
     await settle()
     assert not slow.done()
     gate.set()
-    await asyncio.wait_for(asyncio.gather(slow, held), 5)
+    await asyncio.wait_for(asyncio.gather(slow, held), GENEROUS_S)
     assert not connection.is_closed
     await connection.close()
     await server.close()
@@ -251,3 +255,54 @@ def test_plain_over_tls_needs_no_yes() -> None:
 def test_secrets_do_not_show() -> None:
     assert "canary" not in repr(PLAIN)
     assert PLAIN.sasl_password == Secret("canary-password")
+
+
+async def test_the_rounds_of_a_scram_login_run_beside_the_event_loop(
+    network: MemoryBackend, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer chooses how many they are, up to 16,384: milliseconds for each connection of a client."""
+    stored = scram_server()  # made before, or its own rounds would count
+    monkeypatch.setitem(globals(), "scram_server", lambda: stored)
+    server = await listening(network, clock, Broker())
+    threads: list[int] = []
+    rounds = hashlib.pbkdf2_hmac
+
+    def recorded(*arguments: Any) -> bytes:
+        threads.append(threading.get_ident())
+        return rounds(*arguments)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", recorded)
+    connection = await open_connection(BROKER, SCRAM, backend=network, clock=clock)
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    await connection.close()
+    await server.close()
+
+
+async def test_the_text_of_a_failed_token_provider_is_not_shown(
+    network: MemoryBackend, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may hold what the provider asked with."""
+    caplog.set_level(logging.DEBUG)
+    server = await listening(network, clock, Broker())
+
+    def provider() -> str:
+        raise ValueError("the token server refused canary-client-secret")
+
+    with pytest.raises(AuthenticationError, match=r"ValueError in provider, line \d+") as caught:
+        await open_connection(BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock)
+    assert "canary" not in "".join(traceback.format_exception(caught.value)) + caplog.text
+    await server.close()
+
+
+async def test_an_error_of_parley_in_a_token_provider_is_raised_as_it_is(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
+    server = await listening(network, clock, Broker())
+
+    def provider() -> str:
+        raise NetworkError("the token server cannot be reached")
+
+    with pytest.raises(NetworkError, match="the token server cannot be reached"):
+        await open_connection(BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock)
+    await server.close()

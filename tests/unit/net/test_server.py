@@ -22,6 +22,7 @@ from parley.net.clock import settle
 from parley.net.server import READ_AHEAD_BYTES
 from parley.protocol import RequestReceived, ServeAll
 
+from ...support import GENEROUS_S
 from .conftest import BROKER, Broker
 
 
@@ -103,7 +104,7 @@ async def test_reading_goes_on_after_a_pause(
     others = [connection.submit(filler) for _ in range(60)]
     await settle(200)
     gate.set()
-    await asyncio.wait_for(asyncio.gather(first, *others), 10)
+    await asyncio.wait_for(asyncio.gather(first, *others), GENEROUS_S)
     await connection.close()
     await server.close()
 
@@ -128,7 +129,7 @@ async def test_closing_in_order_sends_what_is_queued(
     await answering.wait()
     await asyncio.sleep(0)
     await server.close()
-    reply = await asyncio.wait_for(future, 5)
+    reply = await asyncio.wait_for(future, GENEROUS_S)
     assert reply.message.responses[0].partitions[0].records == records
     await connection.wait_closed()
     with pytest.raises(NetworkError, match="no broker listens"):

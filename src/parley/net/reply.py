@@ -1,0 +1,24 @@
+"""What a caller gets for a request."""
+
+from __future__ import annotations
+
+from parley.protocol import ResponseReceived
+
+
+class Reply:
+    """A broker's answer, and the version in which it was given."""
+
+    __slots__ = ("api_key", "correlation_id", "message", "version")
+
+    def __init__(self, event: ResponseReceived) -> None:
+        self.correlation_id = event.correlation_id
+        self.api_key = event.api_key
+        self.version = event.version
+        self.message = event.message
+
+    def release(self) -> None:
+        """Forget the message. Its receive buffer is used again once no view of it is alive."""
+        self.message = None
+
+    def __repr__(self) -> str:
+        return f"Reply(api_key={self.api_key}, version={self.version}, {self.message!r})"
