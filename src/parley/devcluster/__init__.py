@@ -14,6 +14,7 @@ from parley.devcluster.security import Security
 from parley.devcluster.state.agreement import Agreement
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.ledger import LostRecords
+from parley.devcluster.state.topics import TopicSettings
 
 __all__ = [
     "Agreement",
@@ -27,4 +28,5 @@ __all__ = [
     "LocalCluster",
     "LostRecords",
     "Security",
+    "TopicSettings",
 ]

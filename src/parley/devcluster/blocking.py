@@ -31,7 +31,7 @@ class LocalCluster:
 
     def __init__(
         self,
-        brokers: int = DEFAULT_BROKERS,
+        brokers: int | Sequence[int] = DEFAULT_BROKERS,
         release: str = DEFAULT_RELEASE,
         *,
         releases: Mapping[int, str] | None = None,
@@ -40,10 +40,11 @@ class LocalCluster:
         settings: ClusterSettings | None = None,
         seed: int | None = None,
         security: Security | None = None,
+        listeners: Mapping[str, Security] | None = None,
     ) -> None:
         self._cluster: AsyncLocalCluster = AsyncLocalCluster(
             brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed,
-            security=security,
+            security=security, listeners=listeners,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -51,7 +52,10 @@ class LocalCluster:
     # -- life ----------------------------------------------------------------------------------
 
     def start(self) -> LocalCluster:
-        """Start every broker; return the cluster. Raises NetworkError when a port is taken."""
+        """Start every broker; return the cluster.
+
+        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data directory.
+        """
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="parley-cluster", daemon=True)
@@ -123,9 +127,20 @@ class LocalCluster:
         """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
         return self._cluster.client_certificate(name)
 
-    def client_properties(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+    def bootstrap(self, listener: str | None = None) -> str:
+        """Return `host:port,…` of the brokers that run, on a listener. Raises ConfigError for an unknown one."""
+        return self._cluster.bootstrap(listener)
+
+    @property
+    def listeners(self) -> Mapping[str, Security]:
+        """The listeners by name, in order; the first is the one of `bootstrap_servers`."""
+        return self._cluster.listeners
+
+    def client_properties(
+        self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
+    ) -> dict[str, str]:
         """Return how a client connects, in the names of Kafka's client.properties; a password is among them."""
-        return self._cluster.client_properties(user, mechanism)
+        return self._cluster.client_properties(user, mechanism, listener=listener)
 
     @property
     def cluster_id(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from parley.devcluster.asked import asked_about
@@ -13,11 +14,12 @@ from parley.devcluster.cut_off import answer_alone
 from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults import Fault, Faults, Kind, api_name
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
+from parley.devcluster.handlers.base import Slices
 from parley.devcluster.handlers.fetching import whole_request
+from parley.devcluster.listeners import Listeners
 from parley.devcluster.policy import ReleasePolicy
 from parley.devcluster.profile import Profile, make_profile
 from parley.devcluster.requests import JournalEntry, Requests
-from parley.devcluster.security import Listeners
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
@@ -50,22 +52,28 @@ class Shared:
 class Broker:
     """A broker: `release` and `address` say how and where it speaks, `running` whether it does.
 
+    It has a socket for each of the cluster's listeners; `address` is that of the first, `addresses` has all.
     `dialect` may be set at any time: what it speaks besides its release (KIP-35's drafts, for comparison).
     """
 
-    def __init__(self, broker_id: int, release: str, shared: Shared, host: str, port: int) -> None:
+    def __init__(self, broker_id: int, release: str, shared: Shared, host: str, ports: Mapping[str, int]) -> None:
         self.id = broker_id
         self._shared = shared
         self.profile: Profile = self._profile_of(release)
-        self.address = Address(host, port)
+        self.addresses = {listener: Address(host, port) for listener, port in ports.items()}
         self.state: BrokerState | None = None
         self.dialect: Dialect | None = None
-        self._server: Server | None = None
+        self._servers: dict[str, Server] = {}
         self._fetch_sessions = self._no_sessions()
 
     def __repr__(self) -> str:
         how = "running" if self.running else "stopped"
         return f"Broker({self.id}, {self.release}, {self.address}, {how})"
+
+    @property
+    def address(self) -> Address:
+        """Where its first listener is."""
+        return self.addresses[self._shared.listeners.first]
 
     @property
     def release(self) -> str:
@@ -75,7 +83,7 @@ class Broker:
     @property
     def running(self) -> bool:
         """Whether it accepts connections."""
-        return self._server is not None
+        return bool(self._servers)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -85,7 +93,7 @@ class Broker:
 
     def _profile_of(self, release: str) -> Profile:
         profile = make_profile(release, SERVED)
-        self._shared.listeners.mechanisms_of(profile.release)  # a release without any cannot serve here
+        self._shared.listeners.check(profile.release)
         return profile
 
     def _no_sessions(self) -> FetchSessions:
@@ -93,58 +101,68 @@ class Broker:
         return FetchSessions(lambda: self._shared.dice.randrange(1, 2**31), slots)
 
     async def listen(self) -> None:
-        """Begin to accept connections, at the same port as before. Raises NetworkError when it is taken."""
+        """Begin to accept connections, at the same ports as before. Raises NetworkError when one is taken."""
         self._fetch_sessions = self._no_sessions()
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         shared = self._shared
         idle_ms = shared.state.settings.connections_max_idle_ms
-        tls, settings = shared.listeners.of(self.profile.release, shared.clock, shared.now_ms, idle_ms)
-        self._server = await serve(
-            self.address.host,
-            self.address.port,
-            self._converse,
-            policy=policy,
-            backend=shared.backend,
-            ssl_context=tls,
-            settings=settings,
-        )
-        self.address = self._server.address
+        servers: dict[str, Server] = {}
+        try:
+            for listener, address in self.addresses.items():
+                tls, settings = shared.listeners.of(listener).made_for(
+                    self.profile.release, shared.clock, shared.now_ms, idle_ms
+                )
+                servers[listener] = await serve(
+                    address.host,
+                    address.port,
+                    partial(self._converse, listener),
+                    policy=policy,
+                    backend=shared.backend,
+                    ssl_context=tls,
+                    settings=settings,
+                )
+        except BaseException:
+            for server in servers.values():
+                await server.abort()
+            raise
+        self._servers = servers
+        self.addresses = {listener: server.address for listener, server in servers.items()}
 
     async def close(self) -> None:
         """End every connection in order and stop accepting."""
-        server, self._server = self._server, None
-        if server is not None:
+        servers, self._servers = self._servers, {}
+        for server in servers.values():
             await server.close()
 
     async def abort(self) -> None:
         """Reset every connection and stop accepting: a killed process."""
-        server, self._server = self._server, None
-        if server is not None:
+        servers, self._servers = self._servers, {}
+        for server in servers.values():
             await server.abort()
 
     async def freeze(self) -> None:
         """Answer nothing until `thaw`; connections are made and stay."""
-        if self._server is not None:
-            await self._server.freeze()
+        for server in self._servers.values():
+            await server.freeze()
 
     async def thaw(self) -> None:
         """Answer again, first what has piled up."""
-        if self._server is not None:
-            await self._server.thaw()
+        for server in self._servers.values():
+            await server.thaw()
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def _converse(self, connection: ServerConnection) -> None:
+    async def _converse(self, listener: str, connection: ServerConnection) -> None:
         async for request in connection:
             self._note(request)
             faults = self._faults_of(request) if self._shared.faults else {}
             if faults:
                 names = {} if self.state is None else self.state.image.names
-                acting, whole = self._acting(connection, request), self._whole(request)
+                acting, whole = self._acting(listener, connection, request), self._whole(request)
                 tampering = Tampering(connection, request, faults, acting, names, whole)
                 await tampering.answer(self._shared.clock, self._shared.faults.dice)
             else:
-                await self._answer(connection, request)
+                await self._answer(listener, connection, request)
             if request.api_key == PRODUCE:
                 _forget_records(request.message)
 
@@ -160,14 +178,14 @@ class Broker:
             return request.message
         return whole_request(self._fetch_sessions, request.message, request.version)
 
-    def _acting(self, connection: ServerConnection, request: RequestReceived) -> Act:
+    def _acting(self, listener: str, connection: ServerConnection, request: RequestReceived) -> Act:
         async def act(message: Any) -> Any:
-            return await self._handle(connection, request, message)
+            return await self._handle(listener, connection, request, message)
 
         return act
 
-    async def _answer(self, connection: ServerConnection, request: RequestReceived) -> None:
-        answer = await self._handle(connection, request, request.message)
+    async def _answer(self, listener: str, connection: ServerConnection, request: RequestReceived) -> None:
+        answer = await self._handle(listener, connection, request, request.message)
         if isinstance(answer, NoAnswer):
             connection.drop(request)
             if answer.close:
@@ -175,7 +193,7 @@ class Broker:
         elif answer is not None:
             await connection.respond(request, answer)
 
-    async def _handle(self, connection: ServerConnection, request: RequestReceived, message: Any) -> Any:
+    async def _handle(self, listener: str, connection: ServerConnection, request: RequestReceived, message: Any) -> Any:
         """Return the answer, a NoAnswer, or None when the connection ended meanwhile."""
         state = self.state
         if state is None:
@@ -186,11 +204,28 @@ class Broker:
                 return refusal
         now_ms, sessions = self._shared.now_ms(), self._fetch_sessions
         call = Call(self._shared.state, state, self.profile, request.version, now_ms, sessions, request.client_id)
-        answer = HANDLERS[request.api_key].handle(call, message)
+        call.listener = None if listener == self._shared.listeners.first else listener
+        handler = HANDLERS[request.api_key]
+        work = None if handler.ahead is None else handler.ahead(call, message)
+        if work is not None:
+            # Only this connection waits: the next request on it is read when this one is answered.
+            await asyncio.to_thread(work)
+            if self.state is not state:
+                return NoAnswer(close=True)
+        answer = handler.handle(call, message)
         self._shared.expiry.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
+        elif isinstance(answer, Slices):
+            answer = await self._in_slices(connection, answer)
         return answer
+
+    async def _in_slices(self, connection: ServerConnection, slices: Slices) -> Any:
+        for answer in slices.steps:
+            if answer is not None or connection.is_closed:
+                return answer
+            await asyncio.sleep(0)
+        return None
 
     async def _wait(self, connection: ServerConnection, wait: Wait) -> Any:
         """Ask again whenever a watched replica changes, for the last time at the deadline."""

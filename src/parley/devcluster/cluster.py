@@ -15,13 +15,15 @@ from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.certificates import Certificate
+from parley.devcluster.directory_lock import DirectoryLock
 from parley.devcluster.expiry import Expiry
 from parley.devcluster.fault_calls import FaultCalls
 from parley.devcluster.faults import Faults
+from parley.devcluster.listeners import Listeners, ports_of, wanted_listeners
 from parley.devcluster.refusals import refusals
 from parley.devcluster.requests import Requests
 from parley.devcluster.scenes import SceneCalls
-from parley.devcluster.security import Listeners, Security
+from parley.devcluster.security import Security
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.groups import TRANSACTION
@@ -41,17 +43,19 @@ DEFAULT_REPLICAS = 3
 class AsyncLocalCluster(SceneCalls, FaultCalls):
     """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
 
-    `release` holds for all brokers, `releases` for single ones by id (1 to N). With `data_dir`
-    records, topics, offsets and producer ids survive, also a kill -9. `port` is broker 1's, the
-    others follow; without it free ports are taken. `clock` drives every wait; `seed` makes cluster
-    and topic ids repeatable. `security` is what listeners want of clients: TLS, a login. `backend` is the
-    network, sockets if not given. Raises
-    ConfigError for unknown releases and broker ids, and for releases that cannot do what is wanted.
+    `brokers` says how many, with ids from 1 on, or lists their ids. `release` holds for all of them,
+    `releases` for single ones by id. With `data_dir` records, topics, offsets and producer ids survive, also
+    a kill -9; one cluster at a time may run on it. `port` is the first broker's, the others follow; without it
+    free ports are taken. `clock` drives every wait; `seed` makes cluster and topic ids repeatable. `security` is
+    what clients must do to connect: TLS, a login. `listeners` gives every broker several sockets, each with a
+    name and a security of its own; clients of one are given the brokers' addresses on it. `backend` is the
+    network, sockets if not given. Raises ConfigError for unknown releases and broker ids, and for releases that
+    cannot do what is wanted.
     """
 
     def __init__(
         self,
-        brokers: int = DEFAULT_BROKERS,
+        brokers: int | Sequence[int] = DEFAULT_BROKERS,
         release: str = DEFAULT_RELEASE,
         *,
         releases: Mapping[int, str] | None = None,
@@ -61,15 +65,15 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         clock: Clock | None = None,
         seed: int | None = None,
         security: Security | None = None,
+        listeners: Mapping[str, Security] | None = None,
         backend: Backend | None = None,
     ) -> None:
-        if brokers < 1:
-            raise ConfigError(f"a cluster of {brokers} brokers cannot be; at least 1 is needed")
-        unknown = [broker_id for broker_id in releases or {} if not 1 <= broker_id <= brokers]
-        if unknown:
-            raise ConfigError(f"there is no broker {unknown[0]}: with {brokers} brokers the ids are 1 to {brokers}")
+        ids = _broker_ids(brokers)
         self.settings = settings or ClusterSettings()
-        self._listeners = Listeners(security or Security(), self.settings.host)
+        for broker_id in [*(releases or {}), *self.settings.racks]:
+            if broker_id not in ids:
+                raise ConfigError(f"there is no broker {broker_id}: the ids are {', '.join(map(str, ids))}")
+        self._listeners = Listeners(wanted_listeners(security, listeners), self.settings.host)
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
         self._clock = clock or AdvancingClock()
@@ -78,54 +82,72 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._session_dice = random.Random(seed)
         self._requests = Requests()
         self._state: ClusterState | None = None
+        self._lock: DirectoryLock | None = None
         self._expiry: Expiry | None = None
         self._stopped_states: dict[int, BrokerState] = {}
         self._planned = {}
-        self._names = {i: (releases or {}).get(i, release) for i in range(1, brokers + 1)}
-        self._ports = {i: 0 if port is None else port + i - 1 for i in range(1, brokers + 1)}
+        self._names = {i: (releases or {}).get(i, release) for i in ids}
+        self._ports = ports_of(port, ids, list(self._listeners))
         self._brokers: dict[int, Broker] = {}
 
     # -- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every broker. Raises NetworkError when a port is taken; nothing runs then."""
+        """Start every broker; nothing runs when it raises.
+
+        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data directory,
+        DataLossError when what lies there is damaged.
+        """
         if self._state is not None:
             return
-        self._state = ClusterState(
-            cluster_id=format_uuid(self._random_bytes(16)),
-            new_topic_id=self._new_topic_id,
-            check_crc=crc_is_right,
-            directory=self._directory,
-            settings=self.settings,
-        )
-        self._state.controller.rules_of = self._rules_of
-        now_ms = self._wall_clock()
-        self._expiry = Expiry(self._state.transactions, self._clock, now_ms)
-        self._expiry.arm()
-        self._state.transactions.epochs_per_fence = self._epochs_per_fence
-        shared = Shared(self._state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
-        shared.backend, shared.dice = self._backend, self._session_dice
-        for broker_id, name in self._names.items():
-            address = (self.settings.host, self._ports[broker_id])
-            self._brokers[broker_id] = Broker(broker_id, name, shared, *address)
+        self._lock = None if self._directory is None else DirectoryLock(self._directory)  # before anything is read
         try:
+            self._state = self._make_state()
+            self._make_brokers(self._state)
             await self._bring_up(list(self._brokers.values()))
             self._plan_retention()
         except BaseException:
             await self.close()
             raise
 
+    def _make_brokers(self, state: ClusterState) -> None:
+        state.controller.rules_of = self._rules_of
+        now_ms = self._wall_clock()
+        self._expiry = Expiry(state.transactions, self._clock, now_ms)
+        self._expiry.arm()
+        state.transactions.epochs_per_fence = self._epochs_per_fence
+        shared = Shared(state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
+        shared.backend, shared.dice = self._backend, self._session_dice
+        for broker_id, name in self._names.items():
+            self._brokers[broker_id] = Broker(broker_id, name, shared, self.settings.host, self._ports[broker_id])
+
+    def _make_state(self) -> ClusterState:
+        return ClusterState(
+            cluster_id=format_uuid(self._random_bytes(16)),
+            new_topic_id=self._new_topic_id,
+            check_crc=crc_is_right,
+            directory=self._directory,
+            settings=self.settings,
+        )
+
     async def close(self) -> None:
         """Stop every broker in order; with a data directory everything is on disk then. Idempotent."""
         state, self._state = self._state, None
-        if state is None:
-            return
+        try:
+            if state is not None:
+                await self._close_all(state)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    async def _close_all(self, state: ClusterState) -> None:
         self._call_off()
         if self._expiry is not None:
             self._expiry.cancel()
         for broker in self._brokers.values():
             await broker.close()
-            self._ports[broker.id] = broker.address.port
+            self._ports[broker.id] = {listener: address.port for listener, address in broker.addresses.items()}
         for stopped in self._stopped_states.values():
             stopped.close(sync=True)
         self._stopped_states.clear()
@@ -173,26 +195,40 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port,…` of the brokers that run."""
-        return ",".join(str(broker.address) for broker in self._brokers.values() if broker.running)
+        """`host:port,…` of the brokers that run, on the first listener."""
+        return self.bootstrap()
+
+    def bootstrap(self, listener: str | None = None) -> str:
+        """Return `host:port,…` of the brokers that run, on a listener. Raises ConfigError for an unknown one."""
+        self._listeners.of(listener)
+        name = self._listeners.first if listener is None else listener
+        return ",".join(str(broker.addresses[name]) for broker in self._brokers.values() if broker.running)
+
+    @property
+    def listeners(self) -> Mapping[str, Security]:
+        """The listeners by name, in order; the first is the one of `bootstrap_servers`."""
+        return {name: self._listeners.of(name).security for name in self._listeners}
 
     @property
     def ca_pem(self) -> str:
         """The certificate that clients of TLS listeners are to trust. Raises ConfigError where there is none."""
-        return self._listeners.ca_pem
+        return self._listeners.trusted().ca_pem
 
     def client_certificate(self, name: str) -> Certificate:
         """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
-        return self._listeners.client_certificate(name)
+        return self._listeners.trusted().client_certificate(name)
 
-    def client_properties(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+    def client_properties(
+        self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
+    ) -> dict[str, str]:
         """Return how a client connects, in the names of Kafka's client.properties; a password is among them.
 
-        Without `user` the first one logs in, without `mechanism` by the strongest that every broker offers.
+        Without `user` the first one logs in, without `mechanism` by the strongest that every broker offers,
+        without `listener` at the first one.
         """
         releases = [broker.profile.release for broker in self._brokers.values()]
-        found = self._listeners.client_properties(user, mechanism, releases)
-        return {"bootstrap.servers": self.bootstrap_servers, **found}
+        found = self._listeners.of(listener).client_properties(user, mechanism, releases)
+        return {"bootstrap.servers": self.bootstrap(listener), **found}
 
     @property
     def cluster_id(self) -> str:
@@ -217,7 +253,8 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             state = self._stopped_states.pop(broker.id, None) or self.state.make_broker(broker.id)
             broker.state = state
             await broker.listen()
-            images[state] = BrokerImage(broker.id, *broker.address, self.settings.racks.get(broker.id))
+            endpoints = {name: (address.host, address.port) for name, address in broker.addresses.items()}
+            images[state] = BrokerImage(broker.id, *broker.address, self.settings.racks.get(broker.id), endpoints)
         self.state.brokers_up(images, now_ms=self.now_ms)
 
     async def start_broker(self, broker_id: int, release: str | None = None) -> None:
@@ -330,3 +367,16 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._running(to)
         self.state.coordinators.move(TRANSACTION, transactional_id, to)
         self.state.transactions.coordinators_changed()
+
+
+def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
+    """Return the ids of the brokers that are wanted. Raises ConfigError for none, and for ids that cannot be."""
+    ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
+    if not ids:
+        raise ConfigError(
+            f"a cluster of {brokers if isinstance(brokers, int) else 0} brokers cannot be; at least 1 is needed"
+        )
+    for broker_id in ids:
+        if broker_id < 0 or ids.count(broker_id) > 1:
+            raise ConfigError(f"broker id {broker_id} is negative or given twice; ids are whole numbers from 0 on")
+    return ids

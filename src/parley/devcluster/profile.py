@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parley.devcluster.state.appending import MessageSetRules
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     ILLEGAL_GENERATION,
@@ -45,12 +46,15 @@ class InvalidRecords(enum.Enum):
     """What a record set that Produce v3+ does not allow does."""
 
     CLOSE = "close"  # it closes the connection
-    CLOSE_IF_EMPTY = "close if empty"  # only one without a whole batch does
+    CLOSE_IF_EMPTY = "close if empty"  # only one without a whole batch does, and in the versions below too
     ANSWER = "answer"  # it is refused
 
 
 RULES_0_11 = ProducerRules(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)
 """0.11 remembers one batch of a producer, later releases five."""
+
+
+RULES_0_10 = MessageSetRules(checks_wrappers=False, alone=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +70,15 @@ class Behaviour:
     checks_client_name: bool = False
     names_controller: bool = True
     """Only the controller creates topics; others answer NOT_CONTROLLER (ZooKeeper; KRaft forwards)."""
+    has_topic_defaults: bool = False
+    """CreateTopics takes -1 partitions or replicas for the broker's default (KIP-464), in every version."""
     auto_create_code: int = LEADER_NOT_AVAILABLE
     invalid_record_code: int = CORRUPT_MESSAGE
+    lists_invalid_records: bool = False
+    """Produce v8+ names each record that is refused, with a text; before, the first one without."""
     invalid_records: InvalidRecords = InvalidRecords.CLOSE
+    message_sets: MessageSetRules = RULES_0_10
+    """What is demanded of sets of magic 0 and 1."""
     knows_zstd: bool = False
     producer_rules: ProducerRules = RULES_0_11
     cuts_conversion: bool = False
@@ -109,6 +119,8 @@ class Behaviour:
     """DeleteGroups looks for a group without a name; before, that is INVALID_GROUP_ID."""
     names_unasked_topics: bool = False
     """DescribeLogDirs names every topic, those not asked for without partitions."""
+    describes_with_text: bool = False
+    """DescribeConfigs says an empty text where nothing is wrong; before, null."""
     tells_defaults_in_v0: bool = True
     """DescribeConfigs v0 marks defaults."""
     echoes_unknown_resources: bool = False
@@ -167,6 +179,7 @@ class Behaviour:
 BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
     ("0.10.1", {"empty_groups_have_members": True}),
+    ("0.11", {"message_sets": MessageSetRules(alone=False)}),
     ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
     ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
     ("2.0", {"describes_missing_topics": False, "deletes_nameless_groups": True}),
@@ -187,32 +200,33 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
         {"names_range_in_error_35": True, "checks_client_name": True, "invalid_record_code": INVALID_RECORD},
     ),
-    ("2.4", {"knows_loggers": True}),  # KIP-412
+    ("2.4", {"message_sets": MessageSetRules(counts_inner=True)}),
+    ("2.4", {"knows_loggers": True, "has_topic_defaults": True}),  # KIP-412, KIP-464
     ("2.4", {"selects_replicas": True}),  # by its own text
     ("2.5", {"tells_epoch_without_leader": True}),  # not seen in 2.4.1, seen in 3.9.1
+    ("2.5", {"unasked_operations": NOT_ASKED, "aborted_when_empty": False}),
     ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
     (
-        "2.8",  # seen in 2.8.2, not in 2.4.1
-        {
-            "invalid_records": InvalidRecords.ANSWER,
-            "unknown_key_type_code": INVALID_REQUEST,
-            "unasked_operations": NOT_ASKED,
-        },
+        "2.8",  # seen in 2.8.2, not in 2.7.2
+        {"invalid_records": InvalidRecords.ANSWER, "unknown_key_type_code": INVALID_REQUEST},
     ),
     ("3.0", {"aborted_of_unknown": True, "known_times": {MAX_TIMESTAMP: 7}}),
     (
         "3.3",  # KRaft
         {"names_controller": False, "auto_create_code": UNKNOWN_TOPIC_OR_PARTITION, "deletion_details": True},
     ),
-    ("3.6", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
+    ("3.5", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
     ("3.9", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}, "checks_times": True}),
-    ("2.8", {"alter_missing_topic_code": UNKNOWN_TOPIC_OR_PARTITION, "checks_assignment_first": True}),
-    ("2.8", {"names_unasked_topics": True}),
-    ("2.8", {"fragile_appends": False, "tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
+    ("2.7", {"alter_missing_topic_code": UNKNOWN_TOPIC_OR_PARTITION, "checks_assignment_first": True}),
+    ("2.8", {"message_sets": MessageSetRules()}),  # seen in 2.8.2
+    ("2.6", {"names_unasked_topics": True}),
+    ("2.6", {"fragile_appends": False}),
+    ("2.7", {"tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
+    ("2.8", {"lists_invalid_records": True, "describes_with_text": True}),
     ("3.3", {"invalid_altered_value_code": INVALID_CONFIG, "checks_assignment_first": False}),
     ("3.6", {"verifies_transactions": True, "explains_verification": True}),
     ("3.7", {"verifies_offsets": True, "explains_verification": False}),
-    ("2.5", {"fences_higher_epochs": True}),
+    ("2.6", {"fences_higher_epochs": True}),
     ("3.8", {"unverified_code": TRANSACTION_ABORTABLE}),
     ("4.0", {"verifies_epochs": True, "epochs_per_fence": 2}),
     ("4.1", {"forgets_start_time": True, "epochs_per_fence": 1}),
@@ -223,12 +237,12 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.4", {"fences_offsets": True}),
     ("3.0", {"lone_generation_code": UNKNOWN_MEMBER_ID}),
     ("3.3", {"refuses_lone_members": False}),
-    ("2.8", {"aborted_when_empty": False}),
     # KRaft raises the epoch once, and from 3.6 on not for a follower; seen in 3.9.1, the rest by the controller's text.
     ("3.3", {"election": ElectionRules()}),
     ("3.6", {"election": ElectionRules(epoch_per_removal=False)}),
     ("3.7", {"election": ElectionRules(epoch_per_removal=False, watermark_needs_min_isr=True)}),
-    ("3.7", {"knows_metrics_resources": True, "names_unasked_topics": False}),
+    ("3.6", {"names_unasked_topics": False}),
+    ("3.7", {"knows_metrics_resources": True}),
     ("4.0", {"knows_group_resources": True, "group_operations": 0b1101_0100_1000}),
     # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
     ("4.0", {"closes": {int(ApiKey.PRODUCE): VersionRange(0, 2)}}),

@@ -22,6 +22,7 @@ from parley.devcluster.state.scenes import Scenes
 from parley.errors import ConfigError, DataLossError
 from parley.net import Clock
 from parley.net.clock import TimerHandle
+from parley.types import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,7 @@ class SceneCalls:
 
         Brokers in `unaware` go on serving the old one until `release_metadata`. Raises ConfigError.
         """
-        for broker_id in unaware:
+        for broker_id in self._known(unaware):
             self.hold_metadata(broker_id)
         with refusals():
             self._scenes.recreate_topic(name, partitions, replication_factor, configs, now_ms=self.now_ms)
@@ -244,12 +245,16 @@ class SceneCalls:
         known = self.isr(topic)
         if total <= len(known):
             raise ConfigError(f"{topic} has {len(known)} partitions already, {total} are no more; give a larger total")
-        for broker_id in unaware:
+        for broker_id in self._known(unaware):
             self.hold_metadata(broker_id)
         factor = len(self.state.image.topics[topic].partitions[0].replicas)
         with refusals():
             assignment = self.state.controller.spread(total - len(known), factor)
             self.state.add_partitions(topic, assignment, now_ms=self.now_ms)
+
+    def _known(self, unaware: Sequence[int]) -> list[int]:
+        """Return the ids of brokers that run. Raises ConfigError, before anything is done, for one that does not."""
+        return [self._running(broker_id).id for broker_id in several("unaware", unaware, "broker ids")]  # type: ignore[arg-type]
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         """Delete the records below an offset (-1: the high watermark), and return where the log begins now.

@@ -20,12 +20,14 @@ from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS
 from parley.net.tls import server_tls
 from parley.protocol import BrokerSasl
 from parley.protocol.sasl import OAuthBearerServer, PlainServer, ScramCredential, ScramServer, ServerMechanism
-from parley.types import Secret
+from parley.types import Many, Secret, texts
 from parley.versions.releases import Release, release_number
 
 FIRST_RELEASES = {"PLAIN": "0.10", "SCRAM-SHA-256": "0.10.2", "SCRAM-SHA-512": "0.10.2", "OAUTHBEARER": "2.0"}
 FIRST_RELEASE_OF_SESSIONS = "2.2"
 CLIENT_AUTH = ("none", "requested", "required")
+MAX_TOKEN_CHARS = 64 * 1024
+"""Longer tokens are refused unread: HTTP servers take no header of that length either."""
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _JAAS = "org.apache.kafka.common.security"
 
@@ -43,17 +45,20 @@ class Security:
     protocol: str = "PLAINTEXT"
     _: KW_ONLY
     users: Mapping[str, Secret | str] = field(default_factory=dict)
-    mechanisms: Sequence[str] | None = None
+    mechanisms: Many[str] | None = None
     principal_of: Callable[[str], str | None] | None = field(default=None, repr=False)
     session_lifetime_ms: int = 0
     client_auth: str = "none"
-    hosts: Sequence[str] = _LOCAL_HOSTS
+    hosts: Many[str] = _LOCAL_HOSTS
     ssl_context: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "protocol", self.protocol.upper())
         _check_one_of("security protocol", self.protocol, SECURITY_PROTOCOLS)
         _check_one_of("client_auth", self.client_auth, CLIENT_AUTH)
+        if self.mechanisms is not None:
+            object.__setattr__(self, "mechanisms", texts("mechanisms", self.mechanisms, "mechanisms"))
+        object.__setattr__(self, "hosts", texts("hosts", self.hosts, "hosts"))
         for mechanism in self.mechanisms or ():
             _check_one_of("mechanism", mechanism, SASL_MECHANISMS)
         object.__setattr__(self, "users", {name: Secret(password) for name, password in self.users.items()})
@@ -78,15 +83,18 @@ class Security:
         return self.protocol.startswith("SASL")
 
 
-class Listeners:
-    """A cluster's `Security` at work: its CA, its credentials, and what each broker's listener is made with."""
+class ListenerSecurity:
+    """A `Security` at work: its credentials, and what each broker's listener is made with.
 
-    def __init__(self, security: Security, host: str) -> None:
+    `authority` signs the brokers' certificates where the listener speaks TLS; without one a CA is made.
+    """
+
+    def __init__(self, security: Security, host: str, authority: CertificateAuthority | None = None) -> None:
         self.security = security
         self.authority: CertificateAuthority | None = None
         self._tls = security.ssl_context
         if security.uses_tls and self._tls is None:
-            self.authority = CertificateAuthority()
+            self.authority = authority or CertificateAuthority()
             own = self.authority.server(list(dict.fromkeys([*security.hosts, host])))
             trusted = None if security.client_auth == "none" else self.authority.ca_pem
             self._tls = server_tls(own.pem, client_ca_pem=trusted, required=security.client_auth == "required")
@@ -111,7 +119,7 @@ class Listeners:
                 raise ConfigError(f"Kafka {release.name} does not know {name}; it came with {FIRST_RELEASES[name]}")
         return [name for name in known if name in (self.security.mechanisms or known)]
 
-    def of(
+    def made_for(
         self, release: Release, clock: Clock, now_ms: Callable[[], int], idle_timeout_ms: int
     ) -> tuple[ssl.SSLContext | None, ServerSettings]:
         """Return the TLS context and the settings of a broker's listener."""
@@ -188,12 +196,14 @@ class Listeners:
 
 def unsecured_principal(token: str, now_s: int) -> str | None:
     """Return the subject of an unsecured JSON web token that is valid now, None for any other token."""
+    if len(token) > MAX_TOKEN_CHARS:
+        return None
     try:
         header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
         subject, expires = claims["sub"], claims["exp"]
         signed = token.split(".")[2:] != [""] or header["alg"] != "none"
         valid = isinstance(subject, str) and subject != "" and expires > now_s
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return subject if valid and not signed else None
 

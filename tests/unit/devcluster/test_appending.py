@@ -57,9 +57,7 @@ def test_any_flipped_byte_is_refused(produced: Produce) -> None:
         broken[at] ^= 0x10
         if 12 <= at < 16:  # the leader epoch is the broker's to set
             prepare(bytes(broken), NEWEST, now_ms=0, where=WHERE)
-        elif at < 8:  # so is the base offset; a negative one is none
-            continue
-        else:
+        else:  # the base offset is 0 in what producers send [measured]
             assert code(bytes(broken)) in (CORRUPT_MESSAGE, INVALID_RECORD), f"byte {at}"
 
 
@@ -76,6 +74,27 @@ def test_a_tail_that_is_cut_off_is_dropped(produced: Produce, magic: int) -> Non
     (one,) = prepare(whole + tail, rules, now_ms=0, where=WHERE)
     assert bytes(one.data) == whole
     assert prepare(tail, replace(rules, produce_version=2), now_ms=0, where=WHERE) == []
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("size", [-(2**31), -1, 0, 13])
+def test_a_tail_that_cannot_be_a_batch_is_refused_with_what_stands_before_it(
+    produced: Produce, magic: int, size: int
+) -> None:
+    whole = produced(1, magic=magic)
+    rules = replace(NEWEST, produce_version=8 if magic == 2 else 2, stored_magic=magic)
+    tail = whole[:8] + size.to_bytes(4, "big", signed=True) + whole[12:]
+    assert code(whole + tail, rules) == CORRUPT_MESSAGE
+    assert code(whole + whole[:16] + b"\x03" + whole[17:], rules) == CORRUPT_MESSAGE
+    huge = whole[:8] + (2**31 - 1).to_bytes(4, "big") + whole[12:]
+    assert code(huge, rules) == UNKNOWN_SERVER_ERROR, "as brokers, whose sum overflows [measured]"
+
+
+@pytest.mark.parametrize("base", [-(2**63), -1, 1, 2**63 - 1])
+def test_a_batch_of_magic_2_counts_from_0(produced: Produce, base: int) -> None:
+    data = base.to_bytes(8, "big", signed=True) + produced(3)[8:]
+    assert code(data) == INVALID_RECORD
+    assert code(data, replace(NEWEST, invalid_record_code=CORRUPT_MESSAGE)) == CORRUPT_MESSAGE
 
 
 def test_one_batch_of_magic_2_per_partition_since_v3(produced: Produce) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley.devcluster.state.batches import BatchFacts, read_facts, walk
-from parley.devcluster.state.bytestore import FileStores, MemoryStores
+from parley.devcluster.state.bytestore import Extent, FileStores, MemoryStore, MemoryStores
 from parley.devcluster.state.log import Log
 from parley.records import crc_is_right
 
@@ -234,6 +234,83 @@ def test_segments_behind_a_damaged_one_are_removed(tmp_path: Path, stored: Store
     assert [base for base, _ in walk(content(again))]
     assert len(list((tmp_path / "t-0").glob("*.log"))) == 2
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "why", "told"),
+    [(-1, "another CRC", "12 whole batches with 60 records"), (8, "cut off, or its header", "0 whole batches with 0"),
+     (1, "offsets that do not follow", "12 whole batches with 60 records")],
+)  # fmt: skip
+def test_what_a_damage_takes_away_is_said(
+    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture, at: int, why: str, told: str
+) -> None:
+    log = Log(FileStores(tmp_path / "t-0"))
+    written = filled(log, stored, 20, 5)
+    log.close()
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    position, data = sum(map(len, written[:8])), bytearray(path.read_bytes())
+    data[position + (at if at >= 0 else len(written[8]) - 1)] ^= 0x80
+    if at == 1:  # a base offset that fell is not seen by the CRC
+        data[position : position + 8] = bytes(8)
+    path.write_bytes(data)
+    again = Log(FileStores(tmp_path / "t-0"))
+    again.recover(crc_is_right)
+    assert again.end_offset == 40
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("parley.devcluster", "WARNING")
+    text = record.getMessage()
+    assert f"{path}: the batch at byte {position}, where offset 40 is expected, " in text
+    assert why in text
+    assert f"{len(data) - position} bytes, in which {told}" in text
+    again.close()
+
+
+def test_segments_that_go_with_a_damaged_one_are_named(
+    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log(FileStores(tmp_path / "t-0"), segment_bytes=700)
+    filled(log, stored, 20, 5)
+    bases = [segment.base_offset for segment in log.segments]
+    log.close()
+    paths = [tmp_path / "t-0" / f"{base:020d}.log" for base in bases]
+    sizes = [path.stat().st_size for path in paths]
+    paths[1].write_bytes(paths[1].read_bytes()[:-1])
+    again = Log(FileStores(tmp_path / "t-0"), segment_bytes=700)
+    again.recover(crc_is_right)
+    again.close()
+    first, *others = [record.getMessage() for record in caplog.records]
+    assert first.startswith(f"{paths[1]}: the batch at byte ")
+    assert others == [
+        f"{path} is removed, {size} bytes: it lies behind a damage"
+        for path, size in zip(paths[2:], sizes[2:], strict=True)
+    ]
+
+
+def test_a_sound_log_is_recovered_in_silence(tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(FileStores(tmp_path / "t-0"), segment_bytes=700)
+    filled(log, stored, 20, 5)
+    log.close()
+    again = Log(FileStores(tmp_path / "t-0"), segment_bytes=700)
+    again.recover(crc_is_right)
+    again.close()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("size", [1_000, 60_000, 1_000_000, 1_100_000, 4_500_000, 9_000_000])
+def test_memory_holds_little_more_than_the_records(size: int) -> None:
+    store, total = MemoryStores().create(0), 0
+    assert isinstance(store, MemoryStore)
+    slabs = {}
+    while total < 40_000_000:
+        part = store.append(bytes(size))
+        assert isinstance(part, Extent)
+        slabs[id(part.slab)] = part.slab
+        total += size
+    last = store.append(b"x")
+    assert isinstance(last, Extent)
+    unused = sum(slab.size - slab.used for slab in slabs.values() if slab is not last.slab)
+    assert unused <= total / 8
+    assert b"".join(store.view(total, total + 1)) == b"x"
 
 
 class FullDisk:

@@ -72,6 +72,22 @@ def test_everything_survives_a_restart(tmp_path: Path, prepared: Prepare, clean:
     again.close()
 
 
+def test_logs_that_no_life_has_checked_since_a_crash_are_checked_later(tmp_path: Path, prepared: Prepare) -> None:
+    state = start(tmp_path)
+    state.create_topic("t", [[2]], {}, now_ms=0)
+    state.append(state.replication.brokers[2].find("t", 0), [prepared(2)], now_ms=0)
+    kill(state)
+    start(tmp_path, brokers=1).close()
+    assert not (tmp_path / CLEAN_STOP).exists(), "nobody looked at broker 2's logs"
+    checked.clear()
+    start(tmp_path).close()
+    assert checked
+    checked.clear()
+    start(tmp_path, brokers=1).close()
+    start(tmp_path).close()
+    assert not checked, "all were closed in order"
+
+
 def test_the_directory_is_private(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
     state = start(tmp_path / "data")

@@ -49,7 +49,9 @@ def test_placing_that_cannot_be(partitions: int, factor: int, code: int) -> None
 def test_topic_settings() -> None:
     configs = {"min.insync.replicas": "2", "max.message.bytes": "100", "message.timestamp.type": "LogAppendTime"}
     assert TopicSettings.of(configs) == TopicSettings(2, 100, 1 << 30, True)
-    assert TopicSettings.of({"cleanup.policy": "compact"}) == TopicSettings()
+    assert TopicSettings.of({"cleanup.policy": "compact,delete"}) == TopicSettings(compacted=True)
+    assert TopicSettings.of({"cleanup.policy": "delete"}, TopicSettings(compacted=True)) == TopicSettings()
+    assert TopicSettings.of({"compression.type": "gzip"}) == TopicSettings()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ Change = Callable[[Mapping[str, str], Configs], dict[str, str]]
 def alter_each(call: Call, request: Message, change_of: Callable[[Message], Change]) -> Message:
     """Change each resource of a request; return the response."""
     counts = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
-    texts: dict[int, str] = {}
+    texts: dict[int, str | None] = {}
 
     def code_of(chain: tuple[Message, ...]) -> int:
         asked = chain[-1]

@@ -1,13 +1,14 @@
 """What every handler is given and may answer.
 
 A handler is a synchronous function from a request to a response. It translates between messages and
-`state`; it keeps nothing itself. Three answers are no messages: `Wait` (not yet), `NoAnswer` (acks=0).
+`state`; it keeps nothing itself. Some answers are no messages: `Wait` (not yet), `Slices` (much to do),
+`NoAnswer` (acks=0).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from parley.devcluster.profile import Profile
@@ -25,7 +26,10 @@ Message = Any
 
 @dataclass(slots=True)
 class Call:
-    """One request's surroundings: who is asked, in which version, when."""
+    """One request's surroundings: who is asked, in which version, when.
+
+    `listener` names the listener that the client came by; None is the first, whose addresses the image has.
+    """
 
     cluster: ClusterState
     broker: BrokerState
@@ -34,11 +38,21 @@ class Call:
     now_ms: int
     fetch_sessions: FetchSessions
     client_id: str | None = None
+    ahead: dict[int, Any] = field(default_factory=dict)
+    """What was done before the handler ran, by what it was done to; see `Handler.ahead`."""
+    listener: str | None = None
+    _seen: tuple[ClusterImage, ClusterImage] | None = None
+    """The broker's image that was last asked for, and the same as clients of `listener` see it."""
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as this broker knows it."""
-        return self.broker.image
+        """The cluster as this broker knows it, with the addresses of the client's listener."""
+        known = self.broker.image
+        if self.listener is None:
+            return known
+        if self._seen is None or self._seen[0] is not known:
+            self._seen = known, known.seen_from(self.listener)
+        return self._seen[1]
 
     def told_isr(self, partition: PartitionImage) -> tuple[int, ...]:
         """Return the in-sync replicas as this release tells them."""
@@ -69,7 +83,17 @@ class NoAnswer:
     close: bool = False
 
 
-Answer = Message | Wait | NoAnswer
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Much to do: the broker takes one of `steps` after the other, and serves others between them.
+
+    Each is None but the last one, which is the answer. The state may change between them.
+    """
+
+    steps: Iterator[Message | None]
+
+
+Answer = Message | Wait | Slices | NoAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +101,15 @@ class Handler:
     """One API: its key, the versions written here, and its two functions.
 
     `refuse(request, version, code)` gives a response that says `code` wherever this API has a place
-    for it; fault injection uses it.
+    for it; fault injection uses it. `ahead` returns work for a thread that takes too long for the loop of
+    all brokers, or None; `handle` runs after it.
     """
 
     key: ApiKey
     versions: VersionRange
     handle: Callable[[Call, Message], Answer]
     refuse: Callable[[Message, int, int], Message]
+    ahead: Callable[[Call, Message], Callable[[], None] | None] | None = None
 
 
 def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int = -1) -> Replica:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from parley.devcluster.configs import BROKER, TOPIC, Config, configs_of
 from parley.devcluster.handlers.base import Call
+from parley.devcluster.listeners import listener_texts
 from parley.devcluster.state.topics import INHERITED, TopicSettings
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
@@ -121,13 +122,13 @@ def static_configs(call: Call) -> dict[str, str]:
     """Return what would stand in this broker's server.properties."""
     settings, broker = call.cluster.settings, call.image.brokers.get(call.broker.id)
     place = call.cluster.directory_of(call.broker.id)
-    listener = "" if broker is None else f"PLAINTEXT://{broker.host}:{broker.port}"
+    listeners = "" if broker is None else listener_texts(broker.endpoints)
     found = {
-        "advertised.listeners": listener,
+        "advertised.listeners": listeners,
         "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
         "broker.id": str(call.broker.id),
         "default.replication.factor": str(settings.default_replication_factor),
-        "listeners": listener,
+        "listeners": listeners,
         "log.dirs": "memory" if place is None else str(place),
         "log.retention.ms": "-1",  # nothing is lost unless somebody limits it (state/retention.py)
         "node.id": str(call.broker.id),

@@ -1,16 +1,20 @@
 """Produce (0), v0-13.
 
 Behaviours:
+- Large record sets are checked in a thread first (produce_ahead.py), so that no other connection waits for them.
 - Appends to the leader's log and, in the same step, to the in-sync followers; acks=-1 waits until the
   high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
 - acks=0 gets no answer; if a partition failed, the connection is closed, as brokers do.
 - Idempotent producers: the last five batches are recognised and answered with their first offsets.
-- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 (one without a
-  batch before 2.8) and is refused later; a tail that is cut off is dropped.
+- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 and is refused later;
+  one without a batch at its front closes it in 2.1 to 2.7 in every version. A tail that is cut off is dropped.
+- Messages of magic 0 and 1 are counted as they stand: the offsets that producers write there mean nothing.
 - A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
 - A transactional batch needs its partition in the transaction since 3.6 (INVALID_TXN_STATE); v12+ adds it.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
   NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
+- A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+ with the
+  records that are refused (KIP-467); 2.4 names the first one only.
 
 Version notes:
 - v0-1 bring magic 0, v2 magic 1 (KIP-32), v3+ exactly one batch of magic 2 per partition (KIP-98);
@@ -20,23 +24,24 @@ Version notes:
   (KIP-516).
 - 4.x advertises v0-2 and closes on them (KAFKA-18659); the profile does that.
 
-Not implemented: record errors per record, timestamp bounds
-(message.timestamp.*.max.ms), keys demanded by compacted topics, recompression by compression.type.
+Not implemented: timestamp bounds (message.timestamp.*.max.ms), recompression by compression.type.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
+from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.profile import InvalidRecords
-from parley.devcluster.state.appending import AppendRules, check_shape, prepare
-from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
+from parley.devcluster.state.batches import Received, receive
 from parley.devcluster.state.codes import (
     INVALID_PRODUCER_EPOCH,
+    INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     INVALID_TIMESTAMP,
     INVALID_TXN_STATE,
@@ -51,6 +56,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     Refused,
+    RefusedRecords,
 )
 from parley.devcluster.state.replica import Replica
 from parley.devcluster.state.topics import TopicSettings
@@ -82,6 +88,7 @@ class _Outcome:
     replica: Replica | None = None
     log_start_offset: int = -1
     message: str | None = None
+    invalid: RefusedRecords | None = None
     min_isr: int = 0
 
 
@@ -123,32 +130,61 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
         settings.log_append_time,
         call.profile.behaviour.invalid_record_code,
         call.profile.behaviour.knows_zstd,
+        call.profile.behaviour.message_sets,
+        settings.compacted,
     )
+
+
+def _ahead(call: Call, request: Message) -> Callable[[], None] | None:
+    return work_ahead(call, request, _name_and_rules)
+
+
+def _name_and_rules(call: Call, topic: Message) -> tuple[str, AppendRules]:
+    name = _name_of(call, topic) or ""
+    return name, _rules(call, _settings_of(call, name))
+
+
+def _name_of(call: Call, topic: Message) -> str | None:
+    """Return the topic's name, or None where there is no topic of its id."""
+    if call.version < FIRST_ID_VERSION:
+        name: str = topic.name
+        return name
+    image = call.image.topic_by_id(topic.topic_id)
+    return None if image is None else image.name
+
+
+def _settings_of(call: Call, name: str) -> TopicSettings:
+    known = call.image.topics.get(name)
+    return call.cluster.settings.topic_defaults if known is None else call.cluster.topic_settings(known.configs)
 
 
 def _readable(call: Call, request: Message) -> bool:
     """Whether the release answers the request at all; those before 2.8 close on record sets they cannot take."""
     manner = call.profile.behaviour.invalid_records
+    records = (partition.records for topic in request.topic_data for partition in topic.partition_data)
     if manner is InvalidRecords.ANSWER:
         return True
-    rules = _rules(call, call.cluster.settings.topic_defaults)
-    records = [partition.records for topic in request.topic_data for partition in topic.partition_data]
     if manner is InvalidRecords.CLOSE_IF_EMPTY:
-        records = [data for data in records if data is None or read_facts(data) is None]
-    try:
-        for data in records:
-            check_shape(data, rules)
-    except Refused as error:
-        return error.code != rules.invalid_record_code
-    return True
+        return all(_begins(receive(data, most=1)) for data in records)
+    return call.version < FIRST_BATCH_VERSION or all(_is_one_batch(receive(data, most=2)) for data in records)
+
+
+def _begins(received: Received) -> bool:
+    return bool(received.headers) or (received.fault is not None and received.fault.inside)
+
+
+def _is_one_batch(received: Received) -> bool:
+    headers, fault = received.headers, received.fault
+    if fault is not None:
+        return fault.inside and not headers
+    return len(headers) == 1 and headers[0].magic == 2
 
 
 def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
-    name, topic_id, code = topic.name, topic.topic_id, NONE
-    if call.version >= FIRST_ID_VERSION:
-        image = call.image.topic_by_id(topic_id)
-        name, code = (image.name, NONE) if image is not None else ("", UNKNOWN_TOPIC_ID)
-    result = _Topic(name, topic_id)
+    name = _name_of(call, topic)
+    code = UNKNOWN_TOPIC_ID if name is None else NONE
+    name = name or ""
+    result = _Topic(name, topic.topic_id)
     for partition in topic.partition_data:
         outcome = _Outcome(name, partition.index, code)
         result.outcomes.append(outcome)
@@ -164,10 +200,8 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
     try:
         if acks not in (-1, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS, f"acks {acks} do not exist")
-        settings = call.cluster.settings.topic_defaults
-        known = call.image.topics.get(outcome.topic)
-        if known is not None:
-            settings = call.cluster.topic_settings(known.configs)
+        settings = _settings_of(call, outcome.topic)
+        if outcome.topic in call.image.topics:
             check_shape(records, _rules(call, settings))
         leader = leader_replica(call, outcome.topic, outcome.index)
         explained = call.profile.behaviour.explains_verification and request.transactional_id is not None
@@ -178,7 +212,7 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
                 NOT_ENOUGH_REPLICAS,
                 f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
             )
-        sets = prepare(records, _rules(call, settings), now_ms=call.now_ms, where=(outcome.topic, outcome.index))
+        sets = prepared(call, records, _rules(call, settings), (outcome.topic, outcome.index))
         if not sets:
             outcome.log_start_offset = replica.log.start_offset
             return
@@ -190,7 +224,9 @@ def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview
         outcome.code = error.code
         if replica is None and (explained or error.code == INVALID_TXN_STATE):
             outcome.message = error.message
-        if replica is not None and error.code in CODES_WITH_LOG_START:
+        if isinstance(error, RefusedRecords) and error.code == INVALID_RECORD:
+            outcome.invalid, outcome.message = error, error.message
+        if replica is not None and (outcome.invalid is not None or error.code in CODES_WITH_LOG_START):
             outcome.log_start_offset = replica.log.start_offset
     except OSError as error:
         log.warning("the disk refuses records of %s-%d: %s", outcome.topic, outcome.index, error)
@@ -239,6 +275,8 @@ def _response(call: Call, topics: Sequence[_Topic]) -> Message:
                 log_start_offset=outcome.log_start_offset,
                 error_message=outcome.message,
             )
+            if outcome.invalid is not None:
+                _name_records(call, response, partition, outcome.invalid)
             if call.version >= FIRST_HINT_VERSION:
                 hints.hint(partition, outcome.code, topic.name, outcome.index)
             partitions.append(partition)
@@ -248,6 +286,17 @@ def _response(call: Call, topics: Sequence[_Topic]) -> Message:
     if call.version >= FIRST_HINT_VERSION:
         hints.write()
     return response
+
+
+def _name_records(call: Call, response: Message, partition: Message, invalid: RefusedRecords) -> None:
+    """Tell which records are refused, as the release does (v8+; older versions have no place for it)."""
+    lists, records = call.profile.behaviour.lists_invalid_records, invalid.records
+    partition.record_errors = [
+        response.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=invalid.message if lists else None)
+        for at in (records if lists else records[:1])
+    ]
+    if lists:
+        partition.error_message = f"One or more records have been rejected ({len(records)} of them)"
 
 
 def refuse(request: Message, version: int, code: int) -> Message:
@@ -264,4 +313,4 @@ def refuse(request: Message, version: int, code: int) -> Message:
     return response
 
 
-API = Handler(ApiKey.PRODUCE, VersionRange(0, 13), handle, refuse)
+API = Handler(ApiKey.PRODUCE, VersionRange(0, 13), handle, refuse, _ahead)

@@ -7,12 +7,12 @@ Behaviours:
 - Names, partition counts, replication factors, assignments and settings are checked as Kafka does.
 
 Version notes:
-- v1+ validate_only and error message (KIP-4), v2+ throttle time, v4+ -1 means the broker's default
-  partitions and replication factor (KIP-464), v5+ the topic's numbers and configs (KIP-525), v7+ topic id
-  (KIP-516).
+- v1+ validate_only and error message (KIP-4), v2+ throttle time, v5+ the topic's numbers and configs (KIP-525),
+  v7+ topic id (KIP-516). v4 says that -1 means the broker's default partitions and replication factor (KIP-464):
+  releases from 2.4 on take it in every version.
 
-Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes and
-message.timestamp.type have no effect; `timeout_ms`.
+Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes, message.timestamp.type,
+retention and cleanup.policy (compacted topics demand keys, nothing is compacted) have no effect; `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from parley.messages import CreateTopicsResponse
 from parley.schema import ApiKey, VersionRange
 
 DEFAULT = -1
-FIRST_DEFAULTS_VERSION = 4
 FIRST_DETAILS_VERSION = 5
 
 
@@ -47,7 +46,7 @@ def handle(call: Call, request: Message) -> Answer:
     response = CreateTopicsResponse()
     counts = Counter(topic.name for topic in request.topics)
     for asked in request.topics:
-        result = response.CreatableTopicResult(name=asked.name)
+        result = response.CreatableTopicResult(name=asked.name, error_message=None)
         response.topics.append(result)
         try:
             if counts[asked.name] > 1:
@@ -94,7 +93,7 @@ def _assignment(call: Call, asked: Message) -> list[list[int]]:
             raise Refused(INVALID_REPLICA_ASSIGNMENT, "partitions must be assigned from 0 on without a gap")
         return [given[index] for index in range(len(given))]
     partitions, factor = asked.num_partitions, asked.replication_factor
-    if call.version >= FIRST_DEFAULTS_VERSION:
+    if call.profile.behaviour.has_topic_defaults:
         partitions = settings.num_partitions if partitions == DEFAULT else partitions
         factor = settings.default_replication_factor if factor == DEFAULT else factor
     if partitions <= 0:

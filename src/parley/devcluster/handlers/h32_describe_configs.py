@@ -51,6 +51,7 @@ def handle(call: Call, request: Message) -> Answer:
             if asked.resource_type not in KNOWN_TYPES and not call.profile.behaviour.echoes_unknown_resources:
                 result.resource_type = 0
             continue
+        result.error_message = "" if call.profile.behaviour.describes_with_text else None
         wanted = asked.configuration_keys
         chosen = found if wanted is None else [one for one in found if one.config.name in wanted]
         result.configs = [_entry(call, request, response, one) for one in chosen]

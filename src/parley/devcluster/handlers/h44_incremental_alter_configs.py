@@ -52,8 +52,10 @@ def _check_fragile(present: Mapping[str, str], known: Configs, asked: Message) -
     for config in asked.configs:
         is_list = config.name in known and known[config.name].type == "list"
         to_list = is_list and config.config_operation in (APPEND, SUBTRACT) and config.name not in present
-        if to_list or (config.value is None and config.config_operation != DELETE):
-            raise Refused(UNKNOWN_SERVER_ERROR, f"nothing is set to change: {config.name}")
+        if to_list:
+            raise Refused(UNKNOWN_SERVER_ERROR, f"key not found: {config.name}")
+        if config.value is None and config.config_operation != DELETE:
+            raise Refused(UNKNOWN_SERVER_ERROR, None)  # a failure that they do not explain
 
 
 def _apply(configs: dict[str, str], known: Configs, asked: Message, not_list: int) -> None:

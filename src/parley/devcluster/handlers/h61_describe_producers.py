@@ -1,8 +1,8 @@
 """DescribeProducers (61), v0-0.
 
 Behaviours:
-- Answered by each partition's leader: every producer id that it remembers, with epoch, last sequence and
-  time, and where its open transaction begins.
+- Answered by every broker that has a replica, also a follower: every producer id that it remembers, with epoch,
+  last sequence and time, and where its open transaction begins.
 
 Version notes:
 - v0 (KIP-664) is the only one.
@@ -12,7 +12,7 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, leader_replica
+from parley.devcluster.handlers.base import Answer, Call, Handler, Message
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import Refused
 from parley.messages import DescribeProducersResponse
@@ -30,14 +30,14 @@ def handle(call: Call, request: Message) -> Answer:
             try:
                 answer.active_producers = _producers(call, response, topic.name, index)
             except Refused as error:
-                answer.error_code, answer.error_message = error.code, error.message
+                answer.error_code = error.code  # brokers say no more
             result.partitions.append(answer)
     return response
 
 
 def _producers(call: Call, response: Message, topic: str, index: int) -> list[Message]:
     found = []
-    producers = leader_replica(call, topic, index).producers
+    producers = call.broker.find(topic, index).producers
     for state in producers.states():
         first = producers.transactions.first_offset(state.producer_id)
         producer = response.ProducerState(

@@ -5,6 +5,7 @@ A rule gets the call and the chain of the request's parts that lead to the entry
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
@@ -12,6 +13,7 @@ from parley.devcluster.handlers.base import Call, Message
 from parley.devcluster.handlers.mirror import each, top
 from parley.devcluster.state.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    DUPLICATE_RESOURCE,
     ELECTION_NOT_NEEDED,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
@@ -22,14 +24,18 @@ from parley.devcluster.state.codes import (
     INVALID_REQUEST,
     INVALID_SHARE_SESSION_EPOCH,
     NO_REASSIGNMENT_IN_PROGRESS,
+    RESOURCE_NOT_FOUND,
+    UNACCEPTABLE_CREDENTIAL,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
 )
 from parley.messages import (
+    AlterUserScramCredentialsResponse,
     DescribeClientQuotasResponse,
     DescribeShareGroupOffsetsResponse,
+    DescribeUserScramCredentialsResponse,
     ListConfigResourcesResponse,
 )
 
@@ -44,6 +50,12 @@ TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
 DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
+CREDENTIAL_CODES = (
+    INVALID_REQUEST, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM,
+)  # fmt: skip
+NO_CREDENTIALS = "users are given to the cluster at its start, not by clients"
+SCRAM_MECHANISMS = (1, 2)  # SCRAM-SHA-256 and SCRAM-SHA-512
+SCRAM_ITERATIONS = range(4096, 16384 + 1)
 ANONYMOUS = ("User", "ANONYMOUS")
 FIRST_REQUESTER_VERSION = 3
 VOTER_CODES = (UNSUPPORTED_VERSION, INCONSISTENT_CLUSTER_ID)
@@ -237,9 +249,45 @@ def token(call: Call, request: Message) -> Message:
 
 
 def alter_credentials(call: Call, request: Message) -> Message:
-    """Refuse each user once, however often he is named."""
-    response = each(request, call.version, lambda chain: UNSUPPORTED_SASL_MECHANISM)
-    response.results = list({result.user: result for result in response.results}.values())
+    """Refuse each user once: for what real brokers refuse too, else since users cannot be changed here."""
+    changes = Counter((one.name, one.mechanism) for one in (*request.deletions, *request.upsertions))
+    response = AlterUserScramCredentialsResponse()
+    found: dict[str, tuple[int, str]] = {}
+    for change in (*request.deletions, *request.upsertions):
+        outcome = _refused_credential(change)
+        if changes[change.name, change.mechanism] > 1 and outcome[0] == INVALID_REQUEST:  # what is wrong comes first
+            outcome = DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+        found.setdefault(change.name, outcome)
+    for user, (code, text) in found.items():
+        result = response.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=text)
+        response.results.append(result)
+    return response
+
+
+def _refused_credential(change: Message) -> tuple[int, str]:
+    iterations = getattr(change, "iterations", None)
+    if not change.name:
+        return UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    if change.mechanism not in SCRAM_MECHANISMS:
+        return UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    if iterations is None:
+        return RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    if iterations not in SCRAM_ITERATIONS:
+        few = iterations < SCRAM_ITERATIONS.start
+        return UNACCEPTABLE_CREDENTIAL, "Too few iterations" if few else "Too many iterations"
+    return INVALID_REQUEST, NO_CREDENTIALS
+
+
+def describe_credentials(call: Call, request: Message) -> Message:
+    """Say of each user named that no client gave him credentials."""
+    response = DescribeUserScramCredentialsResponse()
+    for user, times in Counter(one.name for one in request.users or ()).items():
+        code, text = RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
+        if times > 1:
+            code = DUPLICATE_RESOURCE
+            text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        result = response.DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=text)
+        response.results.append(result)
     return response
 
 

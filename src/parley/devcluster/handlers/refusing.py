@@ -68,7 +68,7 @@ NO_TOKENS = "delegation tokens need a login that this listener does not have"
 NO_NEW_GROUPS = "the group protocols of this kind are switched off"
 NO_QUORUM = "the controllers are inside the cluster; their quorum cannot be changed"
 NO_QUOTAS = "there are no quotas here"
-NO_CREDENTIALS = "users are given to the cluster at its start, not by clients"
+NO_CREDENTIALS = choose.NO_CREDENTIALS
 
 TABLE: tuple[Refusal, ...] = (
     head(K.LEADER_AND_ISR, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
@@ -105,10 +105,13 @@ TABLE: tuple[Refusal, ...] = (
     head(K.LIST_PARTITION_REASSIGNMENTS, c.NONE, "no reassignment is ever in progress"),
     Refusal(K.DESCRIBE_CLIENT_QUOTAS, (c.NONE, c.INVALID_REQUEST), NO_QUOTAS, build=choose.describe_quotas),
     entries(K.ALTER_CLIENT_QUOTAS, c.INVALID_REQUEST, NO_QUOTAS),
-    entries(K.DESCRIBE_USER_SCRAM_CREDENTIALS, c.RESOURCE_NOT_FOUND, NO_CREDENTIALS),
     Refusal(
-        K.ALTER_USER_SCRAM_CREDENTIALS, (c.UNSUPPORTED_SASL_MECHANISM,), NO_CREDENTIALS, build=choose.alter_credentials
+        K.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        (c.RESOURCE_NOT_FOUND, c.DUPLICATE_RESOURCE),
+        NO_CREDENTIALS,
+        build=choose.describe_credentials,
     ),
+    Refusal(K.ALTER_USER_SCRAM_CREDENTIALS, choose.CREDENTIAL_CODES, NO_CREDENTIALS, build=choose.alter_credentials),
     head(K.ALTER_PARTITION, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
     head(K.UNREGISTER_BROKER, c.CLUSTER_AUTHORIZATION_FAILED, "brokers come and go with LocalCluster.stop_broker"),

@@ -4,6 +4,7 @@ Rules of this file:
 1. The order of the checks is the broker's (ProduceRequest.validateRecords, then the log's own), since
    the first that fails decides the error code.
 2. The bytes of magic 2 are taken as they came; only what the CRC does not cover is changed later.
+3. A set is stored whole or refused. Only a batch at its end that is cut off is dropped, as brokers do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from parley.devcluster.state.batches import BatchFacts, Bytes, walk
+from parley.devcluster.state.batches import MAGIC_AT, BatchFacts, Bytes, receive, walk
 from parley.devcluster.state.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -19,10 +20,20 @@ from parley.devcluster.state.codes import (
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
     Refused,
+    RefusedRecords,
 )
 from parley.devcluster.state.replica import Prepared
 from parley.errors import CorruptRecordError, UnsupportedVersionError
-from parley.records import assign_offsets, check_batch, convert
+from parley.records import (
+    KernelErrorKind,
+    Wrapper,
+    assign_offsets,
+    check_batch,
+    convert,
+    keyless_records,
+    kind_of,
+    number_messages,
+)
 
 CODEC_ZSTD = 4
 FIRST_ZSTD_VERSION = 7  # of Produce (KIP-110)
@@ -30,10 +41,28 @@ FIRST_BATCH_VERSION = 3  # of Produce: exactly one batch of magic 2 (KIP-98)
 
 
 @dataclass(frozen=True, slots=True)
+class MessageSetRules:
+    """What a release demands of sets of magic 0 and 1. All of it is measured on real brokers.
+
+    `checks_wrappers`: a compressed message of magic 1 must not have an offset below that of the last message in
+    it, unless it is 0 (since 0.11). `counts_inner`: those in it must be counted from 0 (2.4 alone).
+    `alone`: a compressed message stands alone, and formats are not mixed (since 2.4).
+    """
+
+    checks_wrappers: bool = True
+    counts_inner: bool = False
+    alone: bool = True
+
+
+NEWEST_MESSAGE_SETS = MessageSetRules()
+
+
+@dataclass(frozen=True, slots=True)
 class AppendRules:
     """What decides whether a record set may be appended, and how it is stored.
 
     `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
+    `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is compacted.
     """
 
     produce_version: int
@@ -42,13 +71,18 @@ class AppendRules:
     log_append_time: bool = False
     invalid_record_code: int = INVALID_RECORD
     knows_zstd: bool = True
+    message_sets: MessageSetRules = NEWEST_MESSAGE_SETS
+    demands_keys: bool = False
 
 
 def check_shape(data: Bytes | None, rules: AppendRules) -> None:
     """Check what is checked before the partition is even looked up. Raises Refused."""
     if rules.produce_version < FIRST_BATCH_VERSION:
         return
-    headers = [] if data is None else [facts for _, facts in walk(data)]
+    received = receive(data, most=2)
+    headers = received.headers
+    if received.fault is not None:
+        raise Refused(received.fault.code, received.fault.why)
     if len(headers) != 1 or headers[0].magic != 2:
         raise Refused(
             rules.invalid_record_code,
@@ -64,35 +98,42 @@ def check_shape(data: Bytes | None, rules: AppendRules) -> None:
 def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple[str, int]) -> list[Prepared]:
     """Check a partition's records and return them ready for `Replica.append`. Raises Refused.
 
-    Returns nothing for a record set without a whole message: brokers drop a tail that is cut off.
+    Returns nothing for a record set that is only the start of a batch: brokers drop what is cut off.
     """
-    headers = [] if data is None else [facts for _, facts in walk(data)]
+    received = receive(data)
+    headers = received.headers
+    if received.fault is not None:
+        raise Refused(received.fault.code, received.fault.why)
     if data is None or not headers:
         return []
-    data = memoryview(data)[: sum(facts.size for facts in headers)]
     _check_headers(headers, rules, where)
+    own: Bytes = memoryview(data)[: received.end]
     try:
-        check_batch(data, where=where)
+        if headers[0].magic < 2:
+            own = _numbered(own, headers, rules, where)
+        check_batch(own, where=where)
     except CorruptRecordError as error:
-        # With a cause it is the kernel's finding (CRC, a record that does not parse); without, the
-        # batch is whole but not what a producer may send.
-        code = CORRUPT_MESSAGE if error.__cause__ is not None else rules.invalid_record_code
-        raise Refused(code, str(error)) from error
+        raise Refused(_code_of(error, rules), str(error)) from error
+    if rules.demands_keys and (keyless := keyless_records(own)):
+        text = f"Compacted topic cannot accept message without key in topic partition {where[0]}-{where[1]}."
+        raise RefusedRecords(rules.invalid_record_code, text, keyless)
     stamp = now_ms if rules.log_append_time else None
-    if headers[0].magic != rules.stored_magic:
-        return _converted(data, rules, stamp, where)
-    if headers[0].magic == 2:
-        return [Prepared(data, headers[0], None if stamp is None else _finisher(data, stamp))]
-    return [Prepared(data, None, _finisher(data, stamp))]
+    magic = own[MAGIC_AT]
+    if magic != rules.stored_magic:
+        return _converted(own, rules, stamp, where)
+    if magic == 2:
+        return [Prepared(own, headers[0], None if stamp is None else _finisher(own, stamp))]
+    return [Prepared(own, None, _finisher(own, stamp))]
 
 
 def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> None:
     name = f"{where[0]}-{where[1]}"
-    if headers[0].magic > rules.stored_magic:
+    first = headers[0]
+    if first.magic > rules.stored_magic:
         # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
-        raise Refused(CORRUPT_MESSAGE, f"records of magic {headers[0].magic} for {name} are from the broker's future")
-    if headers[0].codec == CODEC_ZSTD and not rules.knows_zstd:
-        raise Refused(UNKNOWN_SERVER_ERROR, "Unknown compression type id: 4")
+        raise Refused(CORRUPT_MESSAGE, f"records of magic {first.magic} for {name} are from the broker's future")
+    if first.codec > CODEC_ZSTD or (first.codec == CODEC_ZSTD and not rules.knows_zstd):
+        raise Refused(UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {first.codec}")
     largest = max(facts.size for facts in headers)
     if largest > rules.max_message_bytes:
         raise Refused(
@@ -100,6 +141,48 @@ def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[s
             f"The record batch size in the append to {name} is {largest} bytes which exceeds the maximum "
             f"configured value of {rules.max_message_bytes}.",
         )
+    if first.magic == 2 and (first.base_offset != 0 or first.last_offset < 0):
+        raise Refused(
+            rules.invalid_record_code, f"the offsets of a batch for {name} begin at {first.base_offset}, not at 0"
+        )
+    if first.magic < 2 and rules.message_sets.alone and _is_mixed(headers):
+        raise Refused(
+            rules.invalid_record_code, f"a set of messages for {name} mixes formats, or has more than a compressed one"
+        )
+
+
+def _is_mixed(headers: list[BatchFacts]) -> bool:
+    return len(headers) > 1 and any(facts.codec or facts.magic != headers[0].magic for facts in headers)
+
+
+def _numbered(data: Bytes, headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> Bytes:
+    """Return a set of messages that count from 0. Raises Refused where the release demands other offsets of them."""
+    numbered, wrappers = number_messages(data, (facts.size for facts in headers), where)
+    for wrapper in wrappers:
+        if wrapper.magic == 1 and not _has_good_offsets(wrapper, rules.message_sets):
+            raise Refused(
+                rules.invalid_record_code,
+                f"a compressed message for {where[0]}-{where[1]} with the offset {wrapper.offset} holds messages up"
+                f" to {wrapper.last_inner}",
+            )
+    return numbered
+
+
+def _has_good_offsets(wrapper: Wrapper, rules: MessageSetRules) -> bool:
+    behind = wrapper.offset - wrapper.last_inner if wrapper.offset else 0
+    if rules.checks_wrappers and behind < 0:
+        return False
+    return not rules.counts_inner or (wrapper.counted and behind + wrapper.first_inner == 0)
+
+
+def _code_of(error: CorruptRecordError, rules: AppendRules) -> int:
+    """Return what brokers answer for a batch that is whole, but cannot be read [measured]."""
+    kind = kind_of(error)
+    if kind in (KernelErrorKind.CRC, KernelErrorKind.MAGIC, KernelErrorKind.TOO_LARGE):
+        return CORRUPT_MESSAGE
+    if kind is KernelErrorKind.COMPRESSED:
+        return UNKNOWN_SERVER_ERROR
+    return rules.invalid_record_code
 
 
 def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:

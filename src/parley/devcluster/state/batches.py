@@ -1,7 +1,9 @@
-"""What a broker reads of stored records: the headers, never the records.
+"""What a broker reads of records, stored or just received: the headers, never the records.
 
 Rules of this file:
-1. It trusts nothing it reads: a header that does not fit its bytes ends the walk.
+1. It trusts nothing it reads: a header that does not fit its bytes ends the walk. Among stored bytes that
+   is all there is to say; of received ones a tail that is cut off (`receive`'s `fault` is None) is told from
+   bytes that no batch can begin with.
 2. It checks no CRC and opens no compressed block; `records` does, on append and on recovery.
 3. The byte layout is `records.layout`'s. Unlike `records.split`, which gathers old messages into
    runs for the kernel, each message-set entry counts by itself here: a log is read from any of them.
@@ -9,9 +11,11 @@ Rules of this file:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from parley.devcluster.state.codes import CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR
 from parley.records import layout
 
 Bytes = bytes | bytearray | memoryview
@@ -19,6 +23,7 @@ Bytes = bytes | bytearray | memoryview
 LEADER_EPOCH_AT = layout.LEADER_EPOCH_AT
 MAGIC_AT = layout.MAGIC_AT
 NO_MARKER = (-1, -1, -1, -1, -1)
+MAX_SIZE = 2**31 - 1 - layout.LOG_OVERHEAD
 SMALLEST_ENTRY = layout.LOG_OVERHEAD + layout.MIN_SIZE[0]
 
 
@@ -55,8 +60,63 @@ class BatchFacts(NamedTuple):
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
 
 
+class Fault(NamedTuple):
+    """Why no batch can begin where one should, and the error code that brokers give for it.
+
+    `inside` means that only the batch's own header shows it: its size would do for a batch of the oldest format.
+    """
+
+    code: int
+    why: str
+    inside: bool = False
+
+
+class Received(NamedTuple):
+    """The headers of a received record set, where the last whole batch ends, and what made the walk end there.
+
+    Offsets are those that the producer wrote. Without a `fault` nothing is left, or the start of a batch.
+    """
+
+    headers: list[BatchFacts]
+    end: int
+    fault: Fault | None
+
+
 def read_facts(data: Bytes, at: int = 0) -> BatchFacts | None:
-    """Return the facts of the batch that begins at `at`, or None when no whole batch begins there."""
+    """Return the facts of the stored batch that begins at `at`, or None when no whole batch begins there."""
+    facts = _read(data, at)
+    return facts if facts is not None and 0 <= facts.base_offset <= facts.last_offset else None
+
+
+def receive(data: Bytes | None, most: int = sys.maxsize) -> Received:
+    """Return what a producer sent, as far as its first `most` batches. Their offsets mean nothing yet."""
+    headers: list[BatchFacts] = []
+    at, end = 0, 0 if data is None else len(data)
+    while data is not None and len(headers) < most and end - at >= layout.LOG_OVERHEAD:
+        facts = _read(data, at)
+        if facts is None:
+            return Received(headers, at, _fault(data, at))
+        headers.append(facts)
+        at += facts.size
+    return Received(headers, at, None)
+
+
+def _fault(data: Bytes, at: int) -> Fault | None:
+    """Return why no batch begins at `at`; None where one may, but is cut off."""
+    (size,) = layout.INT32.unpack_from(data, at + layout.SIZE_AT)
+    if size < layout.MIN_SIZE[0]:
+        return Fault(CORRUPT_MESSAGE, f"a batch of {size} bytes is shorter than any header")
+    if size > MAX_SIZE:  # brokers add to it what stands in front, and it becomes negative
+        return Fault(UNKNOWN_SERVER_ERROR, f"a batch of {size} bytes and what stands in front of it cannot be")
+    if size > len(data) - at - layout.LOG_OVERHEAD:
+        return None
+    magic = data[at + layout.MAGIC_AT]
+    if magic not in layout.MIN_SIZE:
+        return Fault(CORRUPT_MESSAGE, f"magic {magic} does not exist")
+    return Fault(CORRUPT_MESSAGE, f"a batch of {size} bytes is shorter than a header of magic {magic}", inside=True)
+
+
+def _read(data: Bytes, at: int) -> BatchFacts | None:
     remaining = len(data) - at
     if remaining < SMALLEST_ENTRY:
         return None
@@ -73,7 +133,7 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
         layout.BATCH_HEADER.unpack_from(data, at)
     )
     size = length + layout.LOG_OVERHEAD
-    if size < layout.BATCH_HEADER_BYTES or size > remaining or delta < 0 or base < 0:
+    if size < layout.BATCH_HEADER_BYTES or size > remaining:
         return None
     ends = attributes & layout.CONTROL and size == layout.MARKER_BYTES
     *_, control_type, _, _, coordinator, _ = (
@@ -102,7 +162,7 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
 def _read_entry(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
     offset, length, _, magic = layout.ENTRY_HEAD.unpack_from(data, at)
     size = length + layout.LOG_OVERHEAD
-    if length < layout.MIN_SIZE[magic] or size > remaining or offset < 0:
+    if length < layout.MIN_SIZE[magic] or size > remaining:
         return None
     attributes = data[at + layout.MAGIC_AT + 1]
     timestamp = -1

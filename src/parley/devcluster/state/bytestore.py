@@ -19,6 +19,8 @@ from parley.devcluster.state.batches import Bytes
 
 FIRST_SLAB_BYTES = 64 * 1024
 LARGEST_SLAB_BYTES = 8 * 1024 * 1024
+ALONE_BYTES = LARGEST_SLAB_BYTES // 8
+"""What is larger gets a slab of its own size."""
 
 
 class Slab:
@@ -56,9 +58,10 @@ def _in_one(part: Part) -> Bytes:
 
 
 class ByteStore(Protocol):
-    """An append-only run of bytes."""
+    """An append-only run of bytes. `name` says to people where they lie."""
 
     size: int
+    name: str
 
     def append(self, part: Part) -> Part:
         """Append bytes and return what a follower's store may be given. Raises OSError, leaving no trace."""
@@ -78,6 +81,8 @@ class ByteStore(Protocol):
 
 class MemoryStore:
     """Bytes in slabs, shared with other stores by reference."""
+
+    name = "memory"
 
     def __init__(self) -> None:
         self.size = 0
@@ -104,10 +109,11 @@ class MemoryStore:
         middle = len(head)
         needed = middle + len(rest)
         slab = self._slab
-        if slab is None or slab.used + needed > slab.size:
+        if needed > ALONE_BYTES:
+            slab = Slab(needed)  # else up to half of each slab would stay empty
+        elif slab is None or slab.used + needed > slab.size:
             usual = FIRST_SLAB_BYTES if slab is None else min(slab.size * 2, LARGEST_SLAB_BYTES)
-            slab = Slab(max(usual, needed))
-            self._slab = slab
+            self._slab = slab = Slab(max(usual, needed))
         start = slab.used
         slab.used = end = start + needed
         slab.view[start : start + middle] = head
@@ -154,6 +160,7 @@ class FileStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = str(path)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._fd).st_size
 

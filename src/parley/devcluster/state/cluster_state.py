@@ -102,6 +102,7 @@ class ClusterState:
         self._directory = directory
         self._check_crc = check_crc
         self._clean = False
+        self._checked: set[str] = set()  # directories of brokers whose logs this life has opened
         self._unwritten: list[Entry] = []
         self._journal: Journal | None = None
         self.controller = Controller(cluster_id, new_topic_id)
@@ -169,12 +170,16 @@ class ClusterState:
             self._unwritten += entries
 
     def close(self) -> None:
-        """Stop for good: everything reaches the disk, and the next start need not check it."""
+        """Stop for good: everything reaches the disk, and the next start need not check it.
+
+        It must where an earlier life ended unclean and this one did not open the logs of every broker.
+        """
         for broker in self.replication.brokers.values():
             broker.close(sync=True)
         if self._journal is not None and self._directory is not None:
             self._journal.close(sync=True)
-            (self._directory / CLEAN_STOP).touch(mode=0o600)
+            if self._clean or self._checked.issuperset(place.name for place in self._directory.glob("broker-*")):
+                (self._directory / CLEAN_STOP).touch(mode=0o600)
 
     # -- brokers -------------------------------------------------------------------------------
 
@@ -183,6 +188,7 @@ class ClusterState:
         state = BrokerState(broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id))
         state.watermark_min_isr = lambda topic: self._watermark_min_isr(broker_id, topic)
         state.apply(self.image)
+        self._checked.add(f"broker-{broker_id}")
         return state
 
     def _replica_maker(self, broker_id: int) -> Callable[[TopicImage, ReplicaKey], Replica]:

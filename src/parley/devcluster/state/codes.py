@@ -5,6 +5,7 @@ Names and numbers are Kafka's (protocol guide, "Error Codes"); `parley.errors` h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 UNKNOWN_SERVER_ERROR: Final = -1
@@ -68,6 +69,8 @@ INVALID_RECORD: Final = 87
 UNSTABLE_OFFSET_COMMIT: Final = 88
 PRODUCER_FENCED: Final = 90
 RESOURCE_NOT_FOUND: Final = 91
+DUPLICATE_RESOURCE: Final = 92
+UNACCEPTABLE_CREDENTIAL: Final = 93
 INVALID_UPDATE_VERSION: Final = 95
 UNKNOWN_TOPIC_ID: Final = 100
 INCONSISTENT_TOPIC_ID: Final = 103
@@ -87,7 +90,15 @@ class Refused(Exception):
     Raised in `state`, caught in `handlers`; it never reaches a user of parley.
     """
 
-    def __init__(self, code: int, message: str = "") -> None:
+    def __init__(self, code: int, message: str | None = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class RefusedRecords(Refused):
+    """Single records are refused, and the batch with them: `records` are their positions in it (KIP-467)."""
+
+    def __init__(self, code: int, message: str, records: Sequence[int]) -> None:
+        super().__init__(code, message)
+        self.records = records

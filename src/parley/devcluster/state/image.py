@@ -9,7 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 NO_LEADER = -1
 
@@ -42,12 +42,18 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A broker that is alive."""
+    """A broker that is alive. `host` and `port` are its first listener's, `endpoints` has all of them by name."""
 
     id: int
     host: str
     port: int
     rack: str | None = None
+    endpoints: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def seen_from(self, listener: str) -> BrokerImage:
+        """Return the broker with the address that clients of a listener are given; without one, as it is."""
+        host, port = self.endpoints.get(listener, (self.host, self.port))
+        return replace(self, host=host, port=port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,10 @@ class ClusterImage:
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     names: Mapping[bytes, str] = field(default_factory=dict)
+
+    def seen_from(self, listener: str) -> ClusterImage:
+        """Return the image with the brokers' addresses on a listener, as its clients are answered."""
+        return replace(self, brokers={key: broker.seen_from(listener) for key, broker in self.brokers.items()})
 
     @property
     def controller_id(self) -> int:

@@ -9,6 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from parley.devcluster.state.batches import BatchFacts, Bytes, read_facts
 from parley.devcluster.state.bytestore import Part, StoreFactory
 from parley.devcluster.state.segment import Segment
+
+logger = logging.getLogger("parley.devcluster")
 
 DEFAULT_SEGMENT_BYTES = 1 << 30  # Kafka's log.segment.bytes
 NO_LIMIT = 2**63 - 1
@@ -229,6 +232,7 @@ class Log:
             self._bases.append(base)
             if store.size < before and not last:
                 for _, later in found[number + 1 :]:
+                    logger.warning("%s is removed, %d bytes: it lies behind a damage", later.name, later.size)
                     later.delete()
                 break
         if self._segments:

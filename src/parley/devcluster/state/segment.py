@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from parley.devcluster.state.batches import BatchFacts, Bytes, walk
 from parley.devcluster.state.bytestore import ByteStore, Part
 
+log = logging.getLogger("parley.devcluster")
+
 NO_TIMESTAMP = -1
+CUT_OFF = "is cut off, or its header is damaged"
+WRONG_CRC = "has another CRC than its header says"
+WRONG_OFFSETS = "has offsets that do not follow those before it"
 WINDOW_BYTES = 4 * 1024 * 1024
 
 
@@ -114,24 +120,44 @@ class Segment:
         """Rebuild the index from the stored bytes and cut off what is not a whole, sound batch.
 
         `check` is asked about each batch's CRC; without it headers are trusted (a clean stop).
-        Returns the facts of the batches kept.
+        Logs what is cut off, as a warning. Returns the facts of the batches kept.
         """
         kept, end, next_offset = [], 0, self.base_offset
+        why = CUT_OFF
         for facts, data in self._walk_store():
             sound = facts.last_offset >= next_offset and (facts.magic < 2 or facts.base_offset >= next_offset)
             if not sound or (check is not None and not check(data)):
+                why = WRONG_CRC if sound else WRONG_OFFSETS
                 break
             end += facts.size
             self._index(facts, facts.base_offset if facts.magic == 2 else next_offset, end)
             kept.append(facts)
             next_offset = facts.last_offset + 1
         if end < self.store.size:
+            self._warn_of_cut(end, next_offset, why)
             self.store.truncate(end)
         return kept
 
-    def _walk_store(self) -> Iterator[tuple[BatchFacts, Bytes]]:
-        """Yield each whole batch, reading a window at a time: a segment may be larger than memory should be."""
-        at, window = 0, WINDOW_BYTES
+    def _warn_of_cut(self, end: int, offset: int, why: str) -> None:
+        behind = [facts for facts, _ in self._walk_store(end)]
+        log.warning(
+            "%s: the batch at byte %d, where offset %d is expected, %s. What lies from there on is dropped:"
+            " %d bytes, in which %d whole batches with %d records can be told. Brokers in sync may have them.",
+            self.store.name,
+            end,
+            offset,
+            why,
+            self.store.size - end,
+            len(behind),
+            sum(max(facts.record_count, 0) for facts in behind),
+        )
+
+    def _walk_store(self, at: int = 0) -> Iterator[tuple[BatchFacts, Bytes]]:
+        """Yield each whole batch from a position on.
+
+        Reads a window at a time: a segment may be larger than memory should be.
+        """
+        window = WINDOW_BYTES
         while at < self.store.size:
             pieces = self.store.view(at, min(self.store.size, at + window))
             data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))

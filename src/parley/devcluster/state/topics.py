@@ -80,6 +80,7 @@ class TopicSettings:
     max_message_bytes: int = 1048588  # 1 MiB and 12 bytes of record overhead, since 0.11
     segment_bytes: int = 1 << 30
     log_append_time: bool = False
+    compacted: bool = False  # nothing is compacted here, but every record needs a key
 
     @classmethod
     def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
@@ -98,6 +99,7 @@ class TopicSettings:
             _number("max.message.bytes", configs.get("max.message.bytes", str(default.max_message_bytes)), 0),
             _number("segment.bytes", configs.get("segment.bytes", str(default.segment_bytes)), 14),
             stamp == "LogAppendTime",
+            "compact" in configs["cleanup.policy"] if "cleanup.policy" in configs else default.compacted,
         )
 
     def as_configs(self) -> dict[str, str]:
@@ -106,6 +108,7 @@ class TopicSettings:
             "min.insync.replicas": str(self.min_insync_replicas),
             "max.message.bytes": str(self.max_message_bytes),
             "segment.bytes": str(self.segment_bytes),
+            "cleanup.policy": "compact" if self.compacted else "delete",
             "message.timestamp.type": "LogAppendTime" if self.log_append_time else "CreateTime",
         }
 
@@ -115,6 +118,7 @@ INHERITED: Final = {
     "max.message.bytes": "message.max.bytes",
     "segment.bytes": "log.segment.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
+    "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
 }

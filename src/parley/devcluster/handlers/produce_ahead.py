@@ -1,0 +1,96 @@
+"""Large record sets of a Produce are checked in a thread, before the handler runs in the loop of all brokers.
+
+To check a record set is to decompress and to parse it: seconds, where it is made to take long. What is small
+on the wire, small when decompressed and has few records is checked where it is, for a thread costs as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.state.appending import AppendRules, prepare
+from parley.devcluster.state.batches import walk
+from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.replica import Prepared
+
+LARGE_BYTES = 32 * 1024
+"""Of all record sets of one request together."""
+
+LARGE_DECOMPRESSED_BYTES = 8 * 1024 * 1024
+MANY_RECORDS = 2_000
+MOST_RATIO = (1, 1032, 22, 255, 32_768)
+"""By codec, how many bytes one may become: of gzip, snappy, lz4; and of zstd, whose 4 bytes may repeat one 128 KiB."""
+
+
+class Ahead:
+    """What became of one record set before the handler ran."""
+
+    __slots__ = ("_outcome", "_rules")
+
+    def __init__(self, rules: AppendRules, outcome: list[Prepared] | Refused) -> None:
+        self._rules, self._outcome = rules, outcome
+
+    def by(self, rules: AppendRules) -> bool:
+        """Return whether these rules were applied: a topic's settings may have changed meanwhile."""
+        return self._rules == rules
+
+    def result(self) -> list[Prepared]:
+        """Return the sets to append. Raises Refused."""
+        if isinstance(self._outcome, Refused):
+            raise self._outcome
+        return self._outcome
+
+
+def prepared(call: Call, records: memoryview | None, rules: AppendRules, where: tuple[str, int]) -> list[Prepared]:
+    """Return the record sets of one partition, ready to be appended. Raises Refused."""
+    found: Ahead | None = call.ahead.get(id(records))
+    if found is not None and found.by(rules):
+        return found.result()
+    return prepare(records, rules, now_ms=call.now_ms, where=where)
+
+
+def work_ahead(
+    call: Call, request: Message, rules_of: Callable[[Call, Message], tuple[str, AppendRules]]
+) -> Callable[[], None] | None:
+    """Return what a thread has to do before the handler runs: None where the request is small."""
+    if not _is_large(request):
+        return None
+    todo = [
+        (partition.records, rules, (name, partition.index))
+        for topic in request.topic_data
+        for name, rules in (rules_of(call, topic),)
+        for partition in topic.partition_data
+        if partition.records is not None
+    ]
+
+    def work() -> None:
+        for records, rules, where in todo:
+            try:
+                outcome: list[Prepared] | Refused = prepare(records, rules, now_ms=call.now_ms, where=where)
+            except Refused as error:
+                outcome = error
+            call.ahead[id(records)] = Ahead(rules, outcome)
+
+    return work
+
+
+def _is_large(request: Message) -> bool:
+    sets = [partition.records for topic in request.topic_data for partition in topic.partition_data]
+    if sum(len(records) for records in sets if records is not None) > LARGE_BYTES:
+        return True
+    size = count = 0
+    for codec, packed, records in _batches(sets):
+        if codec >= len(MOST_RATIO) or records < 0:
+            return True
+        size += packed * MOST_RATIO[codec]
+        count += records
+    return size > LARGE_DECOMPRESSED_BYTES or count > MANY_RECORDS
+
+
+def _batches(sets: list[memoryview | None]) -> Iterator[tuple[int, int, int]]:
+    """Yield codec, size and record count of each batch; the count is -1 where only the inside tells it."""
+    for records in sets:
+        for _, facts in walk(records) if records is not None else ():
+            known = facts.magic == 2 or not facts.codec
+            yield facts.codec, facts.size, facts.record_count if known else -1
