@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from parley.arrow.schema import HEADERS_TYPE, RECORD_SCHEMA, spark_schema
 from parley.records import Buffer, Columns, HeadersColumn, VarColumn, Want
@@ -60,6 +61,7 @@ def to_spark_batch(columns: Columns, topic: str, partition: int, schema: pa.Sche
 
     `schema` names any of Spark's columns in any order; `key` and `value` may be string instead of
     binary, which costs nothing: the bytes are taken as UTF-8 as they are (see `valid_utf8`).
+    The headers of a record without any are null, as Spark's own source has them.
     Timestamps must have been decoded with timestamp_scale=1000. Raises KeyError for other columns.
     """
     schema = spark_schema() if schema is None else schema
@@ -69,6 +71,8 @@ def to_spark_batch(columns: Columns, topic: str, partition: int, schema: pa.Sche
             arrays.append(_topic_column(topic, columns.rows))
         elif field.name == "partition":
             arrays.append(_partition_column(partition, columns.rows))
+        elif field.name == "headers":
+            arrays.append(_headers_or_null(columns.rows, field.type, columns.headers))
         else:
             arrays.append(_ARRAYS[field.name](columns, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -102,6 +106,17 @@ def _headers(rows: int, kind: pa.DataType, column: HeadersColumn | None) -> pa.A
     values = _variable(column.count, pa.binary(), column.values)
     pairs = pa.Array.from_buffers(_ELEMENT_TYPE, column.count, [None], 0, children=[keys, values])
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column.offsets)], 0, children=[pairs])
+
+
+def _headers_or_null(rows: int, kind: pa.DataType, column: HeadersColumn | None) -> pa.Array | None:
+    lists = _headers(rows, kind, column)
+    if lists is None or not rows:
+        return lists
+    given = pc.not_equal(pc.list_value_length(lists), 0)
+    if given.true_count == rows:
+        return lists
+    _, offsets = lists.buffers()[:2]
+    return pa.Array.from_buffers(kind, rows, [given.buffers()[1], offsets], rows - given.true_count, 0, [lists.values])
 
 
 _ARRAYS: dict[str, Callable[[Columns, pa.DataType], pa.Array | None]] = {

@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from parley.client.cluster import Cluster
 from parley.client.survey import looks_like
 from parley.errors import UnsupportedVersionError
+from parley.types import Several, several, text
 from parley.versions import BrokerVersions, Feature
 from parley.versions.view import finalized
 
 
-def named_features(features: Iterable[Feature | str]) -> tuple[Feature, ...]:
+def named_features(features: Several[Feature | str]) -> tuple[Feature, ...]:
     """Return features given as such or by name. Raises ConfigError, with the nearest name, for an unknown one."""
-    return tuple(found if isinstance(found, Feature) else Feature.named(found) for found in features)
+    given = several("features", features, "features")
+    return tuple(found if isinstance(found, Feature) else Feature.named(text("feature", found)) for found in given)
 
 
 async def versions_of(cluster: Cluster, broker: int | None) -> dict[int | None, BrokerVersions]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.results import CreatedTopic, NewTopic
 from parley.client.retry import Deadline, Reaction, classify
@@ -12,7 +13,7 @@ from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
-from parley.types import TopicPartition
+from parley.types import TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
 T = TypeVar("T")
@@ -30,8 +31,6 @@ async def create_topics(
     Raises the first topic's error, with a note for each other one that failed (topics that did not fail
     exist then), and UnsupportedVersionError before anything is sent where the controller cannot do it.
     """
-    for topic in topics:
-        _check(topic)
     low, feature = (
         (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY) if validate_only else (0, Feature.CREATE_TOPICS)
     )
@@ -70,6 +69,17 @@ async def create_topics(
     return made
 
 
+def new_topics(topics: object) -> tuple[NewTopic, ...]:
+    """Return the topics that a caller wants to have created. Raises ConfigError for what is none."""
+    found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
+    names: set[str] = set()
+    for topic in found:
+        if topic.name in names:
+            raise ConfigError(f'topics names "{topic.name}" twice')
+        names.add(topic.name)
+    return found
+
+
 async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
     """Delete topics. Raises the first one's error, with a note for each other one that failed."""
     pending = list(dict.fromkeys(names))
@@ -103,18 +113,41 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
         cluster.cache.forget(name)
 
 
-def _check(topic: NewTopic) -> None:
+def _checked(topic: object) -> NewTopic:
+    if not isinstance(topic, NewTopic):
+        hint = f"NewTopic({topic!r})" if isinstance(topic, str) else "NewTopic(name, num_partitions=1)"
+        raise ConfigError(f"{shown(topic)} is no topic to create: give {hint}")
+    arguments.topic_name(topic.name)
     assigned = bool(topic.replica_assignments)
     for name, value, top in (
         ("num_partitions", topic.num_partitions, 2**31 - 1),
         ("replication_factor", topic.replication_factor, 2**15 - 1),
     ):
+        what = f'topic "{topic.name}": {name}'
+        arguments.number(what, value, -(2**31), 2**31 - 1)
         if value != -1 and not 1 <= value <= top:
             raise ConfigError(
                 f'topic "{topic.name}": {name}={value} is neither -1 (the broker\'s default) nor 1 to {top}'
             )
     if assigned and (topic.num_partitions, topic.replication_factor) not in ((1, 1), (-1, -1)):
         raise ConfigError(f'topic "{topic.name}": give replica_assignments or the two counts, not both')
+    _check_mappings(topic)
+    return topic
+
+
+def _check_mappings(topic: NewTopic) -> None:
+    what = f'topic "{topic.name}"'
+    arguments.instance(f"{what}: configs", topic.configs, Mapping)
+    for name, value in topic.configs.items():
+        text(f"{what}: configs", name)
+        if value is not None and not isinstance(value, str):
+            hint = str(value).lower() if isinstance(value, bool) else str(value)
+            raise ConfigError(f'{what}: configs["{name}"]={shown(value)} is no text; give "{hint}"')
+    arguments.instance(f"{what}: replica_assignments", topic.replica_assignments, Mapping)
+    for index, brokers in topic.replica_assignments.items():
+        arguments.number(f"{what}: replica_assignments: partition", index, 0, arguments.INT32)
+        for broker in several(f"{what}: replica_assignments[{index}]", brokers, "brokers"):
+            arguments.number(f"{what}: replica_assignments[{index}]: broker", broker, 0, arguments.INT32)
 
 
 def _creatable(topic: NewTopic) -> Any:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from parley.client import abilities, admin, committed
+from parley.client import abilities, admin, arguments, committed
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import ClusterMetadata
 from parley.client.events import Listener
 from parley.client.leader_epochs import Asked, offsets_for_leader_epochs
 from parley.client.offsets import Spec, list_offsets
-from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions
+from parley.client.option_types import ClientOptionValues
+from parley.client.options import READ_UNCOMMITTED, ClientOptions, FetchOptions, ProduceOptions, client_options
 from parley.client.reading import Range, open_session
 from parley.client.results import (
     CreatedTopic,
@@ -26,7 +27,7 @@ from parley.client.results import (
 from parley.client.transaction_calls import TransactionCalls
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
-from parley.types import OffsetAndMetadata, TopicPartition
+from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
 from parley.versions import BrokerVersions, Feature, VersionRange
 
 if TYPE_CHECKING:
@@ -53,16 +54,15 @@ class AsyncClient(TransactionCalls):
         self,
         options: ClientOptions | None = None,
         *,
-        require: Iterable[Feature | str] = (),
+        require: Several[Feature | str] = (),
         on_event: Listener | None = None,
         backend: Any = None,
         clock: Any = None,
         dice: Any = None,
-        **named: Any,
+        **named: Unpack[ClientOptionValues],
     ) -> None:
-        if options is not None and named:
-            options = options.replace(**named)
-        self.options = options if options is not None else ClientOptions.of(named)
+        self.options = client_options(options, named)
+        arguments.listener("on_event", on_event)
         self._require = abilities.named_features(require)
         self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
         self._cluster: Cluster | None = None
@@ -75,7 +75,8 @@ class AsyncClient(TransactionCalls):
     async def start(self) -> AsyncClient:
         """Reach a broker and learn about the cluster. `async with` does it, and so does the first call.
 
-        Raises BrokersUnreachable, naming each address and the stage it failed in, and
+        Raises BrokersUnreachable, naming each address and the stage it failed in (at once, or after
+        `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of each call), and
         UnsupportedVersionError where a broker lacks a feature that `require` names.
         """
         if self._closed:
@@ -119,23 +120,25 @@ class AsyncClient(TransactionCalls):
 
     # -- the cluster ----------------------------------------------------------------------------------
 
-    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+    async def metadata(self, topics: Names | None = None) -> ClusterMetadata:
         """Return brokers, leaders and partitions of some topics, or of all when none are named. Always asks.
 
         Creates no topic. Raises the error of a topic that is missing or may not be seen.
         """
+        names = None if topics is None else arguments.topic_names("topics", topics)
         cluster = await self._started()
         deadline = cluster.deadline()
-        if topics is None:
+        if names is None:
             return await cluster.describe_all(deadline)
-        if cluster.schedule.want(topics):
-            return await cluster.ensure_topics(topics, deadline)
+        if cluster.schedule.want(names):
+            return await cluster.ensure_topics(names, deadline)
         cluster.schedule.hurry()
-        await cluster.refresh(deadline)
-        return await cluster.ensure_topics(topics, deadline)
+        await cluster.refresh_until(deadline)
+        return await cluster.ensure_topics(names, deadline)
 
     async def api_versions(self, node_id: int | None = None) -> BrokerVersions:
         """Return what a broker can do, as it said on the connection in use (None: any broker)."""
+        arguments.broker_id(node_id)
         cluster = await self._started()
         return (await cluster.connection(node_id)).versions
 
@@ -145,6 +148,7 @@ class AsyncClient(TransactionCalls):
         Connects where needed. Raises NetworkError where a broker cannot be reached.
         """
         (wanted,) = abilities.named_features([feature])
+        arguments.broker_id(broker, "broker")
         return await abilities.supports(await self._started(), wanted, broker)
 
     def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
@@ -166,6 +170,11 @@ class AsyncClient(TransactionCalls):
         says what the request is for. Raises UnsupportedVersionError, before a byte is sent, where the
         broker does not have the API, none of these versions, or not the feature.
         """
+        arguments.broker_id(node_id)
+        arguments.request(message)
+        arguments.timeout(timeout_ms)
+        arguments.optional("feature", feature, Feature)
+        arguments.optional("allowed", allowed, VersionRange)
         cluster = await self._started()
         conn = await cluster.connection(node_id)
         if feature is not None:
@@ -176,16 +185,21 @@ class AsyncClient(TransactionCalls):
     # -- topics ---------------------------------------------------------------------------------------
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+        self, topics: Several[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
     ) -> dict[str, CreatedTopic]:
         """Create topics; they can be used when this returns. Raises the first topic's error, noting the others."""
+        wanted = admin.new_topics(topics)
+        arguments.timeout(timeout_ms)
+        arguments.flag("validate_only", validate_only)
         cluster = await self._started()
-        return await admin.create_topics(cluster, topics, cluster.deadline(timeout_ms), validate_only=validate_only)
+        return await admin.create_topics(cluster, wanted, cluster.deadline(timeout_ms), validate_only=validate_only)
 
-    async def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises the first topic's error, noting the others."""
+    async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
+        """Delete topics. Raises the first topic's error, noting the others; ConfigError for a single text."""
+        wanted = arguments.topic_names("names", names)
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
-        await admin.delete_topics(cluster, names, cluster.deadline(timeout_ms))
+        await admin.delete_topics(cluster, wanted, cluster.deadline(timeout_ms))
 
     # -- offsets --------------------------------------------------------------------------------------
 
@@ -198,8 +212,10 @@ class AsyncClient(TransactionCalls):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
         FetchOptions(isolation_level=isolation_level)
+        wanted = arguments.by_partition("specs", specs, 'TopicPartition("flights", 0): EARLIEST')
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
-        return await list_offsets(cluster, specs, isolation_level, cluster.deadline(timeout_ms))
+        return await list_offsets(cluster, wanted, isolation_level, cluster.deadline(timeout_ms))
 
     async def offsets_for_leader_epochs(
         self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
@@ -210,24 +226,33 @@ class AsyncClient(TransactionCalls):
         is given as `epoch`, `(epoch,)` or `(epoch, current_leader_epoch)`. Where a leader cannot be asked
         the answer has `available=False`; nothing is raised for that.
         """
+        wanted = arguments.by_partition("epochs", epochs, 'TopicPartition("flights", 0): 3')
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
-        return await offsets_for_leader_epochs(cluster, epochs, cluster.deadline(timeout_ms))
+        return await offsets_for_leader_epochs(cluster, wanted, cluster.deadline(timeout_ms))
 
-    async def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets (the *next* to be read) for a group that has no active members."""
+    async def commit_offsets(self, group_id: str, offsets: arguments.OffsetsToCommit) -> None:
+        """Commit offsets (the *next* to be read) for a group that has no active members.
+
+        An offset is a number, (offset, metadata) or an OffsetAndMetadata.
+        """
+        text("group_id", group_id)
+        wanted = arguments.offsets_to_commit(offsets)
         cluster = await self._started()
-        await committed.commit_offsets(cluster, group_id, offsets, cluster.deadline())
+        await committed.commit_offsets(cluster, group_id, wanted, cluster.deadline())
 
     async def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Several[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of each partition, None where the group has committed none.
 
         Where a transaction that is not ended yet has offsets of these partitions, the answer waits for its end
         (KIP-447, brokers from 2.5 on; older ones tell the offset before). Raises RequestTimedOut at the deadline.
         """
+        text("group_id", group_id)
+        wanted = arguments.partitions(partitions)
         cluster = await self._started()
-        return await committed.committed_offsets(cluster, group_id, partitions, cluster.deadline())
+        return await committed.committed_offsets(cluster, group_id, wanted, cluster.deadline())
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -242,7 +267,7 @@ class AsyncClient(TransactionCalls):
 
         See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
         """
-        reading = self.fetch_many({tp: (start, end)}, options)
+        reading = self.fetch_many({arguments.partition(tp): (start, end)}, options)
         try:
             async for found in reading:
                 yield found.batch
@@ -287,7 +312,7 @@ class AsyncClient(TransactionCalls):
         and optionally `headers`, `timestamp`, `partition` and (with `topic=None`) `topic`. Rows of one
         partition keep their order. Raises the first error; a note on it says how many rows were written.
         """
-        options = options if options is not None else ProduceOptions()
+        options = arguments.writing(topic, partition, options)
         await self._started()
         from parley.client.produce_calls import write
 

@@ -14,18 +14,20 @@ import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from parley.client import arguments
 from parley.client.abilities import named_features
 from parley.client.api import AsyncClient
 from parley.client.events import Listener
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
 from parley.client.offsets import Spec
-from parley.client.options import ClientOptions, FetchOptions, ProduceOptions
+from parley.client.option_types import ClientOptionValues
+from parley.client.options import ClientOptions, FetchOptions, ProduceOptions, client_options
 from parley.client.produce_calls import write_blocking
 from parley.client.reading import Range, open_session
 from parley.client.results import (
@@ -36,7 +38,7 @@ from parley.client.transaction_calls import BlockingTransactionCalls
 from parley.errors import LocalProtocolError
 from parley.net.faces import blocking
 from parley.schema import ApiKey
-from parley.types import TopicPartition
+from parley.types import Several, TopicPartition
 from parley.versions import Feature
 
 if TYPE_CHECKING:
@@ -120,13 +122,12 @@ class BlockingClient(BlockingTransactionCalls):
         self,
         options: ClientOptions | None = None,
         *,
-        require: Iterable[Feature | str] = (),
+        require: Several[Feature | str] = (),
         on_event: Listener | None = None,
-        **named: Any,
+        **named: Unpack[ClientOptionValues],
     ) -> None:
-        if options is not None and named:
-            options = options.replace(**named)
-        self.options = options if options is not None else ClientOptions.of(named)
+        self.options = client_options(options, named)
+        arguments.listener("on_event", on_event)
         self._require = named_features(require)
         self._on_event = on_event
         self._guard = threading.Lock()
@@ -202,7 +203,7 @@ class BlockingClient(BlockingTransactionCalls):
         options: FetchOptions | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yield the records of a partition from `start` up to, not including, `end` (None: for ever)."""
-        for found in self.fetch_many({tp: (start, end)}, options):
+        for found in self.fetch_many({arguments.partition(tp): (start, end)}, options):
             yield found.batch
 
     def fetch_many(
@@ -238,12 +239,12 @@ class BlockingClient(BlockingTransactionCalls):
 
         `rows` may be an iterator: what it yields is sent while the next is made.
         """
-        options = options if options is not None else ProduceOptions()
+        checked = arguments.writing(topic, partition, options)
         client = self._async()
 
         async def begin() -> tuple[Producer, Writing]:
             await client._started()
             producer = client._producing()
-            return producer, producer.begin(topic, partition, options)
+            return producer, producer.begin(topic, partition, checked)
 
         return write_blocking(shared_loop(), begin, rows)

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from parley.client.cluster_view import (
@@ -25,13 +25,14 @@ from parley.client.cluster_view import (
 )
 from parley.client.connecting import connect_options
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
+from parley.client.interests import Interests
 from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, MetadataCache
-from parley.client.metadata_source import MetadataSource, metadata_request
+from parley.client.metadata_source import MetadataSource, creating_request, metadata_request
 from parley.client.options import ClientOptions
+from parley.client.overdue import missing_topic, without_metadata
 from parley.client.refresh import RefreshRequest, RefreshSchedule
-from parley.client.retry import Backoff, Deadline, Reaction, classify
-from parley.errors import KafkaError, NetworkError, RequestTimedOut, broker_error
-from parley.messages import MetadataRequest
+from parley.client.retry import Backoff, Deadline, Reaction, classify, nowhere
+from parley.errors import KafkaError, NetworkError, broker_error
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.net import Deadline as ClockDeadline
 from parley.schema import ApiKey
@@ -67,8 +68,9 @@ class Cluster:
         self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, dice=self.dice)
         self._source = MetadataSource(self.connection, self.dice)
         self._on_event = on_event
-        self._interests: dict[object, frozenset[TopicPartition] | None] = {}
+        self._interests = Interests(self.cache)
         self._refreshing: asyncio.Task[Applied] | None = None
+        self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
 
     # -- time -----------------------------------------------------------------------------------------
@@ -134,23 +136,9 @@ class Cluster:
 
     # -- metadata -------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def interested(self, partitions: Iterable[TopicPartition] | None) -> Iterator[None]:
+    def interested(self, partitions: Iterable[TopicPartition] | None) -> contextlib.AbstractContextManager[None]:
         """Count these partitions (None: all) among those whose outdated metadata is asked for again."""
-        token = object()
-        self._interests[token] = None if partitions is None else frozenset(partitions)
-        self._join_interests()
-        try:
-            yield
-        finally:
-            del self._interests[token]
-            self._join_interests()
-
-    def _join_interests(self) -> None:
-        if any(found is None for found in self._interests.values()):
-            self.cache.set_interest(None)
-        else:
-            self.cache.set_interest(frozenset().union(*(found or () for found in self._interests.values())))
+        return self._interests.add(partitions)
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
         """Return the leader of a partition as the cache knows it."""
@@ -178,8 +166,12 @@ class Cluster:
         return known.node is not None and known.epoch > epoch >= 0
 
     def leader_failed(self, tp: TopicPartition, epoch: int) -> None:
-        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has the last word."""
-        self.cache.hint_failed(tp, epoch)
+        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has the last word.
+
+        Without a pause: an answer that came while the hint counted was judged by it, and so called outdated.
+        """
+        if self.cache.hint_failed(tp, epoch):
+            self.schedule.hurry()
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> None:
         """Take note of a leader epoch found in an answer; a newer one makes metadata due (M7)."""
@@ -187,16 +179,31 @@ class Cluster:
             self.schedule.request_full()
 
     async def reach(self, deadline: Deadline) -> None:
-        """Learn about the cluster from whichever broker answers first. Raises BrokersUnreachable without retries."""
-        await self.refresh(deadline)
+        """Learn about the cluster from whichever broker answers first.
+
+        Raises BrokersUnreachable when none does, after `bootstrap_timeout_ms`; by default, and where no name can be
+        resolved, after each address was tried once: a wrong address is reported at once.
+        """
+        try:
+            await self.refresh(deadline)
+        except KafkaError as error:
+            patience_ms = self.options.bootstrap_timeout_ms
+            if not patience_ms or classify(error) is Reaction.FAIL or nowhere(error):
+                raise
+            log.warning("%s Trying for %d s (bootstrap_timeout_ms).", error, patience_ms // 1000)
+            await self.refresh_until(self.deadline(patience_ms))
 
     async def refresh(self, deadline: Deadline) -> Applied:
         """Ask for the metadata of all topics in use, once, together with everyone who asks now.
 
-        Waits out the backoff first. Raises NetworkError when no broker answers, RequestTimedOut at the deadline.
+        Waits out the backoff first. Raises NetworkError when no broker answers, or none in time.
         """
         self.schedule.request_full()
         return await self._refresh_once(deadline)
+
+    async def refresh_until(self, deadline: Deadline) -> None:
+        """Refresh, and again after errors that may pass, until the deadline: what a call that needs metadata does."""
+        await self.retrying("asking for metadata", deadline, lambda: self.refresh(deadline), refreshing=False)
 
     async def refresh_quietly(self, deadline: Deadline) -> None:
         """Refresh, and leave it to the caller's next attempt to find out if that failed."""
@@ -215,36 +222,50 @@ class Cluster:
         """Return metadata in which all these topics stand.
 
         Raises the topic's error (missing: UNKNOWN_TOPIC_OR_PARTITION, not authorized, bad name); a
-        missing one is asked for again for a moment first, since a new topic takes time to be known.
+        missing one is asked for again for a moment first, since a new topic takes time to be known. That
+        moment begins with the first answer: while no broker can be reached nothing is said about topics.
         """
         names = set(topics)
         if not self.schedule.want(names) and any(name not in self.view.topics for name in names):
             self.schedule.request_full()
-        grace = deadline.earlier(self.now_ms(), UNKNOWN_TOPIC_GRACE_MS * (10 if auto_create else 1))
-        attempt = 0
+        answered: Deadline | None = None
+        attempt, asked = 0, dict[str, None]()
         while missing := [name for name in sorted(names) if name not in self.view.topics]:
+            said = missing_topic(asked, auto_create=auto_create)
             if attempt:
-                self._raise_topic_errors(missing, final=grace.passed(self.now_ms()))
+                self._raise_topic_errors(missing, said, final=answered is not None and answered.passed(self.now_ms()))
                 if auto_create:
                     await self._create_by_asking(missing, deadline)
-                await self.pause(attempt - 1, grace)
+                await self.pause(attempt - 1, answered or deadline)
                 self.schedule.request_full()
             try:
                 await self._refresh_once(deadline)
+                asked[str(self._source.asked)] = None
+                grace_ms = UNKNOWN_TOPIC_GRACE_MS * (10 if auto_create else 1)
+                answered = answered or deadline.earlier(self.now_ms(), grace_ms)
             except KafkaError as error:
+                if asked and deadline.passed(self.now_ms()):
+                    self._raise_topic_errors(missing, said, final=True)
                 if classify(error) is Reaction.FAIL or deadline.passed(self.now_ms()):
                     raise
             attempt += 1
         return self.view
 
     async def ensure_partitions(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> ClusterMetadata:
-        """Return metadata in which all these partitions stand. Raises as `ensure_topics`, and for a missing one."""
+        """Return metadata in which all these partitions stand; asks for a moment. Raises as `ensure_topics`."""
         wanted = list(partitions)
         await self.ensure_topics({tp.topic for tp in wanted}, deadline)
-        missing = [tp for tp in wanted if self.view.partition(tp) is None]
-        if missing:
-            await self.refresh(deadline)
-            missing = [tp for tp in wanted if self.view.partition(tp) is None]
+        answered: Deadline | None = None
+        attempt = 0
+        while missing := [tp for tp in wanted if self.view.partition(tp) is None]:
+            if answered is not None:
+                if answered.passed(self.now_ms()):
+                    break
+                # A partition that was just added may be unknown to the broker that is asked.
+                await self.pause(attempt - 1, answered)
+            attempt += 1
+            await self.refresh_until(deadline)
+            answered = answered or deadline.earlier(self.now_ms(), UNKNOWN_TOPIC_GRACE_MS)
         for tp in missing:
             topic = self.view.topics.get(tp.topic)
             count = len(topic.partitions) if topic is not None else 0
@@ -272,10 +293,13 @@ class Cluster:
         delay = self.backoff.delay_ms(attempt, self.dice)
         await self.clock.sleep_ms(min(delay, deadline.remaining_ms(self.now_ms())))
 
-    async def retrying(self, what: str, deadline: Deadline, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def retrying(
+        self, what: str, deadline: Deadline, attempt: Callable[[], Awaitable[T]], *, refreshing: bool = True
+    ) -> T:
         """Return what `attempt` returns, repeating it after errors that may pass, until the deadline.
 
-        Raises the last error, with a note saying how often and how long was tried.
+        In between metadata is asked for where the error calls for it, unless `refreshing` is false. Raises the
+        last error, with a note saying how often and how long was tried.
         """
         count, began = 0, self.now_ms()
         while True:
@@ -290,7 +314,7 @@ class Cluster:
                     raise
                 log.debug("%s: %s; trying again", what, error)
             await self.pause(count - 1, deadline)
-            if reaction is Reaction.REFRESH:
+            if refreshing and reaction is Reaction.REFRESH:
                 await self.refresh_quietly(deadline)
 
     # -- inside ---------------------------------------------------------------------------------------
@@ -301,7 +325,7 @@ class Cluster:
             async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
                 return await asyncio.shield(task)
         except TimeoutError:
-            raise RequestTimedOut("metadata did not arrive before the deadline of the call", stage="request") from None
+            raise without_metadata(self._unreachable, self.pool.opening, self._source.asked) from None
 
     def _start_refresh(self) -> asyncio.Task[Applied]:
         task = asyncio.get_running_loop().create_task(self._run_refresh(), name="parley metadata refresh")
@@ -321,9 +345,13 @@ class Cluster:
         try:
             conn = await self._source.connection(self.view)
             update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
-        except KafkaError:
+        except KafkaError as error:
+            if self._unreachable is None and self.schedule.refreshes:
+                log.warning("%s Metadata will be asked for again until a broker answers.", error)
+            self._unreachable = error
             self.schedule.failed(self.now_ms())
             raise
+        self._unreachable = None
         applied = self.cache.apply(update, full=request.full)
         self._source.answered(outdated=bool(applied.outdated))
         self.schedule.finished(request, applied, self.now_ms())
@@ -343,8 +371,7 @@ class Cluster:
         """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
         with contextlib.suppress(KafkaError):
             conn = await self.connection(None)
-            message = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names])
-            await self.ask(conn, message, self.request_timeout_ms(deadline))
+            await self.ask(conn, creating_request(names), self.request_timeout_ms(deadline))
 
     async def _ask(self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline) -> MetadataUpdate:
         version = conn.versions.choose(ApiKey.METADATA)
@@ -368,17 +395,17 @@ class Cluster:
     def _tell_pool(self) -> None:
         self.pool.update_nodes({node.id: Address(node.host, node.port) for node in self.view.brokers.values()})
 
-    def _raise_topic_errors(self, names: Iterable[str], *, final: bool) -> None:
+    def _raise_topic_errors(self, names: Iterable[str], said: str, *, final: bool) -> None:
         for name in names:
             code = self.cache.topic_error(name)
             error = broker_error(code, topic=name, api="METADATA") if code else None
             if error is not None and classify(error) is Reaction.FAIL:
+                self.schedule.unwant(name)
                 raise error
             if final:
                 self.schedule.unwant(name)
                 missing = code in (0, UNKNOWN_TOPIC_OR_PARTITION)
-                text = "no broker knows this topic; create it, or check the name" if missing else None
-                raise _final(TopicPartition(name, -1), text, code or UNKNOWN_TOPIC_OR_PARTITION)
+                raise _final(TopicPartition(name, -1), said if missing else None, code or UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _final(tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION) -> KafkaError:

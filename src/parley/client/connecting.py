@@ -17,7 +17,7 @@ def connect_options(options: ClientOptions) -> ConnectOptions:
         bootstrap_servers=options.bootstrap_servers,
         client_id=options.client_id,
         request_timeout_ms=options.request_timeout_ms,
-        connect_timeout_ms=options.socket_connection_setup_timeout_ms,
+        socket_connection_setup_timeout_ms=options.socket_connection_setup_timeout_ms,
         reconnect_backoff_ms=options.reconnect_backoff_ms,
         reconnect_backoff_max_ms=options.reconnect_backoff_max_ms,
         max_frame_bytes=options.max_frame_bytes,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Unpack
 
+from parley.client import arguments
 from parley.client.api import AsyncClient
-from parley.client.consumer_core import ConsumerCore, LossListener, OffsetsToCommit
+from parley.client.consumer_core import ConsumerCore, LossListener
 from parley.client.consumer_options import ConsumerOptions, split_named
 from parley.client.consumer_rows import ConsumerRecord
+from parley.client.option_types import ConsumerClientOptionValues
 from parley.client.positions import DataLoss
 from parley.client.results import EARLIEST, LATEST, FetchedBatch, OffsetAndTimestamp, Timestamp
-from parley.types import OffsetAndMetadata, TopicPartition
+from parley.types import OffsetAndMetadata, Several, TopicPartition
 
 
 class Consumer:
@@ -35,9 +37,15 @@ class Consumer:
     """
 
     def __init__(
-        self, client: AsyncClient | None = None, *, on_data_loss: LossListener | None = None, **named: Any
+        self,
+        client: AsyncClient | None = None,
+        *,
+        on_data_loss: LossListener | None = None,
+        **named: Unpack[ConsumerClientOptionValues],
     ) -> None:
         self._own: AsyncClient | None = None
+        arguments.optional("client", client, AsyncClient)
+        arguments.listener("on_data_loss", on_data_loss)
         if client is None:
             client_options, options = split_named(named)
             client = self._own = AsyncClient(client_options)
@@ -72,7 +80,7 @@ class Consumer:
 
     # -- assignment and positions ---------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Several[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
         self._core.assign(partitions)
 
@@ -121,7 +129,7 @@ class Consumer:
 
     # -- commits --------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: OffsetsToCommit | None = None) -> None:
+    async def commit(self, offsets: arguments.OffsetsToCommit | None = None) -> None:
         """Commit positions, or the offsets given (the *next* to be read), with their leader epochs.
 
         An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises ConfigError without a
@@ -150,6 +158,7 @@ class Consumer:
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        check_getmany(timeout_ms, max_records)
         deadline = self._core.cluster.deadline(timeout_ms)
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = 2**31 - 1 if max_records is None else max_records
@@ -205,21 +214,30 @@ class Consumer:
         found = self._core.part(partition).last_stable_offset
         return found if found >= 0 else None
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition that is there."""
-        found = await self._core.client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        found = await self._core.client.list_offsets(dict.fromkeys(arguments.partitions(partitions), EARLIEST))
         return {tp: answer.offset for tp, answer in found.items()}
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the end of each partition: for read_committed the last stable offset."""
         level = self._core.options.isolation_level
-        found = await self._core.client.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)
+        wanted = dict.fromkeys(arguments.partitions(partitions), LATEST)
+        found = await self._core.client.list_offsets(wanted, isolation_level=level)
         return {tp: answer.offset for tp, answer in found.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time in milliseconds, None where there is none (Kafka 0.10.1)."""
-        wanted = {tp: Timestamp(ms) for tp, ms in timestamps.items()}
+        times = arguments.by_partition("timestamps", timestamps, 'TopicPartition("flights", 0): 1700000000000')
+        wanted = {tp: Timestamp(arguments.number(f"{tp}: ms", ms, 0, arguments.INT64)) for tp, ms in times.items()}
         found = await self._core.client.list_offsets(wanted)
         return {tp: answer if answer.offset >= 0 else None for tp, answer in found.items()}
+
+
+def check_getmany(timeout_ms: object, max_records: object) -> None:
+    """Raise ConfigError for what `getmany` cannot wait or count by."""
+    arguments.number("timeout_ms", timeout_ms, 0, arguments.INT32)
+    if max_records is not None:
+        arguments.number("max_records", max_records, 1, arguments.INT32)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
+from parley.client import arguments
 from parley.client.blocking import shared_loop
-from parley.client.consumer import Consumer
+from parley.client.consumer import Consumer, check_getmany
 from parley.client.consumer_core import LossListener
 from parley.client.consumer_rows import ConsumerRecord
+from parley.client.option_types import ConsumerClientOptionValues
 from parley.client.positions import DataLoss
 from parley.client.results import FetchedBatch
 from parley.errors import LocalProtocolError
 from parley.net.faces import blocking, in_loop
-from parley.types import TopicPartition
+from parley.types import Several, TopicPartition
 
 T = TypeVar("T")
 
@@ -33,7 +35,9 @@ class BlockingConsumer:
     in the loop's thread. After a fork the child makes one of its own.
     """
 
-    def __init__(self, *, on_data_loss: LossListener | None = None, **named: Any) -> None:
+    def __init__(
+        self, *, on_data_loss: LossListener | None = None, **named: Unpack[ConsumerClientOptionValues]
+    ) -> None:
         self._consumer = Consumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
         self._pid = os.getpid()
@@ -65,9 +69,9 @@ class BlockingConsumer:
 
     # -- assignment and positions ---------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Several[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
-        self._assign(list(partitions))  # what the caller iterates over is not run in the loop
+        self._assign(arguments.partitions(partitions))  # what the caller iterates over is not run in the loop
 
     _assign = in_loop(Consumer.assign)
 
@@ -122,6 +126,7 @@ class BlockingConsumer:
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        check_getmany(timeout_ms, max_records)
         until = time.monotonic() + timeout_ms / 1000
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = 2**31 - 1 if max_records is None else max_records

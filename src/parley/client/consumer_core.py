@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
 
+from parley.client import arguments
 from parley.client import committed as group_offsets
 from parley.client.api import AsyncClient
 from parley.client.cluster import Cluster
@@ -22,13 +22,12 @@ from parley.client.fetch_state import Conduct, PartitionFetch
 from parley.client.positions import DataLoss, PartitionPosition, Spec, Stage
 from parley.client.results import FetchedBatch
 from parley.client.retry import Deadline
-from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError, RequestTimedOut
+from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError, NetworkError, RequestTimedOut
 from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
 LOSSES_KEPT = 1_000
-OffsetsToCommit = Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata]
 LossListener = Callable[[DataLoss], None]
 
 
@@ -91,11 +90,10 @@ class ConsumerCore:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
+        wanted = arguments.partitions(partitions)
         kept = self._parts
         self._parts = {}
-        for tp in partitions:
-            if not isinstance(tp, TopicPartition) or tp.partition < 0:
-                raise ConfigError(f"{tp!r} is no partition: give TopicPartition(topic, partition)")
+        for tp in wanted:
             place = PartitionPosition(tp, self.options.reset_policy)
             self._parts[tp] = kept.get(tp) or PartitionFetch(tp, place, None, self.options.max_partition_fetch_bytes)
         self._fronts = {tp: front for tp, front in self._fronts.items() if tp in self._parts}
@@ -105,7 +103,7 @@ class ConsumerCore:
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
         """Return the state of an assigned partition. Raises LocalProtocolError for another."""
-        if tp not in self._parts:
+        if arguments.partition(tp) not in self._parts:
             raise LocalProtocolError(f"{tp} is not assigned to this consumer; assign it first")
         return self._parts[tp]
 
@@ -113,8 +111,8 @@ class ConsumerCore:
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go to an offset; an OffsetAndMetadata brings the epoch that it is validated with."""
-        to = as_offset(tp, offset)
         part = self.part(tp)
+        to = arguments.offset_to_commit(tp, offset)
         self._fronts.pop(tp, None)
         if self._session is None:
             part.place.seek(to.offset, to.leader_epoch)
@@ -168,7 +166,10 @@ class ConsumerCore:
             if self.options.group_id is not None:
                 found = await self.committed([part.tp for part in parts])
         except KafkaError as error:
-            self._trouble = error
+            if isinstance(error, NetworkError) and error.retriable:  # looked up again, as records are fetched again
+                log.warning("the positions of %d partitions are not known yet: %s", len(parts), error)
+            else:
+                self._trouble = error
         else:
             for part in parts:
                 if part.place.stage is Stage.UNSET and self._parts.get(part.tp) is part:
@@ -195,7 +196,7 @@ class ConsumerCore:
             raise ConfigError("commits need a group_id")
         return self.options.group_id
 
-    async def commit(self, offsets: OffsetsToCommit | None) -> None:
+    async def commit(self, offsets: arguments.OffsetsToCommit | None) -> None:
         """Commit offsets with their leader epochs, by default every position."""
         group = self._group()
         if offsets is None:
@@ -206,7 +207,7 @@ class ConsumerCore:
                 if place.consumed.offset >= 0
             }
         else:
-            wanted = {tp: as_offset(tp, value) for tp, value in offsets.items()}
+            wanted = arguments.offsets_to_commit(offsets)
         for tp, offset in wanted.items():
             refuse_other_history(tp, offset, self._committed.get(tp))
         await group_offsets.commit_offsets(self.cluster, group, wanted, self.cluster.deadline())
@@ -214,6 +215,7 @@ class ConsumerCore:
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group committed, None where nothing."""
+        partitions = arguments.partitions(partitions)
         deadline = self.cluster.deadline()
         return await group_offsets.committed_offsets(self.cluster, self._group(), partitions, deadline)
 
@@ -278,7 +280,7 @@ class ConsumerCore:
         rows = front.take_rows(most)
         after = front.position_after
         if rows or front.exhausted:
-            self._passed(part, front, after, rows[-1].timestamp if rows else -1)
+            self._passed(part, front, after)
         self._drop_if_done(part, front)
         return rows
 
@@ -289,15 +291,15 @@ class ConsumerCore:
         part = self._parts[front.raw.tp]
         batch, front.batch = front.batch, None
         if batch is not None:
-            self._passed(part, front, batch.next_offset, _last_timestamp_ms(batch))
+            self._passed(part, front, batch.next_offset)
         elif front.exhausted:
-            self._passed(part, front, front.next_offset, -1)
+            self._passed(part, front, front.next_offset)
         self._drop_if_done(part, front)
         return batch
 
-    def _passed(self, part: PartitionFetch, front: Front, next_offset: int, timestamp_ms: int) -> None:
+    def _passed(self, part: PartitionFetch, front: Front, next_offset: int) -> None:
         if next_offset > part.place.consumed.offset:
-            part.place.passed(next_offset, front.raw.epoch_before(next_offset), timestamp_ms)
+            part.place.passed(next_offset, front.raw.epoch_before(next_offset))
 
     def current(self, front: Front | None) -> Front | None:
         """Return a front if it is still to be consumed: between two calls a seek or a reset may have come."""
@@ -354,19 +356,6 @@ class ConsumerCore:
                 log.exception("the listener for data losses raised an exception; the consumer goes on")
 
 
-def as_offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
-    """Return an offset given as one, as a number, or as (offset, metadata). Raises ConfigError."""
-    if isinstance(value, OffsetAndMetadata):
-        found = value
-    elif isinstance(value, tuple) and len(value) == 2:
-        found = OffsetAndMetadata(*value)
-    else:
-        found = OffsetAndMetadata(value)
-    if isinstance(found.offset, bool) or not isinstance(found.offset, int) or found.offset < 0:
-        raise ConfigError(f"{tp}: {value!r} is no offset; offsets start at 0")
-    return found
-
-
 def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None) -> None:
     """Raise DataLossError for a commit that goes forward in offsets and back in epochs (L4).
 
@@ -385,12 +374,3 @@ def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: Offse
             expected_offset=new.offset,
             available_offset=last.offset,
         )
-
-
-def _last_timestamp_ms(found: FetchedBatch) -> int:
-    """Return the timestamp of a batch's last row, -1 where its shape has none in milliseconds."""
-    batch = found.batch
-    at = batch.schema.get_field_index("timestamp")
-    if at < 0 or not batch.num_rows or str(batch.schema.field(at).type) != "timestamp[ms, tz=UTC]":
-        return -1
-    return int(batch.column(at)[batch.num_rows - 1].value)

@@ -6,13 +6,16 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from parley.client.option_fields import option, unknown_option
 from parley.client.options import ClientOptions, FetchOptions
 from parley.client.positions import Duration, Spec
 from parley.client.results import EARLIEST, LATEST
 from parley.errors import ConfigError
+
+if TYPE_CHECKING:
+    from parley.client.option_types import ConsumerOptionValues
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
@@ -26,6 +29,10 @@ class ConsumerOptions(FetchOptions):
     auto_offset_reset: str = option(
         "latest", "where to read without a position: earliest, latest, by_duration:<ISO 8601 duration>, or none"
     )
+
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Unpack[ConsumerOptionValues]) -> Self: ...  # type: ignore[override]
 
     def _check_together(self) -> None:
         self.reset_policy  # noqa: B018  # raises for a text that is no policy

@@ -63,7 +63,7 @@ class FetchSession:
         """Find the partitions and begin to fetch. Raises as `Cluster.ensure_partitions`."""
         self._scope.enter_context(self._cluster.interested(self._parts))
         try:
-            await self._cluster.ensure_partitions(self._parts, self._cluster.deadline())
+            await self._cluster.ensure_partitions(self._parts, self._cluster.deadline(self._conduct.patience_ms))
         except BaseException:
             self._scope.close()
             raise

@@ -18,7 +18,7 @@ from parley.client.options import READ_COMMITTED, FetchOptions
 from parley.client.positions import DataLoss, Position
 from parley.client.retry import Reaction, classify
 from parley.errors import CorruptRecordError, KafkaError, RemoteProtocolError, broker_error
-from parley.types import TopicPartition
+from parley.types import ZERO_UUID, TopicPartition
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE = 1, 2
 UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 100, 103
@@ -81,7 +81,8 @@ def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> Ve
         part.topic.served()
     part.high_watermark, part.last_stable_offset = answer.high_watermark, answer.last_stable_offset
     if answer.diverging is not None:
-        return Verdict(Do.GO_ON, loss=part.place.diverged(asked.position, answer.diverging))
+        has_id = part.topic.held != ZERO_UUID
+        return Verdict(Do.GO_ON, loss=part.place.diverged(asked.position, answer.diverging, has_id=has_id))
     if answer.preferred_replica >= 0:
         part.preferred = (answer.preferred_replica, limits.now_ms + limits.preferred_ms)
     if answer.records is None or not len(answer.records):

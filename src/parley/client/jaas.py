@@ -21,8 +21,14 @@ _CLASSES = {
     f"org.apache.kafka.common.security.{package}.{name}": name
     for package, name in (("plain", PLAIN), ("scram", SCRAM), ("oauthbearer", OAUTHBEARER))
 }
+_SHADED = re.compile(r"(?:[\w$]+\.)+?(org\.apache\.kafka\.common\.security\.\w+\.\w+)")
+"""Where Kafka's client is packed into another program its classes have a prefix: `kafkashaded.org.apache…`."""
+_MODULE = re.compile(r"[\w$]+(\.[\w$]+)*\.\w*LoginModule")
+"""What is shown of an unknown module: any other word may be a misplaced password."""
+_KNOWN = ", ".join(_CLASSES)
 _FLAGS = {"required", "requisite", "sufficient", "optional"}
 _CLAIM = "unsecuredLoginStringClaim_"
+_EXTENSION = "extension_"
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([=;])|([^\s=;"\']+))', re.DOTALL)
 
 
@@ -36,6 +42,13 @@ class JaasLogin:
     token_auth: bool = False
     claims: dict[str, str] = field(default_factory=dict)
     """OAUTHBEARER: what an unsecured token is to say."""
+    client_id: str | None = None
+    client_secret: Secret | None = None
+    scope: str | None = None
+    extensions: dict[str, str] = field(default_factory=dict)
+    """OAUTHBEARER: SASL extensions (KIP-342), which Java names `extension_NAME` here."""
+    endpoint_tls: dict[str, str] = field(default_factory=dict, repr=False)
+    """OAUTHBEARER: `ssl.` options, which are for the token endpoint alone (KIP-768)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +80,12 @@ Did you mean "org.apache.kafka.common.security.plain.PlainLoginModule"?
     if len(words) < 3 or words[-1] != (";", True) or words[1][0].lower() not in _FLAGS:
         raise ConfigError("sasl_jaas_config is not of the form: CLASS required NAME=VALUE ...;")
     name = words[0][0]
-    module = _CLASSES.get(name)
+    shaded = _SHADED.fullmatch(name)
+    module = _CLASSES.get(name if shaded is None else shaded[1])
     if module is None:
-        # A short word without dots may be a misplaced password.
-        shown = f' "{name}"' if re.fullmatch(r"\w+(\.\w+)+", name) else ""
-        raise ConfigError(f"sasl_jaas_config: the login module{shown} is not known.{nearest_hint(name, _CLASSES)}")
+        is_module = len(name) <= 200 and _MODULE.fullmatch(name) is not None
+        shown = f' "{name}" is not known.{nearest_hint(name, _CLASSES)}' if is_module else f" is none of {_KNOWN}"
+        raise ConfigError(f"sasl_jaas_config: the login module{shown}")
     values = _values(words[2:-1])
     password = values.get("password")
     return JaasLogin(
@@ -80,6 +94,11 @@ Did you mean "org.apache.kafka.common.security.plain.PlainLoginModule"?
         None if password is None else Secret(password),
         values.get("tokenauth", "").lower() == "true",
         {key.removeprefix(_CLAIM): value for key, value in values.items() if key.startswith(_CLAIM)},
+        values.get("clientId"),
+        None if (secret := values.get("clientSecret")) is None else Secret(secret),
+        values.get("scope"),
+        {key.removeprefix(_EXTENSION): value for key, value in values.items() if key.startswith(_EXTENSION)},
+        {key: value for key, value in values.items() if key.startswith("ssl.")},
     )
 
 

@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.results import EpochEndOffset
 from parley.client.retry import Deadline, Reaction, classify
 from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
 from parley.messages import OffsetForLeaderEpochRequest
 from parley.net import BrokerConnection, Reply
-from parley.types import TopicPartition
+from parley.types import TopicPartition, shown
 from parley.versions import BrokerVersions, Feature
 
 NOT_AVAILABLE = EpochEndOffset(available=False)
@@ -142,8 +143,12 @@ async def offsets_for_leader_epochs(
 
 
 def _question(tp: TopicPartition, value: Asked) -> EpochQuestion:
+    if not isinstance(value, int) and not (isinstance(value, tuple) and len(value) in (1, 2)):
+        hint = "give epoch, (epoch,) or (epoch, current_leader_epoch)"
+        raise ConfigError(f"{tp}: {shown(value)} is no leader epoch to ask for: {hint}")
     question = EpochQuestion(value) if isinstance(value, int) else EpochQuestion(*value)
-    if question.leader_epoch < 0:
+    arguments.number(f"{tp}: current_leader_epoch", question.current_leader_epoch, -1, arguments.INT32)
+    if arguments.number(f"{tp}: leader_epoch", question.leader_epoch, -(2**31), arguments.INT32) < 0:
         raise ConfigError(f"{tp}: {question.leader_epoch} is no leader epoch to ask for; epochs start at 0")
     return question
 

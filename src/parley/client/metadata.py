@@ -101,11 +101,12 @@ class MetadataCache:
 
     def set_interest(self, partitions: Iterable[TopicPartition] | None) -> None:
         """Say which partitions can make an answer outdated: a consumer's own, or None for all (a producer)."""
-        self._interest = None
+        interest: dict[str, set[int]] | None = None
         if partitions is not None:
-            self._interest = {}
+            interest = {}
             for topic, partition in partitions:
-                self._interest.setdefault(topic, set()).add(partition)
+                interest.setdefault(topic, set()).add(partition)
+        self._interest = interest
 
     def last_seen_epoch(self, tp: TopicPartition) -> int | None:
         """Return the highest leader epoch known for a partition, None when none is."""
@@ -232,15 +233,15 @@ class MetadataCache:
         self._replace_topics({**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers)
         return True
 
-    def hint_failed(self, tp: TopicPartition, epoch: int) -> None:
-        """Take note that the leader of a hint with this epoch does not lead, or cannot be reached: Metadata decides.
+    def hint_failed(self, tp: TopicPartition, epoch: int) -> bool:
+        """Take note that the leader of this epoch does not lead; return whether a hint that counted had named it.
 
         The hint's epoch does not count as seen any more, so that the next answer is judged by what was
         known before: behind a proxy hints may be wrong, and a lie must not outlive its first failure.
         """
         hinted, before_it = self._hinted.get(tp, (-1, -1))
         if hinted != epoch or epoch < 0:
-            return
+            return False
         del self._hinted[tp]
         self._failed_hints[tp] = epoch
         epochs = self._last_epochs[tp.topic]
@@ -248,6 +249,7 @@ class MetadataCache:
             del epochs[tp.partition]
             if before_it >= 0:
                 epochs[tp.partition] = before_it
+        return True
 
     def _replace_topics(self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None) -> None:
         old = self.snapshot

@@ -38,6 +38,11 @@ class MetadataSource:
         self._last: Address | None = None
         self._without_ids: dict[Address, BrokerConnection] = {}
 
+    @property
+    def asked(self) -> Address | None:
+        """The broker that the last request went to."""
+        return self._last
+
     def answered(self, *, outdated: bool) -> None:
         """Take note of what the last answer was worth."""
         self._distrusted = self._last if outdated else None
@@ -96,3 +101,8 @@ def metadata_request(topics: list[str] | None, version: int) -> Any:
     if version >= NO_AUTO_CREATION_VERSION:
         return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     return MetadataRequest(topics=everything)
+
+
+def creating_request(topics: list[str]) -> Any:
+    """Return a Metadata request that lets a broker create these topics, where it may."""
+    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import TRUSTED_EPOCHS_VERSION
 from parley.client.options import READ_COMMITTED
@@ -15,7 +16,7 @@ from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_e
 from parley.messages import ListOffsetsRequest
 from parley.net import Reply
 from parley.schema import ApiKey
-from parley.types import TopicPartition
+from parley.types import TopicPartition, shown
 from parley.versions import BrokerVersions, Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
@@ -45,11 +46,22 @@ def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
 
 def spec_code(spec: Spec) -> int:
     """Return the number that ListOffsets takes for a place. Raises ConfigError for anything else."""
-    if isinstance(spec, OffsetSpec):
+    if isinstance(spec, OffsetSpec) and isinstance(spec.code, int) and spec.code < 0:
         return spec.code
-    if isinstance(spec, Timestamp) and spec.ms >= 0:
-        return spec.ms
-    raise ConfigError(f"{spec!r} is no place in a partition: give EARLIEST, LATEST, MAX_TIMESTAMP or Timestamp(ms)")
+    if isinstance(spec, Timestamp) and isinstance(spec.ms, int) and not isinstance(spec.ms, bool):
+        if 0 <= spec.ms <= arguments.INT64:
+            return spec.ms
+        raise ConfigError(f"{spec!r} is no time; it is in milliseconds since 1970 and not negative")
+    raise ConfigError(f"{shown(spec)} is no place in a partition: give {place_hint(spec)}")
+
+
+def place_hint(given: object) -> str:
+    """Return what to give for a place, above all where somebody gave its name as a text."""
+    named = {"earliest": "EARLIEST", "latest": "LATEST", "max-timestamp": "MAX_TIMESTAMP"}
+    if isinstance(given, str) and given.strip().lower().replace("_", "-") in named:
+        found = named[given.strip().lower().replace("_", "-")]
+        return f"parley.client.{found}, which is no text"
+    return "EARLIEST, LATEST, MAX_TIMESTAMP or Timestamp(ms)"
 
 
 def lowest_version(code: int, isolation_level: str) -> int:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from parley.errors import ConfigError, nearest_hint
 from parley.types import Secret
@@ -58,10 +59,28 @@ def dotted_name(field: dataclasses.Field[Any]) -> str:
     return field.metadata.get("dotted") or field.name.replace("_", ".")
 
 
+class _Signature:
+    """The signature of the dataclass, which `inspect` would not find behind `__new__`."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        whole = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this class and no subclass
+        return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=owner)
+
+
 class OptionSet:
     """The base of every group of options: checked when made, frozen afterwards."""
 
     __slots__ = ()
+    __signature__ = _Signature()
+
+    if not TYPE_CHECKING:  # a type checker sees the dataclass's own parameters
+
+        def __new__(cls, *positional: Any, **named: Any) -> Self:
+            """Refuse an option that does not exist, with the nearest name; a dataclass raises a bare TypeError."""
+            if positional:
+                raise ConfigError(f"{cls.__name__}({positional[0]!r}): options are given by name")
+            check_names(cls, named)
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -75,10 +94,6 @@ class OptionSet:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Return the options made from keyword names. Raises ConfigError, with the nearest name, for unknown ones."""
-        known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        for name in values:
-            if name not in known:
-                raise unknown_option(name, known)
         return cls(**values)
 
     @classmethod
@@ -116,6 +131,14 @@ def option_names(*groups: type[OptionSet]) -> dict[str, str]:
                 names[field.name.replace("_", ".")] = field.name
                 names[field.name] = field.name
     return names
+
+
+def check_names(group: type[OptionSet], names: Iterable[str]) -> None:
+    """Raise ConfigError, with the nearest known name, for a name that is no option of a group."""
+    known = {field.name for field in dataclasses.fields(group)}  # type: ignore[arg-type]  # every group is a dataclass
+    for name in names:
+        if name not in known:
+            raise unknown_option(name, known)
 
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:

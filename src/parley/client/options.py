@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from parley.client.option_fields import OptionRow, OptionSet, option, option_names, read_properties, snake_names
 from parley.client.security import SecurityOptions
 from parley.errors import ConfigError
 
 if TYPE_CHECKING:
+    from parley.client.option_types import ClientOptionValues, FetchOptionValues, ProduceOptionValues
     from parley.client.shapes import BatchShape
 
 __all__ = [
@@ -75,6 +76,12 @@ class ClientOptions(SecurityOptions):
     client_id: str = option("parley", "name of this client in the brokers' logs and quotas")
     request_timeout_ms: int = option(30_000, "longest wait for one answer", low=1, high=_INT32)
     default_api_timeout_ms: int = option(60_000, "longest time for one call, with its retries", low=1, high=_INT32)
+    bootstrap_timeout_ms: int = option(
+        0,
+        "how long a client that never reached a broker goes on trying; 0: each address once (parley's own)",
+        low=0,
+        high=_INT32,
+    )
     retry_backoff_ms: int = option(100, "first pause before a retry", low=0, high=_INT32)
     retry_backoff_max_ms: int = option(1_000, "longest pause before a retry", low=0, high=_INT32)
     reconnect_backoff_ms: int = option(50, "first pause before connecting again", low=0, high=_INT32)
@@ -93,6 +100,10 @@ class ClientOptions(SecurityOptions):
     must_not_use_versions: str = option(
         "", 'versions never to be chosen though a broker has them, e.g. "Produce:12-13,Fetch:17" (parley\'s own)'
     )
+
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Unpack[ClientOptionValues]) -> Self: ...  # type: ignore[override]  # narrower: names and types
 
     def __post_init__(self) -> None:
         if self.must_not_use_versions or self.broker_version_hint is not None:
@@ -134,6 +145,12 @@ class FetchOptions(OptionSet):
     )
     shape: BatchShape | None = field(default=None)
     """Which columns come out and how they are typed; None for all of `parley.arrow.RECORD_SCHEMA`."""
+    patience_ms: int | None = field(default=None)
+    """How long trouble may last before it ends the reading of a range; None for `default_api_timeout_ms`."""
+
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Unpack[FetchOptionValues]) -> Self: ...  # type: ignore[override]  # narrower: names and types
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,6 +177,10 @@ class ProduceOptions(OptionSet):
     partitioner_ignore_keys: bool = option(False, "spread rows without looking at their keys (KIP-794)")
     allow_auto_create_topics: bool = option(True, "whether the broker may create a topic that is missing")
 
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Unpack[ProduceOptionValues]) -> Self: ...  # type: ignore[override]  # narrower: names and types
+
     def __post_init__(self) -> None:
         if isinstance(self.acks, int):
             object.__setattr__(self, "acks", str(self.acks))
@@ -185,6 +206,19 @@ class ProduceOptions(OptionSet):
         if self.enable_idempotence is not None:
             return self.enable_idempotence
         return self.acks == "all" and self.max_in_flight_requests_per_connection <= 5
+
+
+def client_options(options: object, named: Mapping[str, Any]) -> ClientOptions:
+    """Return the options that a client is made with: given as one, by name, or as one with changes by name."""
+    if options is None:
+        return ClientOptions.of(named)
+    if not isinstance(options, ClientOptions):
+        kind = type(options).__name__
+        raise ConfigError(
+            f"options of type {kind} cannot be used: give ClientOptions(...), or options by name, such as "
+            'bootstrap_servers="localhost:9092"'
+        )
+    return options.replace(**named) if named else options
 
 
 class AllOptions(NamedTuple):

@@ -18,7 +18,7 @@ from parley.client.fetch_verdict import Asked
 from parley.client.leader_epochs import EpochQuestion, ask_leader
 from parley.client.offsets import list_offsets
 from parley.client.positions import Duration, Spec
-from parley.client.results import LATEST, EpochEndOffset, OffsetSpec, Timestamp
+from parley.client.results import EARLIEST, LATEST, EpochEndOffset, OffsetSpec, Timestamp
 from parley.errors import KafkaError
 
 
@@ -59,15 +59,18 @@ class PositionKeeper:
         return list(groups.values())
 
     async def reset(self, asked: Sequence[Asked]) -> Answered:
-        """Look up where these partitions are to be read from. A time after the last record is the end of the log."""
+        """Look up where these partitions are to be read from. A time after the last record is the end of the log.
+
+        The end is asked for before the time: what is written between the two questions is then read, not skipped.
+        """
         wanted = [(one, spec) for one in asked if (spec := one.part.place.reset) is not None]
         specs = {one.part.tp: _place(spec) for one, spec in wanted}
         deadline = self._cluster.deadline()
         try:
+            late = dict.fromkeys((tp for tp, spec in specs.items() if spec not in (EARLIEST, LATEST)), LATEST)
+            ends = await list_offsets(self._cluster, late, self._isolation_level, deadline) if late else {}
             found = await list_offsets(self._cluster, specs, self._isolation_level, deadline)
-            late = dict.fromkeys((tp for tp, answer in found.items() if answer.offset < 0), LATEST)
-            if late:
-                found |= await list_offsets(self._cluster, late, self._isolation_level, deadline)
+            found |= {tp: end for tp, end in ends.items() if found[tp].offset < 0}
         except KafkaError as error:
             return [(one, error) for one in asked]
         return [(one, Found(spec, found[one.part.tp].offset)) for one, spec in wanted]

@@ -15,7 +15,8 @@ leader that it was last held against. There are two of them: what was *consumed*
  P10 So is an answer that was asked of another leader epoch.
  P12 The epoch of a position follows the batches; format 0 and 1 have none.
  P13 Only a position in stage FETCHING is fetched.
- P15 OFFSET_OUT_OF_RANGE for another position than the present one is ignored.
+ P15 OFFSET_OUT_OF_RANGE for another position than the present one is ignored; for the present one the
+     reset policy decides, as in Java: without an epoch nothing tells where the histories part.
 
 What is only fetched ahead and not consumed is no loss: the position then goes back to what was consumed.
 """
@@ -28,7 +29,7 @@ from typing import NamedTuple
 
 from parley.client.results import EARLIEST, EpochEndOffset, OffsetSpec, Timestamp
 from parley.errors import DataLossError, KafkaError, LogTruncationError, TopicRecreatedError
-from parley.types import TopicPartition, format_uuid
+from parley.types import ZERO_UUID, TopicPartition, format_uuid
 
 
 class Duration(NamedTuple):
@@ -142,18 +143,21 @@ class PartitionPosition:
     error: KafkaError | None = None
     loss: DataLoss | None = None
     """A loss that is reported as soon as it is known where reading goes on."""
-    last_timestamp_ms: int = -1
-    """Timestamp of the last record consumed: where an offset is lost, it tells the place."""
+    planned: bool = False
+    """Whether the position's epoch is only that of a leader when it was planned: no record need have it."""
     lineage: int = 0
     """Counts the jumps: what was fetched before one is not handed out after it."""
 
     # -- where to -------------------------------------------------------------------------------------
 
-    def seek(self, offset: int, epoch: int = -1) -> None:
-        """Go to an offset; with the epoch of the record before it the position is validated first (P1, P2)."""
+    def seek(self, offset: int, epoch: int = -1, *, planned: bool = False) -> None:
+        """Go to an offset; with the epoch of the record before it the position is validated first (P1, P2).
+
+        With `planned` it is the epoch of the leader that named the offset, which may have written no record.
+        """
         self._jump(Position(offset, epoch), Stage.AWAIT_VALIDATION if epoch >= 0 else Stage.FETCHING)
+        self.planned = planned
         self.reset = self.error = self.loss = None
-        self.last_timestamp_ms = -1
 
     def request_reset(self, spec: Spec) -> None:
         """Let the position be looked up; until then there is none to read from."""
@@ -209,15 +213,27 @@ class PartitionPosition:
         diverged = compare(asked, found)
         return self._truncated(diverged) if diverged is not None else None
 
-    def diverged(self, asked: Position, found: EpochEndOffset) -> DataLoss | None:
+    def diverged(self, asked: Position, found: EpochEndOffset, *, has_id: bool = True) -> DataLoss | None:
         """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to report.
 
         A log that has another epoch in front of the position and yet is as long has been written anew:
-        the offset stays (P7), under the epoch that is there.
+        the offset stays (P7), under the epoch that is there. Not so for an epoch that was only planned with: a
+        leader that wrote nothing leaves no trace in the logs of the others.
+
+        A log that ends before the position in the very epoch that its leader still has was not truncated, for that
+        takes another leader: another topic stands under the name. With `has_id` its id tells that; on 2.7, where
+        topics have none, nothing else does.
         """
         if self.stage is not Stage.FETCHING or asked != self.fetch:
             return None
+        same_epoch = asked.leader_epoch == asked.offset_epoch == found.leader_epoch
+        if not has_id and same_epoch and found.end_offset < asked.offset:
+            self.recreated(ZERO_UUID, ZERO_UUID)
+            return None
         diverged = compare(asked, found)
+        if diverged is None and self.planned:
+            self.fetch = self.fetch._replace(offset_epoch=found.leader_epoch)
+            return None
         return self._truncated(diverged or Diverged(asked.offset, found.leader_epoch))
 
     # -- going on -------------------------------------------------------------------------------------
@@ -225,28 +241,27 @@ class PartitionPosition:
     def fetched(self, next_offset: int, epoch: int) -> None:
         """Take note of whole batches up to `next_offset`, the last of them of `epoch` (P12, P18)."""
         self.fetch = self.fetch._replace(offset=next_offset, offset_epoch=epoch)
+        self.planned = False
 
-    def passed(self, next_offset: int, epoch: int, timestamp_ms: int = -1) -> None:
+    def passed(self, next_offset: int, epoch: int) -> None:
         """Take note of what was consumed."""
         self.consumed = Position(next_offset, epoch, self.fetch.leader_id, self.fetch.leader_epoch)
-        if timestamp_ms >= 0:
-            self.last_timestamp_ms = timestamp_ms
 
     # -- losses ---------------------------------------------------------------------------------------
 
     def out_of_range(self, asked_offset: int, error: DataLossError) -> None:
-        """Take note that the log does not hold an offset (P15): to the time of the last record, else by the policy.
+        """Take note that the log does not hold an offset (P15): the policy decides, without one the error stands.
 
-        Time tells better than earliest or latest where reading was; without a policy the error stands.
+        Nothing finer is safe. Another topic may stand under the name, whose records are older than the last one
+        read, and on brokers below 2.8 nothing tells: the time of that record would lead past all of them.
         """
         if self.stage is not Stage.FETCHING or asked_offset != self.fetch.offset:
             return
         if self.policy is None:
             self.stop(error)
             return
-        spec = Timestamp(self.last_timestamp_ms) if self.last_timestamp_ms >= 0 else self.policy
         self.loss = DataLoss(self.tp, Cause.OUT_OF_RANGE, self.consumed, None, str(error))
-        self.request_reset(spec)
+        self.request_reset(self.policy)
 
     def recreated(self, planned_id: bytes, found_id: bytes) -> None:
         """Take note that another topic stands under the name: its beginning comes next, whatever the policy says."""
@@ -268,7 +283,6 @@ class PartitionPosition:
             self.stop(error)
             return
         self.loss = DataLoss(self.tp, Cause.RECREATED, self.consumed, None, text)
-        self.last_timestamp_ms = -1
         self.request_reset(EARLIEST)
 
     def _truncated(self, diverged: Diverged) -> DataLoss | None:
@@ -295,5 +309,5 @@ class PartitionPosition:
 
     def _jump(self, position: Position, stage: Stage) -> None:
         self.fetch = self.consumed = position
-        self.stage = stage
+        self.stage, self.planned = stage, False
         self.lineage += 1

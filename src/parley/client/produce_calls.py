@@ -38,7 +38,7 @@ async def write(
     writing = producer.begin(topic, partition, options)
     try:
         for name, piece in producer.pieces(writing, rows):
-            plan = await producer.turn(writing, name)
+            plan = await producer.turn(writing, name, piece)
             await producer.hand_over(writing, await _uninterrupted(producer.encode, writing, plan, piece))
         return await producer.finish(writing)
     except BaseException as error:
@@ -56,7 +56,7 @@ def write_blocking(loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Wri
     handed: Future[None] | None = None
     try:
         for name, piece in producer.pieces(writing, rows):
-            plan = loop.call(producer.turn(writing, name))
+            plan = loop.call(producer.turn(writing, name, piece))
             if handed is not None:
                 handed.result()
             handed = loop.start(producer.hand_over(writing, producer.encode(writing, plan, piece)))

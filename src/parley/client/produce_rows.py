@@ -10,14 +10,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.arrow import ProduceColumns
+from parley.client.arguments import topic_name
 from parley.client.options import CODECS, ProduceOptions
-from parley.errors import ConfigError, UnsupportedVersionError, broker_error
+from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
 from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, group_rows, partition_keys
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -29,8 +30,24 @@ SLICE_ROWS = 65_536
 """Rows that are partitioned and encoded at a time: sending begins after the first slice."""
 _RECORD_OVERHEAD = 12
 
-Rows: TypeAlias = "pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch]"
-"""What `produce` takes; also anything that speaks Arrow's C data protocols."""
+
+class ArrowArray(Protocol):
+    """One batch in Arrow's C data interface: a pyarrow RecordBatch, or another library's."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """Batches in Arrow's C stream interface: a pyarrow Table, a DataFrame of pandas or polars, a query of duckdb."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+Rows: TypeAlias = ArrowArray | ArrowStream | Iterable[ArrowArray]
+"""What `produce` takes: a RecordBatch, a Table or an iterable of RecordBatches, of pyarrow or in Arrow's C interfaces.
+
+The protocols and not pyarrow's classes, which are unknown to type checkers where no stubs for pyarrow are installed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +95,32 @@ def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
 
     Takes what speaks Arrow's C data protocols too (pandas, polars, duckdb). Raises ConfigError for anything else.
     """
+    for found in _batches(rows):
+        if not isinstance(found, pa.RecordBatch) and not hasattr(found, "__arrow_c_array__"):
+            raise _no_rows(found)
+        batch = found if isinstance(found, pa.RecordBatch) else pa.record_batch(found)
+        for start in range(0, batch.num_rows, SLICE_ROWS):
+            yield batch.slice(start, SLICE_ROWS)
+
+
+def _batches(rows: Any) -> Iterable[Any]:
+    if isinstance(rows, str | bytes | Mapping | type):
+        raise _no_rows(rows)
     if isinstance(rows, pa.RecordBatch):
-        rows = [rows]
-    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_stream__"):
-        rows = pa.RecordBatchReader.from_stream(rows)
-    elif not isinstance(rows, pa.Table) and hasattr(rows, "__arrow_c_array__"):
-        rows = [pa.record_batch(rows)]
+        return [rows]
     if isinstance(rows, pa.Table):
         if rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks:
             rows = rows.combine_chunks()
-        rows = rows.to_batches(max_chunksize=SLICE_ROWS)
-    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        batches: Iterable[Any] = rows.to_batches(max_chunksize=SLICE_ROWS)
+        return batches
+    if hasattr(rows, "__arrow_c_stream__"):
+        stream: Iterable[Any] = pa.RecordBatchReader.from_stream(rows)
+        return stream
+    if hasattr(rows, "__arrow_c_array__"):
+        return [pa.record_batch(rows)]
+    if not isinstance(rows, Iterable):
         raise _no_rows(rows)
-    for batch in rows:
-        if not isinstance(batch, pa.RecordBatch):
-            raise _no_rows(batch)
-        for start in range(0, batch.num_rows, SLICE_ROWS):
-            yield batch.slice(start, SLICE_ROWS)
+    return rows
 
 
 def _no_rows(found: object) -> ConfigError:
@@ -122,10 +148,21 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.Rec
     if column.null_count:
         raise ConfigError('column "topic" has rows without a topic, and produce() was given none')
     rest = batch.select([name for name in batch.schema.names if name != "topic"])
-    names = [name.as_py() for name in pc.unique(column)]
+    names = [topic_name(name.as_py()) for name in pc.unique(column)]
     if len(names) == 1:
         return [(names[0], rest)]
     return [(name, rest.filter(pc.equal(column, name))) for name in names]
+
+
+def highest_partition(rows: pa.RecordBatch, fixed: int | None) -> int:
+    """Return the highest partition that rows name, -1 where they name none."""
+    if fixed is not None:
+        return fixed
+    at = rows.schema.get_field_index("partition")
+    if at < 0 or not pa.types.is_integer(rows.schema.field(at).type):
+        return -1  # other types are refused where the columns are read
+    found = pc.max(rows.column(at)).as_py()
+    return -1 if found is None else int(found)
 
 
 def assign(
@@ -133,7 +170,7 @@ def assign(
 ) -> list[tuple[int, Buffer | None]]:
     """Return (partition, row indexes) for all rows; None stands for all rows in their order.
 
-    Raises the broker's error for a partition that does not exist, before anything is sent.
+    Raises the broker's error for a partition that the plan does not have, before anything is sent.
     """
     count, key = rows.columns.rows, rows.columns.key
     if fixed is not None:
@@ -187,10 +224,16 @@ def _mean_row_bytes(columns: Columns) -> int:
 
 def _check_partition(plan: TopicPlan, partition: int) -> None:
     if not 0 <= partition < plan.partition_count:
-        text = f"the topic has {plan.partition_count} partitions, numbered from 0; nothing was sent to it"
-        error = broker_error(3, text, topic=plan.topic, partition=partition)
-        error.retriable = False
-        raise error
+        raise no_such_partition(plan.topic, partition, plan.partition_count)
+
+
+def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0) -> KafkaError:
+    """Return the error for rows of a partition that the topic does not have, even after `waited_ms` of asking."""
+    after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
+    text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
+    error = broker_error(3, text, topic=topic, partition=partition)
+    error.retriable = False
+    return error
 
 
 def encode(

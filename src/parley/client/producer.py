@@ -25,6 +25,8 @@ from parley.client.produce_rows import (
     check_columns,
     check_format,
     encode,
+    highest_partition,
+    no_such_partition,
     slices,
 )
 from parley.client.produce_sender import Sender
@@ -83,13 +85,14 @@ class Producer:
         for piece in slices(rows):
             yield from by_topic(piece, writing.topic)
 
-    async def turn(self, writing: Writing, topic: str) -> TopicPlan:
+    async def turn(self, writing: Writing, topic: str, rows: pa.RecordBatch) -> TopicPlan:
         """Find out what a topic's leaders take and who we are to them, and wait for the turn to number batches.
 
-        The turn lasts until `hand_over` or `give_up`. Raises the topic's error, and UnsupportedVersionError where
-        a leader cannot do what was asked.
+        The turn lasts until `hand_over` or `give_up`. Where `rows` name a partition that is not known yet, metadata
+        is asked for until it is, for at most `max_block_ms`. Raises the topic's error, and UnsupportedVersionError
+        where a leader cannot do what was asked.
         """
-        plan = await self._prepare(writing, topic)
+        plan = await self._prepare(writing, topic, highest_partition(rows, writing.partition))
         await self.sender.lock.acquire()
         writing.has_turn = True
         return plan
@@ -152,13 +155,13 @@ class Producer:
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    async def _prepare(self, writing: Writing, topic: str) -> TopicPlan:
+    async def _prepare(self, writing: Writing, topic: str, highest: int) -> TopicPlan:
         options = writing.options
         await self.sender.room(writing.call, options.buffer_memory)
         plan = self._plans.get(topic)
-        if plan is None or not self._is_fresh(plan):
+        if plan is None or not self._is_fresh(plan) or highest >= plan.partition_count:
             deadline = self._cluster.deadline(options.max_block_ms)
-            plan = await self._plan(topic, options, deadline)
+            plan = await self._plan(topic, options, deadline, highest)
             self._plans[topic] = plan
             self._care_for_topics()
         if plan not in writing.checked:
@@ -244,9 +247,26 @@ class Producer:
             return False
         return len(plan.available) == plan.partition_count
 
-    async def _plan(self, topic: str, options: ProduceOptions, deadline: Deadline) -> TopicPlan:
+    async def _known_partition(self, topic: str, highest: int, deadline: Deadline) -> None:
+        """Ask for metadata until a partition is there, as Java's producer does: it may have been added just now."""
+        began, attempt = self._cluster.now_ms(), 0
+        while True:
+            known = self._cluster.view.topics.get(topic)
+            if highest < 0 or (known is not None and highest in known.partitions):
+                return
+            if deadline.passed(self._cluster.now_ms()):
+                count = 0 if known is None else len(known.partitions)
+                raise no_such_partition(topic, highest, count, self._cluster.now_ms() - began)
+            if attempt:
+                await self._cluster.pause(attempt - 1, deadline)
+            attempt += 1
+            self._cluster.schedule.hurry()
+            await self._cluster.refresh_quietly(deadline)
+
+    async def _plan(self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int) -> TopicPlan:
         """Ask the leaders of a topic what they take."""
         await self._cluster.ensure_topics([topic], deadline, auto_create=options.allow_auto_create_topics)
+        await self._known_partition(topic, highest, deadline)
 
         async def attempt() -> TopicPlan:
             found = self._cluster.view.topics.get(topic)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.fetch_session import FetchSession
 from parley.client.fetch_state import Conduct, PartitionFetch
-from parley.client.offsets import Spec, list_offsets
+from parley.client.offsets import Spec, list_offsets, place_hint, spec_code
 from parley.client.options import FetchOptions
 from parley.client.positions import PartitionPosition
 from parley.client.recreation import Incarnation
 from parley.client.results import OffsetSpec, PartitionRange, Timestamp
+from parley.client.retry import Deadline
 from parley.errors import ConfigError
-from parley.types import ZERO_UUID, TopicPartition
+from parley.types import ZERO_UUID, TopicPartition, shown
 
 Bound = int | Spec | None
 Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
@@ -21,11 +23,14 @@ Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
 
 async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions) -> FetchSession:
     """Return a fetch session that has begun. Raises ConfigError for a bad range, the error of a missing partition."""
+    arguments.instance("options", options, FetchOptions)
+    ranges = arguments.by_partition("ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)')
     bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
+    patience_ms = options.patience_ms if options.patience_ms is not None else cluster.options.default_api_timeout_ms
     starts = await _resolve(cluster, {tp: start for tp, (start, _) in bounds.items()}, options)
     ends = await _resolve(cluster, {tp: end for tp, (_, end) in bounds.items()}, options)
     planned = {tp: found.topic_id for tp, found in ranges.items() if isinstance(found, PartitionRange)}
-    await _learn_ids(cluster, planned)
+    await _learn_ids(cluster, planned, cluster.deadline(patience_ms))
     parts = []
     for tp in bounds:
         start, end = starts[tp], ends[tp]
@@ -34,33 +39,52 @@ async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range],
         value = ranges[tp]
         given = value if isinstance(value, PartitionRange) else PartitionRange(start)
         place = PartitionPosition(tp)
-        place.seek(start, given.leader_epoch)
+        place.seek(start, given.leader_epoch, planned=True)
         topic = Incarnation(given.topic_id)
         parts.append(PartitionFetch(tp, place, end, options.max_partition_fetch_bytes, topic))
-    session = FetchSession(cluster, parts, options, Conduct(cluster.options.default_api_timeout_ms))
+    session = FetchSession(cluster, parts, options, Conduct(patience_ms))
     await session.start()
     return session
 
 
-async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes]) -> None:
+async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes], deadline: Deadline) -> None:
     """Refresh where a topic has another id than planned: what is cached here may be older than the plan."""
     planned = {tp: topic_id for tp, topic_id in planned.items() if topic_id != ZERO_UUID}
     if planned:
-        deadline = cluster.deadline()
         view = await cluster.ensure_topics({tp.topic for tp in planned}, deadline)
         if any(view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()):
             cluster.schedule.hurry()
-            await cluster.refresh(deadline)
+            await cluster.refresh_until(deadline)
 
 
 def _bounds(tp: TopicPartition, value: Range) -> tuple[int | Spec, Bound]:
+    start: int | Spec
+    end: Bound = None
     if isinstance(value, PartitionRange):
-        return value.start, value.end
-    if isinstance(value, int | OffsetSpec | Timestamp):
-        return value, None
-    if isinstance(value, tuple) and len(value) == 2:
-        return value
-    raise ConfigError(f"{tp}: {value!r} is no range to read; give start, (start, end) or a PartitionRange")
+        arguments.number(f"{tp}: leader_epoch", value.leader_epoch, -1, arguments.INT32)
+        if not isinstance(value.topic_id, bytes) or len(value.topic_id) != len(ZERO_UUID):
+            raise ConfigError(f"{tp}: topic_id={shown(value.topic_id)} is no topic id: 16 bytes are wanted")
+        start, end = value.start, value.end
+    elif isinstance(value, tuple) and len(value) == 2 and not isinstance(value, OffsetSpec):
+        start, end = value
+    else:
+        start = value
+    _check_bound(tp, start)
+    if end is not None:
+        _check_bound(tp, end)
+    return start, end
+
+
+def _check_bound(tp: TopicPartition, bound: object) -> None:
+    if isinstance(bound, OffsetSpec | Timestamp):
+        spec_code(bound)
+    elif isinstance(bound, bool) or not isinstance(bound, int):
+        raise ConfigError(
+            f"{tp}: {shown(bound)} is no place to read from or to: give an offset, or {place_hint(bound)}; "
+            "a range is start, (start, end) or a PartitionRange"
+        )
+    elif not 0 <= bound <= arguments.INT64:
+        raise ConfigError(f"{tp}: cannot read from or to {bound}; offsets start at 0")
 
 
 async def _resolve(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from parley.errors import KafkaError
+from parley.errors import BrokersUnreachable, KafkaError
 
 JITTER = 0.2
 """Kafka's CommonClientConfigs.RETRY_BACKOFF_JITTER."""
@@ -35,6 +35,12 @@ def classify(error: BaseException) -> Reaction:
         # not call the code retriable (UNKNOWN_TOPIC_ID and its kin are retriable there already).
         return Reaction.FAIL
     return Reaction.REFRESH if error.refresh_metadata else Reaction.RETRY
+
+
+def nowhere(error: KafkaError) -> bool:
+    """Return whether no address has a name that can be resolved: then they are misspelt, rather than away."""
+    failures = error.failures.values() if isinstance(error, BrokersUnreachable) else ()
+    return bool(failures) and all(getattr(one, "stage", None) == "name lookup" for one in failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ import ssl
 from dataclasses import dataclass
 from typing import Any
 
-from parley.client.jaas import OAUTHBEARER, PLAIN, SCRAM, JaasLogin, UnsecuredToken, parse_jaas
+from parley.client.jaas import OAUTHBEARER, PLAIN, SCRAM, JaasLogin, parse_jaas
 from parley.client.option_fields import OptionSet, option
+from parley.client.token_sources import token_provider
 from parley.errors import ConfigError
-from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, TokenProvider
+from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions, TokenProvider
+from parley.net.tls import client_tls
 from parley.types import Secret
 
 _MODULE_OF = {"PLAIN": PLAIN, "SCRAM-SHA-256": SCRAM, "SCRAM-SHA-512": SCRAM, "OAUTHBEARER": OAUTHBEARER}
@@ -49,6 +51,38 @@ class SecurityOptions(OptionSet):
     sasl_plain_password: Secret | None = option(None, "password, for PLAIN and SCRAM", kind=Secret)
     sasl_oauth_token_provider: TokenProvider | None = option(
         None, "OAUTHBEARER: a function, also an async one, that returns a fresh token", shown=False
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = option(
+        None,
+        "OAUTHBEARER: the https URL that gives tokens to a client id and secret (KIP-768), or file:///PATH of a token",
+        kind=str,
+    )
+    sasl_oauthbearer_client_credentials_client_id: str | None = option(
+        None, "OAUTHBEARER: the client id for the token endpoint; clientId of sasl_jaas_config", kind=str
+    )
+    sasl_oauthbearer_client_credentials_client_secret: Secret | None = option(
+        None, "OAUTHBEARER: the secret that goes with it; clientSecret of sasl_jaas_config", kind=Secret
+    )
+    sasl_oauthbearer_scope: str | None = option(
+        None, "OAUTHBEARER: what the token is to allow; scope of sasl_jaas_config", kind=str
+    )
+    sasl_oauthbearer_header_urlencode: bool = option(
+        False, "OAUTHBEARER: encode client id and secret before they go into the request's header"
+    )
+    sasl_login_callback_handler_class: str | None = option(
+        None, "Java's name of the class that gets tokens; OAuthBearerLoginCallbackHandler is known", kind=str
+    )
+    sasl_login_connect_timeout_ms: int | None = option(
+        None, "how long connecting to the token endpoint may take; None: 10 s", low=1, high=2**31 - 1, kind=int
+    )
+    sasl_login_read_timeout_ms: int | None = option(
+        None, "how long the token endpoint's answer may take; None: 10 s", low=1, high=2**31 - 1, kind=int
+    )
+    sasl_login_retry_backoff_ms: int = option(
+        100, "first pause before the token endpoint is asked again; it doubles", low=0, high=2**31 - 1
+    )
+    sasl_login_retry_backoff_max_ms: int = option(
+        10_000, "how long the token endpoint is asked again", low=0, high=2**31 - 1
     )
     sasl_jaas_config: Secret | None = option(
         None, "Java's spelling of the credentials: CLASS required username=... password=...;", kind=Secret
@@ -96,12 +130,12 @@ def security_arguments(options: SecurityOptions) -> dict[str, Any]:
 def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
     jaas = None if options.sasl_jaas_config is None else parse_jaas(options.sasl_jaas_config)
     username, password = options.sasl_plain_username, options.sasl_plain_password
-    provider = options.sasl_oauth_token_provider
     given = {
         "sasl_mechanism": options.sasl_mechanism,
         "sasl_plain_username": username,
         "sasl_plain_password": password,
-        "sasl_oauth_token_provider": provider,
+        "sasl_oauth_token_provider": options.sasl_oauth_token_provider,
+        "sasl_oauthbearer_token_endpoint_url": options.sasl_oauthbearer_token_endpoint_url,
         "sasl_jaas_config": jaas,
     }
     names = [name for name, value in given.items() if value is not None]
@@ -116,11 +150,10 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
     if jaas is not None:
         username = jaas.username if username is None else username
         password = jaas.password if password is None else password
-        provider = UnsecuredToken(jaas.claims) if provider is None and jaas.claims else provider
     if mechanism == "OAUTHBEARER":
-        if provider is None:
-            raise ConfigError("sasl_mechanism=OAUTHBEARER needs sasl_oauth_token_provider")
-        return {"sasl_mechanism": mechanism, "sasl_token_provider": provider}
+        extensions = {} if jaas is None else jaas.extensions
+        found = {"sasl_mechanism": mechanism, "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas))}
+        return {**found, "sasl_extensions": extensions} if extensions else found
     missing = "sasl_plain_username" if username is None else "sasl_plain_password" if password is None else None
     if missing is not None:
         raise ConfigError(f"sasl_mechanism={mechanism} needs {missing}")
@@ -131,6 +164,14 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
         "sasl_password": password,
         "sasl_token_auth": token_auth,
     }
+
+
+def _endpoint_tls(jaas: JaasLogin | None) -> ssl.SSLContext | None:
+    """Return what verifies the token endpoint, from the `ssl.` options of the JAAS text; None where it has none."""
+    if jaas is None or not jaas.endpoint_tls:
+        return None
+    made = SecurityOptions.from_properties({**jaas.endpoint_tls, "security.protocol": "SSL"})
+    return client_tls(ConnectOptions(**security_arguments(made)))
 
 
 def _mechanism(options: SecurityOptions, jaas: JaasLogin | None) -> str:

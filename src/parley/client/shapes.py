@@ -10,7 +10,7 @@ import pyarrow as pa
 from parley.arrow import RECORD_SCHEMA, spark_schema, to_record_batch, to_spark_batch, want_for
 from parley.errors import ConfigError, nearest_hint
 from parley.records import Columns
-from parley.types import TopicPartition
+from parley.types import Names, TopicPartition, texts
 
 
 class BatchShape(Protocol):
@@ -45,12 +45,12 @@ class _SparkShape:
         return to_spark_batch(columns, tp.topic, tp.partition, self.schema)
 
 
-def record_shape(columns: Sequence[str] | None = None) -> BatchShape:
+def record_shape(columns: Names | None = None) -> BatchShape:
     """Return the shape of `RECORD_SCHEMA`, or of those of its columns that are named.
 
     A column that is not named is not even decoded. Raises ConfigError for an unknown name.
     """
-    names = RECORD_SCHEMA.names if columns is None else list(columns)
+    names = RECORD_SCHEMA.names if columns is None else texts("columns", columns, "columns")
     for name in names:
         if name not in RECORD_SCHEMA.names:
             raise ConfigError(f'there is no column "{name}" to read.{nearest_hint(name, RECORD_SCHEMA.names)}')

@@ -32,26 +32,32 @@ class BrokerFinding:
 
 @dataclass(frozen=True, slots=True)
 class LooksLike:
-    """The measured release that a broker resembles most.
+    """The measured release that a broker resembles most, or several that answer alike, newest first.
 
     `differing` counts the APIs with another range or unknown to that release, `missing` those that
     the release has and the broker has not; a real broker of the release has 0 and 0.
     """
 
-    name: str
+    names: tuple[str, ...]
     differing: int
     missing: int
 
     @property
+    def name(self) -> str:
+        """The newest of them."""
+        return self.names[0]
+
+    @property
     def exactly(self) -> bool:
-        """Whether every API agrees."""
-        return not self.differing and not self.missing
+        """Whether every API agrees, and only this release answers so."""
+        return not self.differing and not self.missing and len(self.names) == 1
 
     def __str__(self) -> str:
         notes = [f"{self.differing} APIs differ"] * bool(self.differing) + [f"{self.missing} missing"] * bool(
             self.missing
         )
-        return f"{self.name} ({', '.join(notes)})" if notes else self.name
+        names = " or ".join(self.names)
+        return f"{names} ({', '.join(notes)})" if notes else names
 
 
 async def survey(options: ConnectOptions, *, backend: Backend | None = None) -> list[BrokerFinding]:
@@ -110,21 +116,27 @@ async def _ask(node: Node, options: ConnectOptions, backend: Backend | None, ver
 
 
 def looks_like(versions: BrokerVersions) -> LooksLike:
-    """Return the measured release whose ranges are closest; the newest of several equally close ones.
+    """Return the measured releases whose ranges are closest.
 
-    For display only: versions are never chosen by it.
+    Releases with equal ranges, as 3.3 and 3.4 in KRaft mode, are told apart by the features they support
+    (KIP-584), where the broker names any. For display only: versions are never chosen by it.
 
     >>> str(looks_like(BrokerVersions.from_release("2.4")))
     '2.4.1'
     """
-    found = []
+    found: dict[tuple[int, int, int], list[str]] = {}
     theirs = {key: span for key, span in versions.ranges.items() if key not in _BY_MODE}
-    for age, (name, known) in enumerate(reversed(list(releases().items()))):
+    for name, known in reversed(list(releases().items())):
         ours = {key: span for key, span in known.ranges.items() if key not in _BY_MODE}
         differing = sum(ours.get(key) != span for key, span in theirs.items())
-        found.append((differing, sum(key not in theirs for key in ours), age, name))
-    differing, missing, _, name = min(found)
-    return LooksLike(name, differing, missing)
+        missing = sum(key not in theirs for key in ours)
+        # Only those that both name: a v3 answer leaves out features whose minimum is 0.
+        features = sum(
+            known.supported_features.get(feature, span) != span for feature, span in versions.supported_features.items()
+        )
+        found.setdefault((differing, missing, features), []).append(name)
+    closest = min(found)
+    return LooksLike(tuple(found[closest]), *closest[:2])
 
 
 def kips(versions: BrokerVersions) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.coordinators import Coordinators, KeyType
 from parley.client.retry import Deadline
@@ -14,7 +15,7 @@ from parley.errors import ConfigError, broker_error
 from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
-from parley.types import TopicPartition
+from parley.types import Names, Several, TopicPartition, several, text, texts
 from parley.versions import Feature, VersionRange
 
 TRANSACTIONAL_ID_NOT_FOUND = 105
@@ -53,12 +54,21 @@ class TransactionDescription:
 class TransactionFilter:
     """Which transactions are listed: those that fit all that is given."""
 
-    states: tuple[str, ...] = ()
-    producer_ids: tuple[int, ...] = ()
+    states: Names = ()
+    producer_ids: Several[int] = ()
     duration_ms: int = -1
     """Open for longer than this; needs Kafka 3.8."""
     id_pattern: str | None = None
     """A regular expression (RE2) for the whole id; needs Kafka 4.1."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "states", texts("states", self.states, "states"))
+        object.__setattr__(self, "producer_ids", several("producer_ids", self.producer_ids, "producer ids"))
+        for producer_id in self.producer_ids:
+            arguments.number("producer_ids", producer_id, 0, arguments.INT64)
+        arguments.number("duration_ms", self.duration_ms, -1, arguments.INT64)
+        if self.id_pattern is not None:
+            text("id_pattern", self.id_pattern)
 
     @property
     def lowest_version(self) -> int:
@@ -113,8 +123,6 @@ async def describe_transactions(
     cluster: Cluster, coordinators: Coordinators, transactional_ids: Iterable[str], deadline: Deadline
 ) -> dict[str, TransactionDescription | None]:
     """Ask the coordinator of each id; see `AsyncClient.describe_transactions`."""
-    if isinstance(transactional_ids, str):
-        raise ConfigError("transactional_ids is one text; give a list of them")
     wanted = list(dict.fromkeys(transactional_ids))
     await coordinators.find(KeyType.TRANSACTION, wanted, deadline)
     found: dict[str, TransactionDescription | None] = {}

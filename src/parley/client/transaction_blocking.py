@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from parley.client import arguments
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import Loop, write_blocking
 from parley.client.results import ProduceResult
@@ -123,7 +124,7 @@ class BlockingTransactionProducer:
     ) -> ProduceResult:
         """Write rows in the open transaction and return when all are acknowledged."""
         producer, loop = self._producer, self._loop
-        checked = producer.options.for_rows(options)
+        checked = arguments.writing(topic, partition, producer.options.for_rows(options))
         writer = self._run(_call(producer.enter))
 
         async def begin() -> tuple[Producer, Writing]:

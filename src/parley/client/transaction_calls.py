@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from parley.client import arguments
 from parley.client.options import ProduceOptions
 from parley.net.faces import blocking
+from parley.types import Names, texts
 
 if TYPE_CHECKING:
     from parley.client.api import AsyncClient
@@ -82,15 +84,18 @@ class TransactionCalls:
 
         RequestTimedOut and NetworkError leave it unknown: call again.
         """
-        from parley.client.transaction_handover import end_transaction
+        from parley.client.transaction_handover import PreparedTransaction, end_transaction
 
+        arguments.instance("prepared", prepared, PreparedTransaction, how="give what prepare_transaction returned")
+        arguments.flag("committed", committed)
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline = cluster.deadline(timeout_ms)
         await end_transaction(cluster, self._coordinating(cluster), prepared, deadline, committed=committed)
 
     async def fence(
         self,
-        transactional_ids: Iterable[str],
+        transactional_ids: Names,
         *,
         transaction_timeout_ms: int | None = None,
         timeout_ms: int | None = None,
@@ -105,10 +110,14 @@ class TransactionCalls:
         """
         from parley.client.transaction_handover import fence
 
+        wanted = texts("transactional_ids", transactional_ids, "ids")
+        if transaction_timeout_ms is not None:
+            arguments.number("transaction_timeout_ms", transaction_timeout_ms, 1, arguments.INT32)
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline, limit_ms = cluster.deadline(timeout_ms), transaction_timeout_ms
         coordinators = self._coordinating(cluster)
-        return await fence(cluster, coordinators, transactional_ids, deadline, transaction_timeout_ms=limit_ms)
+        return await fence(cluster, coordinators, wanted, deadline, transaction_timeout_ms=limit_ms)
 
     async def list_transactions(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
@@ -120,12 +129,14 @@ class TransactionCalls:
         """
         from parley.client.transaction_admin import TransactionFilter, list_transactions
 
-        cluster = await self._started()
+        arguments.optional("wanted", wanted, TransactionFilter)
+        arguments.timeout(timeout_ms)
         wanted = wanted if wanted is not None else TransactionFilter()
+        cluster = await self._started()
         return await list_transactions(cluster, wanted, cluster.deadline(timeout_ms))
 
     async def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, transactional_ids: Names, *, timeout_ms: int | None = None
     ) -> dict[str, TransactionDescription | None]:
         """Return how each transactional id stands at its coordinator, None for one that it does not know.
 
@@ -133,9 +144,11 @@ class TransactionCalls:
         """
         from parley.client.transaction_admin import describe_transactions
 
+        wanted = texts("transactional_ids", transactional_ids, "ids")
+        arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline = cluster.deadline(timeout_ms)
-        return await describe_transactions(cluster, self._coordinating(cluster), transactional_ids, deadline)
+        return await describe_transactions(cluster, self._coordinating(cluster), wanted, deadline)
 
     def _coordinating(self, cluster: Cluster) -> Coordinators:
         if self._coordinators is None:

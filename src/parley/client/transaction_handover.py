@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.coordinators import Coordinators, KeyType
 from parley.client.retry import Deadline
@@ -19,7 +20,6 @@ from parley.client.transaction_state import NOBODY, Identity
 from parley.client.transaction_verdicts import FENCED, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE
 from parley.errors import (
     BrokerError,
-    ConfigError,
     ProducerFencedError,
     TransactionAbortedError,
     TransactionCommittedError,
@@ -27,6 +27,7 @@ from parley.errors import (
     TransactionForgottenError,
 )
 from parley.net import BrokerConnection
+from parley.types import text
 
 FENCING_TIMEOUTS_MS = (30_000, 1_000)
 """Transaction timeouts that InitProducerId carries where no transaction follows; the next one where a broker allows
@@ -46,6 +47,11 @@ class PreparedTransaction:
     producer_id: int
     producer_epoch: int
     is_empty: bool = False
+
+    def __post_init__(self) -> None:
+        text("transactional_id", self.transactional_id)
+        arguments.number("producer_id", self.producer_id, -1, arguments.INT64)
+        arguments.number("producer_epoch", self.producer_epoch, -1, 2**15 - 1)
 
 
 class FencedProducer(NamedTuple):
@@ -121,8 +127,6 @@ async def fence(
     transaction_timeout_ms: int | None = None,
 ) -> dict[str, FencedProducer]:
     """Fence ids one after the other; see `AsyncClient.fence`."""
-    if isinstance(transactional_ids, str):
-        raise ConfigError("transactional_ids is one text; give a list of them")
     wanted = list(dict.fromkeys(transactional_ids))
     await coordinators.find(KeyType.TRANSACTION, wanted, deadline)
     found = {}

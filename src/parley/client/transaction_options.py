@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from parley.client import arguments
 from parley.client.options import ProduceOptions
 from parley.errors import ConfigError
+from parley.types import text
 
 _INT32 = 2**31 - 1
 
@@ -25,19 +27,20 @@ class TransactionOptions:
     produce: ProduceOptions = field(default_factory=ProduceOptions)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.transactional_id, str) or not self.transactional_id:
-            raise ConfigError(f"transactional_id={self.transactional_id!r} cannot be used: a text is expected")
+        text("transactional_id", self.transactional_id)
         timeout = self.transaction_timeout_ms
         if isinstance(timeout, bool) or not isinstance(timeout, int) or not 1 <= timeout <= _INT32:
             raise ConfigError(f"transaction_timeout_ms={timeout!r} cannot be used: 1 to {_INT32} is expected")
         if self.max_generation not in (1, 2):
             raise ConfigError(f"max_generation={self.max_generation!r} cannot be used: 1 or 2 is expected")
+        arguments.instance("options", self.produce, ProduceOptions)
         object.__setattr__(self, "produce", self.for_rows(self.produce))
 
     def for_rows(self, options: ProduceOptions | None) -> ProduceOptions:
         """Return the options of a produce call. Raises ConfigError where they do without what transactions need."""
         if options is None:
             return self.produce
+        arguments.instance("options", options, ProduceOptions)
         if options.acks != "all":
             raise ConfigError(f'a transaction needs acks="all", not acks="{options.acks}"')
         if options.enable_idempotence is False:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.coordinators import Coordinators
 from parley.client.options import ProduceOptions
@@ -26,11 +27,11 @@ from parley.client.transaction_options import TransactionOptions
 from parley.client.transaction_requests import GroupMember
 from parley.client.transaction_state import Identity, State, TransactionState
 from parley.client.transaction_topics import WrittenTopics, check_topics
-from parley.client.transaction_verdicts import UNKNOWN_PRODUCER_ID, Verdict, judge
+from parley.client.transaction_verdicts import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, Verdict, judge
 from parley.client.transaction_writer import TransactionWriter
 from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
 from parley.schema import ApiKey
-from parley.types import OffsetAndMetadata, TopicPartition
+from parley.types import text
 
 if TYPE_CHECKING:
     from parley.client.produce_rows import Rows
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("parley.client")
 CLOSING_TIMEOUT_MS = 10_000
 """How long `close` tries to abort what is open; after that the broker's transaction time-out does it."""
+WHO_HAS_THE_EPOCH = (
+    "another producer has begun with this transactional id, or the coordinator aborted the transaction after "
+    "transaction_timeout_ms; abort_transaction finds out which: it raises ProducerFencedError, or this producer goes on"
+)
+"""A partition's leader cannot tell the two apart (KIP-588), so neither does the error of `produce`."""
 
 
 class TransactionProducer:
@@ -119,6 +125,8 @@ class TransactionProducer:
         transaction time-out is the one that the other process gave (`fence` has an option for it).
         """
         self._alive()
+        arguments.number("producer_id", producer_id, 0, arguments.INT64)
+        arguments.number("producer_epoch", producer_epoch, 0, 2**15 - 1)
         async with self._ending:
             await self._reach()
             self._txn.resume(Identity(producer_id, producer_epoch))
@@ -239,7 +247,7 @@ class TransactionProducer:
 
         Any error, and giving the call up, leaves a transaction that can only be aborted.
         """
-        checked = self.options.for_rows(options)
+        checked = arguments.writing(topic, partition, self.options.for_rows(options))
         self.enter()
         try:
             result = await write(self._writer, topic, rows, partition, checked)
@@ -255,7 +263,7 @@ class TransactionProducer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: arguments.OffsetsToCommit,
         group_id: str,
         member: GroupMember | None = None,
     ) -> None:
@@ -265,11 +273,14 @@ class TransactionProducer:
         members. Raises the broker's error; then the transaction can only be aborted.
         """
         self._alive()
+        text("group_id", group_id)
+        wanted = arguments.offsets_to_commit(offsets)
+        arguments.optional("member", member, GroupMember)
         self._txn.check_open("send_offsets_to_transaction")
-        if not offsets:
+        if not wanted:
             return
         try:
-            await self._driver.send_offsets(offsets, group_id, member if member is not None else GroupMember())
+            await self._driver.send_offsets(wanted, group_id, member if member is not None else GroupMember())
         except BaseException as raised:
             seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
             if seen is raised:
@@ -299,6 +310,12 @@ class TransactionProducer:
     def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
         """Let an error of a write end the transaction's good state; return what the caller is to see."""
         known = given_up(error)
+        if (
+            isinstance(known, BrokerError)
+            and known.code == INVALID_PRODUCER_EPOCH
+            and WHO_HAS_THE_EPOCH not in getattr(error, "__notes__", ())
+        ):
+            error.add_note(WHO_HAS_THE_EPOCH)
         if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
             verdict = judge(api, known)
             if _names_unknown_producer(known) and not self._txn.can_renew:

@@ -22,5 +22,5 @@ async def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None
     rows = pa.record_batch({"value": [b"a"]})
     for later in (0, 3_600_000):
         now[0] = 1000 + later
-        plan = await producer._prepare(writing, "t")
+        plan = await producer._prepare(writing, "t", -1)
         assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [6000 + later]

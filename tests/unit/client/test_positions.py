@@ -6,8 +6,8 @@ import pytest
 
 from parley.client.fetch_state import RawFetch
 from parley.client.leader_epochs import NOT_AVAILABLE
-from parley.client.positions import Cause, PartitionPosition, Position, Spec, Stage
-from parley.client.results import EARLIEST, LATEST, EpochEndOffset, Timestamp
+from parley.client.positions import Cause, Duration, PartitionPosition, Position, Spec, Stage
+from parley.client.results import EARLIEST, LATEST, EpochEndOffset
 from parley.errors import DataLossError, KafkaError, LogTruncationError, TopicRecreatedError
 from parley.types import TopicPartition
 
@@ -121,6 +121,34 @@ def test_p07_a_log_written_anew_to_the_same_length_is_found_out_by_the_fetch() -
     assert isinstance(stopping.error, LogTruncationError)
 
 
+def test_p07_an_epoch_in_which_nothing_was_written_is_no_truncation() -> None:
+    """A leader that wrote nothing leaves no trace in the logs of its successors."""
+    state = PartitionPosition(TP)
+    state.seek(0, 8, planned=True)
+    state.meet(2, 9)
+    assert state.validated(state.fetch, EpochEndOffset(0, 100)) is None
+    assert state.diverged(state.fetch, EpochEndOffset(0, 100)) is None
+    assert (state.stage, state.fetch.offset, state.fetch.offset_epoch) == (Stage.FETCHING, 0, 0)
+    state.seek(70, 8, planned=True)
+    state.meet(2, 9)
+    state.validated(state.fetch, EpochEndOffset(0, 100))
+    state.diverged(state.fetch, EpochEndOffset(0, 60))
+    assert isinstance(state.error, LogTruncationError), "a log that ends in front of it is another history"
+
+
+def test_p07_a_log_that_ends_early_in_its_leaders_own_epoch_is_another_topic() -> None:
+    """A log is cut only when another leader comes, with an epoch of its own; on 2.7 nothing else shows a new topic."""
+    state = PartitionPosition(TP, LATEST)
+    state.seek(100, 0)
+    state.meet(1, 0)
+    state.validated(state.fetch, EpochEndOffset(0, 100))
+    assert state.diverged(state.fetch, EpochEndOffset(0, 60), has_id=False) is None
+    assert (state.stage, state.reset) == (Stage.AWAIT_RESET, EARLIEST)
+    loss = state.reset_to(EARLIEST, 0)
+    assert loss is not None
+    assert (loss.cause, loss.resumed_at) == (Cause.RECREATED, 0)
+
+
 @pytest.mark.parametrize("found", [EpochEndOffset(-1, -1), EpochEndOffset(-1, 5), EpochEndOffset(3, -1)])
 def test_p08_an_epoch_that_the_leader_does_not_know(found: EpochEndOffset) -> None:
     state = place(LATEST)
@@ -190,20 +218,20 @@ def test_p15_out_of_range_for_another_position_is_ignored() -> None:
     assert stopping.error is error
 
 
-def test_p15_out_of_range_goes_to_the_time_of_the_last_record() -> None:
-    for policy in (EARLIEST, LATEST):
+def test_p15_out_of_range_follows_the_policy_whatever_was_read() -> None:
+    for policy in (EARLIEST, LATEST, Duration(60_000)):
         state = reading(policy)
-        state.passed(10, 3, timestamp_ms=1_234)
+        state.passed(10, 3)
         state.out_of_range(10, DataLossError("gone"))
-        assert state.reset == Timestamp(1_234)
-        loss = state.reset_to(Timestamp(1_234), 40)
+        assert state.reset == policy
+        loss = state.reset_to(policy, 40)
         assert loss is not None
         assert (loss.cause, loss.resumed_at) == (Cause.OUT_OF_RANGE, 40)
 
 
 def test_a_topic_created_again_begins_at_its_beginning_whatever_the_policy_says() -> None:
     state = reading(LATEST)
-    state.passed(10, 3, timestamp_ms=99)
+    state.passed(10, 3)
     state.recreated(OLD, NEW)
     assert (state.stage, state.reset) == (Stage.AWAIT_RESET, EARLIEST)
     loss = state.reset_to(EARLIEST, 0)

@@ -1,0 +1,48 @@
+"""What a call says that waited for metadata until its deadline: for which broker, and how far that had come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from parley.errors import BrokersUnreachable, KafkaError, RequestTimedOut
+from parley.net import Address
+from parley.net.failures import AUTHENTICATION, CONNECT, NAME_LOOKUP, SILENCE_HINT, TLS, VERSIONS
+
+_WAITS = {
+    NAME_LOOKUP: "its name was still being looked up",
+    CONNECT: "the connection was still being made",
+    TLS: "connected, and the TLS handshake was not answered: is this a TLS listener?",
+    VERSIONS: f"connected, and ApiVersions was not answered: {SILENCE_HINT}",
+    AUTHENTICATION: "connected, and the login was not answered",
+}
+
+
+def without_metadata(
+    last: KafkaError | None, opening: Collection[tuple[Address, str]], asked: Address | None
+) -> KafkaError:
+    """Return (not raise) the error of a call that waited for metadata in vain.
+
+    `opening` are the connections being opened now, with the stage each has come to; `last` is what went wrong
+    before; `asked` is the broker that the last Metadata request went to.
+    """
+    text = (
+        "metadata did not arrive before the deadline of the call (default_api_timeout_ms, timeout_ms or max_block_ms)"
+    )
+    if isinstance(last, BrokersUnreachable):  # a reason for each address says more than a next attempt under way
+        return BrokersUnreachable(last.failures)
+    if opening:
+        waits = "; ".join(f"{address}: {_WAITS.get(stage, stage)}" for address, stage in opening)
+        address, stage = next(iter(opening))
+        return RequestTimedOut(f"{text}: {waits}", address=str(address), stage=stage)
+    if last is not None:
+        return RequestTimedOut(f"{text}: {last}", stage="request")
+    if asked is not None:
+        return RequestTimedOut(f"{text}: {asked} has not answered", address=str(asked), stage="request")
+    return RequestTimedOut(text, stage="request")
+
+
+def missing_topic(asked: Collection[str], *, auto_create: bool) -> str:
+    """Return what to say of a topic that no broker knows, and which brokers said so."""
+    where = f" (asked: {', '.join(asked)})" if asked else ""
+    made = "; none created it, so auto.create.topics.enable is false there" if auto_create else ""
+    return f"no broker knows this topic{where}{made}; create it, or check the name"

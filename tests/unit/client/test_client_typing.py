@@ -1,0 +1,247 @@
+"""What mypy --strict says of a user's program: nothing of a right one, and every misspelt option of a wrong one."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import re
+import ssl
+import subprocess
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parley
+from parley.client import BatchShape, ClientOptions, ConsumerOptions, FetchOptions, ProduceOptions
+from parley.client.option_types import (
+    ClientOptionValues,
+    ConsumerOptionValues,
+    FetchOptionValues,
+    Milliseconds,
+    ProduceOptionValues,
+)
+from parley.errors import ConfigError
+from parley.net.options import TokenProvider
+
+RIGHT = """
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pyarrow as pa
+
+from parley import (
+    EARLIEST, LATEST, AsyncClient, BlockingClient, BlockingConsumer, ClientOptions, Consumer, ConsumerOptions,
+    FetchOptions, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition,
+)
+from parley.client import ClusterMetadata, record_shape
+from parley.devcluster import LocalCluster
+
+TP = TopicPartition("flights", 0)
+
+
+def names() -> Iterator[str]:
+    yield "flights"
+
+
+def blocking(table: pa.Table) -> int:
+    with BlockingClient(bootstrap_servers=["a:1", "b:2"], request_timeout_ms=timedelta(seconds=3)) as client:
+        options = client.options.replace(client_id="other").replace(retry_backoff_ms=timedelta(seconds=1))
+        print(options.client_id, ProduceOptions().replace(acks=1))
+        print(ConsumerOptions().replace(group_id="g", check_crcs=True))
+        client.create_topics([NewTopic("flights", configs={"retention.ms": "5"})])
+        client.delete_topics(["flights"])
+        client.delete_topics(("flights",), timeout_ms=5)
+        client.delete_topics({"flights"})
+        client.delete_topics({"flights": 1}.keys())
+        client.delete_topics(names())
+        found: ClusterMetadata = client.metadata(["flights"])
+        client.produce("flights", table, options=ProduceOptions(acks="all"))
+        client.produce("flights", [batch for batch in table.to_batches()])
+        client.produce(None, pa.RecordBatch())
+        client.commit_offsets("g", {TP: 7})
+        client.commit_offsets("g", {TP: OffsetAndMetadata(7)})
+        with client.transaction_producer("w") as producer, producer.transaction():
+            producer.send_offsets_to_transaction({TP: 7}, "g")
+        rows = 0
+        for batch in client.fetch(TP, EARLIEST, LATEST, FetchOptions(shape=record_shape(["key"]))):
+            rows += batch.num_rows
+        for taken in client.fetch_many({TP: (0, 5)}):
+            rows += taken.batch.num_rows
+        return rows + len(found.topics)
+
+
+async def asynchronous() -> None:
+    async with AsyncClient(ClientOptions(client_id="me"), require=["record-headers"]) as client:
+        print((await client.list_offsets({TP: EARLIEST}))[TP].offset)
+        async with Consumer(client, group_id="g", fetch_min_bytes=5) as consumer:
+            consumer.assign([TP])
+            print((await consumer.getone()).value)
+
+
+def consume() -> int:
+    with BlockingConsumer(bootstrap_servers="a:1", group_id="g", sasl_plain_password="x") as consumer:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        return consumer.position(TP)
+
+
+with LocalCluster(brokers=1) as cluster:
+    cluster.create_topic("flights", partitions=2)
+asyncio.run(asynchronous())
+"""
+
+WRONG = """
+from parley import (
+    AsyncClient, BlockingClient, BlockingConsumer, ClientOptions, Consumer, ConsumerOptions, FetchOptions, NewTopic,
+    ProduceOptions, TopicPartition,
+)
+from parley.client import record_shape
+from parley.devcluster import LocalCluster
+
+TP = TopicPartition("flights", 0)
+AsyncClient(bootstrap_server="a:1")  # wrong
+BlockingClient(bootstrap_server="a:1")  # wrong
+AsyncClient(linger_ms=5)  # wrong
+BlockingClient(request_timeout_ms="soon")  # wrong
+Consumer(group="g")  # wrong
+BlockingConsumer(group="g")  # wrong
+Consumer(auto_offset_rest="latest")  # wrong
+ProduceOptions(linger_ms=5)  # wrong
+FetchOptions(fetch_max=5)  # wrong
+ClientOptions(bootstrap="a:1")  # wrong
+ConsumerOptions(group="g")  # wrong
+ClientOptions().replace(bootstrap="a:1")  # wrong
+ProduceOptions().replace(linger_ms=5)  # wrong
+FetchOptions().replace(fetch_max=5)  # wrong
+ConsumerOptions().replace(group="g")  # wrong
+client = BlockingClient()
+client.delete_topics("ab")  # wrong
+client.delete_topics(b"ab")  # wrong
+client.metadata("ab")  # wrong
+client.create_topics(["ab"])  # wrong
+client.create_topics([NewTopic("ab", configs={"retention.ms": 5})])  # wrong
+client.committed_offsets("g", "ab")  # wrong
+client.committed_offsets("g", [("flights", 0)])  # wrong
+client.commit_offsets("g", {TP: "earliest"})  # wrong
+client.list_offsets({TP: "earliest"})  # wrong
+client.fetch(TP, "earliest")  # wrong
+client.fence("ab")  # wrong
+client.describe_transactions("ab")  # wrong
+client.produce("flights", "rows")  # wrong
+client.produce("flights", [{"value": b"x"}])  # wrong
+client.metadata(topic=["ab"])  # wrong
+for batch in client.fetch(TP, 0):
+    batch.num_rowz  # wrong
+BlockingClient(require="record-headers")  # wrong
+record_shape("key")  # wrong
+BlockingConsumer().assign("ab")  # wrong
+BlockingConsumer().seek("flights", 0)  # wrong
+LocalCluster(broker=3)  # wrong
+LocalCluster().create_topic("flights", partition=2)  # wrong
+"""
+
+STUB = """
+from typing import Any
+
+class RecordBatch:
+    num_rows: int
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+class Table:
+    def to_batches(self) -> list[RecordBatch]: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+class Schema: ...
+
+def __getattr__(name: str) -> Any: ...
+"""
+"""A piece of the stubs for pyarrow that users install."""
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+    """The numbers of the lines that mypy finds fault with, by program."""
+    place = tmp_path_factory.mktemp("typing")
+    (place / "right.py").write_text(RIGHT)
+    (place / "wrong.py").write_text(WRONG)
+    (place / "pyarrow").mkdir()
+    (place / "pyarrow" / "__init__.pyi").write_text(STUB)
+    (place / "pyarrow" / "compute.pyi").write_text("def __getattr__(name: str) -> object: ...\n")
+    (place / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-parley.*]\nfollow_imports = silent\n")
+    source = str(Path(parley.__file__).parents[1])
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--hide-error-context", "right.py", "wrong.py"],
+        cwd=place,
+        env={**os.environ, "MYPYPATH": f"{source}{os.pathsep}{place}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, set[int]] = {"right.py": set(), "wrong.py": set()}
+    for name, number in re.findall(r"^(\w+\.py):(\d+): error", ran.stdout, re.MULTILINE):
+        found[name].add(int(number))
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_a_right_program_passes(lines: dict[str, set[int]]) -> None:
+    assert not lines["right.py"], [RIGHT.splitlines()[number - 1] for number in lines["right.py"]]
+
+
+@pytest.mark.timeout(600)
+def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> None:
+    text = WRONG.splitlines()
+    wrong = {number for number, line in enumerate(text, 1) if line.endswith("# wrong")}
+    missed = [text[number - 1] for number in sorted(wrong - lines["wrong.py"])]
+    others = [text[number - 1] for number in sorted(lines["wrong.py"] - wrong)]
+    assert (missed, others) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("values", "group"),
+    [
+        (ClientOptionValues, ClientOptions),
+        (FetchOptionValues, FetchOptions),
+        (ConsumerOptionValues, ConsumerOptions),
+        (ProduceOptionValues, ProduceOptions),
+    ],
+)
+def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> None:
+    known = {"ssl": ssl, "BatchShape": BatchShape, "TokenProvider": TokenProvider}
+    typed = typing.get_type_hints(values, localns=known)
+    own = typing.get_type_hints(group, localns=known)
+    assert typed.keys() == {field.name for field in dataclasses.fields(group)}
+    for name, hint in typed.items():
+        assert _members(own[name]) <= _members(hint), name
+        if name.endswith("_ms"):
+            assert _members(Milliseconds) <= _members(hint), name
+
+
+def _members(hint: Any) -> set[str]:
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return {str(one) for one in (typing.get_args(hint) if union else (hint,))}
+
+
+@pytest.mark.parametrize("group", [ClientOptions, FetchOptions, ProduceOptions, ConsumerOptions])
+def test_an_option_that_does_not_exist_is_refused_however_it_is_given(group: Any) -> None:
+    near = next(field.name for field in dataclasses.fields(group) if "_" in field.name)
+    misspelt = near + "x"
+    for call in (
+        lambda: group(**{misspelt: 5}),
+        lambda: group.of({misspelt: 5}),
+        lambda: group().replace(**{misspelt: 5}),
+        lambda: dataclasses.replace(group(), **{misspelt: 5}),
+    ):
+        with pytest.raises(ConfigError, match=f'there is no option "{misspelt}".* Did you mean "{near}"'):
+            call()
+    with pytest.raises(ConfigError, match="options are given by name"):
+        group("all")
+    names = list(inspect.signature(group).parameters)
+    assert names == [field.name for field in dataclasses.fields(group)]
