@@ -16,6 +16,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
+from ..support import GENEROUS_S
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 ROWS = 3_000
@@ -72,7 +74,7 @@ def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
             if "broker 1 stops" in line:
                 # To the whole group, as a terminal sends it: the JVM and Spark's workers get it as well.
                 os.killpg(running.pid, signal.SIGINT)
-        assert running.wait(timeout=60) == 130, "".join(seen)
+        assert running.wait(timeout=GENEROUS_S) == 130, "".join(seen)
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
@@ -89,8 +91,8 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
 
 
 def wait_until_group_is_gone(group: int) -> None:
-    """The JVM ends by itself when the Python that started it is gone; it is given half a minute."""
-    deadline, pause = time.monotonic() + 30, threading.Event()
+    """The JVM ends by itself when the Python that started it is gone; it is given time."""
+    deadline, pause = time.monotonic() + GENEROUS_S, threading.Event()
     while time.monotonic() < deadline:
         try:
             os.killpg(group, 0)

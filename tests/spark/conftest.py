@@ -14,6 +14,8 @@ from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
+from ..support import GENEROUS_S, sparks
+
 RELEASES = {1: "2.4", 2: "3.9", 3: "4.3"}
 """A cluster in the middle of a rolling upgrade: the oldest knows no topic ids, the newest no old requests."""
 
@@ -42,10 +44,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = builder.config("spark.local.dir", str(folder / "local"))
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    for left in reversed(range(sparks.MOST_STARTS)):
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        if not left or sparks.finds_parley(session):
+            break
+        sparks.end(session)
     yield session
-    session.stop()
+    sparks.end(session)
 
 
 @pytest.fixture(scope="session")
@@ -91,22 +97,16 @@ class Stream:
 
     def start(self, **trigger: Any) -> Any:
         writer = self.frame().writeStream.format("parquet").option("path", str(self.folder / "out"))
-        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start()
+        return sparks.started(
+            writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start
+        )
 
     def run(self, **options: Any) -> Any:
         """Run until everything that is there now is read; return the query for its progress."""
         self.options |= options
-        for attempt in range(6):
-            query = self.start(availableNow=True)
-            try:
-                assert query.awaitTermination(120)
-                return query
-            except Exception as error:
-                # Spark gives a Python process ten seconds to start, which a busy machine may exceed. The query
-                # goes on from its checkpoint, as a user's would.
-                if "failed to connect back" not in str(error) or attempt == 5:
-                    raise
-        raise AssertionError("the loop returns or raises")
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(GENEROUS_S)
+        return query
 
     def rows(self) -> list[tuple[int, int, str]]:
         frame = self.spark.read.schema("topic string, partition int, offset bigint, value string")

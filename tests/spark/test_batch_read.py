@@ -78,7 +78,8 @@ def test_all_columns_as_sparks_own_source_has_them(read: Read, client: BlockingC
     assert (bytes(one.key), bytes(one.value), one.topic, one.partition, one.offset) == (b"k", b"v", name, 0, 0)
     assert (one.timestamp, one.timestampType) == (when, 0)
     assert [(header.key, header.value and bytes(header.value)) for header in one.headers] == [("a", b"1"), ("a", None)]
-    assert (two.key, bytes(two.value), two.headers, two.timestamp) == (None, b"", [], datetime(1970, 1, 1))
+    assert (two.key, bytes(two.value), two.headers, two.timestamp) == (None, b"", None, datetime(1970, 1, 1))
+    assert [row.offset for row in frame.where("headers IS NULL").collect()] == [1]  # as with Spark's own source
     assert (bytes(three.key), three.value) == (b"", None)
     assert [(header.key, bytes(header.value)) for header in three.headers] == [("ü", b"")]
 

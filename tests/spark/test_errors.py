@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import socket
 import socketserver
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from parley.client import BlockingClient, TopicPartition
 from parley.devcluster import LocalCluster
+from parley.errors import ConfigError
+from parley.spark import ParleySource
+from parley.spark.edge import edge
 
 
 @pytest.fixture
@@ -37,7 +44,10 @@ def load(spark: Any, cluster: LocalCluster) -> Any:
         ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"0":1,}}'}, "startingOffsets is not JSON: .* at character 13"),
         ({"subscribe": "t", "kafka__auto__offset__reset": "earliest"}, "kafka.auto.offset.reset cannot be used"),
-        ({"subscribe": "t", "kafka__security__protocol": "SASL_PLAIN"}, "option kafka.security.protocol: .*SASL_PLAIN"),
+        (
+            {"subscribe": "t", "kafka__security__protocol": "SASL_PLAIN"},
+            'option kafka.security.protocol="SASL_PLAIN" is not one of',
+        ),
         ({"subscribePattern": "a["}, 'subscribePattern="a." is not a regular expression'),
     ],
 )
@@ -66,6 +76,78 @@ def test_offsets_outside_the_log(load: Any, client: BlockingClient, topic: Any) 
     with pytest.raises(Exception, match=f"log of {name}-0 ends at 2, before offset 9"):
         load(**beyond).collect()
     assert load(**beyond, failOnDataLoss="false").count() == 2
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_an_offset_that_somebody_mistyped_is_no_loss_of_data(
+    load: Any, client: BlockingClient, topic: Any, option: str
+) -> None:
+    name = topic(option, partitions=1)
+    client.produce(name, pa.table({"value": ["a", "b"]}))
+    with pytest.raises(Exception, match=rf"offset 9 that {option} names.*up to 2, or -1 for the end") as caught:
+        load(**{"subscribe": name, option: json.dumps({name: {"0": 9}})}).collect()
+    assert not re.search("truncated|created again|retention|already known", str(caught.value))
+
+
+def own_frames(error: BaseException) -> list[str]:
+    """Return the lines of a traceback, as Spark shows it, that are in parley's own files."""
+    return [line.strip() for line in str(error).splitlines() if re.search(r'File ".*/parley/.*", line \d+', line)]
+
+
+def test_expected_errors_come_without_our_own_frames(load: Any, client: BlockingClient, topic: Any) -> None:
+    name = topic(partitions=1)
+    client.produce(name, pa.table({"value": ["a"], "timestamp": pa.array([2**62], pa.int64())}))
+    wrong = [
+        load(subscribe="no-such-topic"),  # found when it is planned
+        load(subscribe=name),  # found by a task
+    ]
+    for frame in wrong:
+        with pytest.raises(Exception, match=r"parley\.errors") as caught:
+            frame.collect()
+        assert all("/parley/spark/edge.py" in line for line in own_frames(caught.value))
+        assert "direct cause" not in str(caught.value)
+    with pytest.raises(Exception, match="startingofset") as caught:
+        load(subscribe=name, startingofset="earliest").collect()
+    assert all("/parley/spark/edge.py" in line for line in own_frames(caught.value))
+
+
+def test_how_an_error_came_about_is_logged_for_who_wants_it(caplog: pytest.LogCaptureFixture) -> None:
+    source = ParleySource({"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafka.acks": "7", "topic": "t"})
+    rows = StructType([StructField("value", StringType())])
+    with caplog.at_level("DEBUG", "parley.spark"), pytest.raises(ConfigError) as caught:
+        source.writer(schema=rows, overwrite=False)
+    assert [Path(frame.filename).name for frame in traceback.extract_tb(caught.value.__traceback__)] == [
+        "test_errors.py", "edge.py",
+    ]  # fmt: skip
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
+    (record,) = [one for one in caplog.records if one.exc_info]
+    assert "kafka_options.py" in logging.Formatter().formatException(record.exc_info)
+
+
+def test_an_error_that_is_a_bug_keeps_its_traceback() -> None:
+    class Broken:
+        @edge
+        def rows(self) -> Iterator[int]:
+            yield 1
+            raise IndexError("a bug")
+
+    with pytest.raises(IndexError) as caught:
+        list(Broken().rows())
+    assert "rows" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kafka.sasl.mechanism": "PLAN"}, 'option kafka.sasl.mechanism="PLAN" is not one of'),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol=SASL_SSL needs kafka.sasl.mechanism"),
+        ({"kafka.fetch.max.bytes": "much"}, "option kafka.fetch.max.bytes='much' cannot be used"),
+    ],
+)
+def test_an_error_spells_an_option_as_spark_has_it(load: Any, given: dict[str, str], said: str) -> None:
+    with pytest.raises(Exception, match=re.escape(said)) as caught:
+        load(subscribe="t", **{name.replace(".", "__"): text for name, text in given.items()}).collect()
+    assert not re.search("sasl_mechanism|security_protocol|fetch_max_bytes", str(caught.value))
 
 
 def test_nobody_there(spark: Any) -> None:

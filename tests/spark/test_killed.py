@@ -22,6 +22,8 @@ from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
+from ..support import GENEROUS_S
+
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 PROGRAM = """
@@ -76,7 +78,7 @@ class Driver:
 
     def wait_for_batches(self, count: int) -> None:
         """Return when so many batches were planned, or the query is done."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + GENEROUS_S
         while self.batches() < count and self.process.poll() is None:
             assert time.monotonic() < deadline, "no progress"
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -91,7 +93,7 @@ class Driver:
 
     def finish(self) -> None:
         """Let it run to its end."""
-        out, _ = self.process.communicate(timeout=200)
+        out, _ = self.process.communicate(timeout=2 * GENEROUS_S)
         assert b"DONE" in out
 
     def workers(self) -> list[int]:
@@ -174,7 +176,7 @@ def test_s02_a_worker_killed_while_it_reads_is_replaced(
     try:
         driver = drivers(name, 1000)
         driver.wait_for_batches(1)
-        deadline, killed = time.monotonic() + 100, 0
+        deadline, killed = time.monotonic() + GENEROUS_S, 0
         while killed < 2 and driver.process.poll() is None and time.monotonic() < deadline:
             for pid in driver.workers()[:1]:
                 with contextlib.suppress(ProcessLookupError):

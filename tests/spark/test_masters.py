@@ -56,7 +56,7 @@ PROGRAM = """
         rows.writeStream.format("parquet").option("path", folder + "/out")
         .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
     )
-    assert query.awaitTermination(400)
+    assert query.awaitTermination(PATIENCE_SECONDS)
     values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value").collect()
     counts["stream"] = sorted(int(row.value) for row in values) == list(range(400))
     counts["batches"] = len([p for p in query.recentProgress if p["numInputRows"]])

@@ -35,6 +35,10 @@ def test_everything_once_and_then_only_what_is_new(stream: Any, client: Blocking
     last = query.offsets()[-1]
     assert last["@parley"] == 1
     assert last[name] == {"0": 5, "1": 5}
+    (source,) = ran.recentProgress[0][
+        "sources"
+    ]  # Python sources have no metrics of their own: see parley.spark.progress
+    assert (source.get("metrics", {}), json.loads(source["latestOffset"])[name]) == ({}, {"0": 5, "1": 5})
 
 
 def test_the_limit_holds_for_each_batch(stream: Any, client: BlockingClient, topic: Any) -> None:

@@ -12,6 +12,8 @@ import pytest
 from parley.client import EARLIEST, LATEST, BlockingClient, TopicPartition
 from parley.devcluster import LocalCluster
 
+from ..support import GENEROUS_S, sparks
+
 HEADERS = "array(struct('a' as key, cast('1' as binary) as value), struct('b' as key, cast(null as binary) as value))"
 
 
@@ -109,7 +111,7 @@ def test_columns_that_kafka_has_no_place_for_are_left_out(
     spark: Any, write: Any, client: BlockingClient, topic: Any
 ) -> None:
     name = topic(partitions=1)
-    write(spark.sql("select 'v' as value, current_timestamp() as timestamp, 7 as extra"), topic=name)
+    write(spark.sql("select 'v' as value, 5 as offset, 7 as extra"), topic=name)
     assert [value for _, _, value, _ in stored(client, name)] == [b"v"]
 
 
@@ -152,7 +154,7 @@ def pipe(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Any]:
         frame = frame.option("subscribe", source).option("startingOffsets", "earliest").load().selectExpr(*columns)
         writer = frame.writeStream.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(**trigger)
-        return (writer.option("topic", sink) if sink else writer).start()
+        return sparks.started((writer.option("topic", sink) if sink else writer).start)
 
     yield start
     for query in spark.streams.active:
@@ -165,7 +167,7 @@ def test_a_stream_from_topic_to_topic(
     source, sink = topic("in", partitions=2), topic("out", partitions=2)
     columns = ("key", "concat('seen ', cast(value as string)) as value", "partition", f"'{sink}' as topic")
     write(spark.range(20).selectExpr("string(id) as key", "string(id) as value"), topic=source)
-    assert pipe(source, None, *columns, availableNow=True).awaitTermination(60)
+    assert pipe(source, None, *columns, availableNow=True).awaitTermination(GENEROUS_S)
     before = sorted((key, value) for _, key, value, _ in stored(client, sink))
     assert before == sorted((b"%d" % n, b"seen %d" % n) for n in range(20))
     assert [row[0] for row in stored(client, sink)] == [row[0] for row in stored(client, source)]

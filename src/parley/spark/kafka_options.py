@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from parley.client import ClientOptions, FetchOptions, ProduceOptions
-from parley.client.option_fields import OptionSet, option_names
+from parley.client.option_fields import OptionSet, dotted_name, option_names
 from parley.errors import ConfigError, nearest_hint
 
 G = TypeVar("G", bound=OptionSet)
@@ -71,11 +73,24 @@ FETCH_DEFAULTS: dict[str, Any] = {
     "max_batch_bytes": 8 * 2**20,
 }
 # Spark hands over 10,000 rows at a time: of each partition of a small topic they make one batch, not one and a bit.
-PRODUCE_DEFAULTS: dict[str, Any] = {"batch_size": 512 * 2**10}
+# Rows wait for brokers that are away as long as a task that reads does, and longer than those of Java's producer.
+PRODUCE_DEFAULTS: dict[str, Any] = {"batch_size": 512 * 2**10, "delivery_timeout_ms": 180_000}
 
 
-def read_client_options(kafka: Mapping[str, str]) -> ClientOptions:
-    """Return where the cluster is and how it is spoken to.
+_SPELLINGS = {
+    field.name: dotted_name(field)
+    for group in (ClientOptions, FetchOptions, ProduceOptions)
+    for field in dataclasses.fields(group)
+    if "doc" in field.metadata
+}
+# A name of one word is told from a word by its place: in front of a value, or at the beginning.
+_NAME = re.compile(
+    r"(?<![\w.])(?:" + "|".join(name if "_" in name else f"{name}(?==)" for name in _SPELLINGS) + r")(?![\w.])"
+)
+
+
+def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOptions:
+    """Return where the cluster is and how it is spoken to; `defaults` hold where the user says nothing.
 
     Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like it.
     """
@@ -83,7 +98,7 @@ def read_client_options(kafka: Mapping[str, str]) -> ClientOptions:
         near = [name for name in kafka if name != "bootstrap.servers" and name.startswith(("boot", "server", "broker"))]
         hint = f' There is "kafka.{near[0]}".' if near else ""
         raise ConfigError(f'kafka.bootstrap.servers must be given: "host:port,host:port".{hint}')
-    return _group(ClientOptions, kafka, {})
+    return _group(ClientOptions, kafka, defaults)
 
 
 def read_fetch_options(kafka: Mapping[str, str], **fixed: Any) -> FetchOptions:
@@ -122,9 +137,23 @@ def _group(group: type[G], kafka: Mapping[str, str], fixed: Mapping[str, Any]) -
             try:
                 group.of({names[name]: text})
             except ConfigError as error:
-                raise ConfigError(f"option kafka.{name}: {error}") from error
+                said = in_users_words(str(error))
+                said = said if said.startswith(f"kafka.{name}") else f"kafka.{name}: {said}"
+                raise ConfigError(f"option {said}") from None
             found[names[name]] = text
-    return group.of(found)
+    try:
+        return group.of(found)
+    except ConfigError as error:
+        raise ConfigError(in_users_words(str(error))) from None
+
+
+def in_users_words(text: str) -> str:
+    """Return a text of parley's client with its options spelt as options of a data source.
+
+    >>> in_users_words('sasl_mechanism="PLAN" is not one of PLAIN')
+    'kafka.sasl.mechanism="PLAN" is not one of PLAIN'
+    """
+    return _NAME.sub(lambda found: f"kafka.{_SPELLINGS[found[0]]}", text)
 
 
 def _refuse(kafka: Mapping[str, str], refused: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ offsets; `false` warns once per finding and process and goes on at the right pla
     ended       the log ends before an end once seen   → at the position
     aged out    the start is below the log's           → from the log's start
     shrunk      the log ends before the position       → at the log's end
+    beyond      the log ends before an offset named    → at the log's end
     truncated   the log left the position's history    → from where it left it (epochs tell)
     late        a new partition already lost its front → from the log's start
 """
@@ -33,15 +34,23 @@ class LossPolicy:
     """What to do about lost records: `fail`, or warn once."""
 
     fail: bool
+    hint: str = ""
+    """What else may be the reason, where the policy is used; part of every error."""
     warned: set[str] = field(default_factory=set)
 
     def report(
-        self, what: str, tp: TopicPartition | None = None, *, expected: int | None = None, available: int | None = None
+        self,
+        what: str,
+        tp: TopicPartition | None = None,
+        *,
+        expected: int | None = None,
+        available: int | None = None,
+        remedy: str = _REMEDY,
     ) -> None:
         """Raise DataLossError, or log the loss if it is new. The caller then goes on as the table above says."""
         if self.fail:
             raise DataLossError(
-                f"{what}. {_REMEDY}",
+                f"{what}. {remedy} {self.hint}".rstrip(),
                 topic=tp.topic if tp is not None else None,
                 partition=tp.partition if tp is not None else None,
                 expected_offset=expected,
@@ -97,6 +106,16 @@ class LossPolicy:
             tp,
             expected=planned,
             available=latest,
+        )
+
+    def beyond(self, tp: TopicPartition, option: str, named: int, latest: int) -> None:
+        """Report an offset that somebody named and that the log has not reached."""
+        self.report(
+            f"the log of {tp} ends at {latest}, before offset {named} that {option} names",
+            tp,
+            expected=named,
+            available=latest,
+            remedy=f'Name an offset up to {latest}, or -1 for the end; with failOnDataLoss="false" the end is taken.',
         )
 
     def truncated(self, tp: TopicPartition, planned: int, divergent: int, epoch: int) -> None:

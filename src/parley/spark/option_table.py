@@ -177,16 +177,18 @@ THE_REST = (
         "fetchOffset.numRetries",
         Kind.INTEGER,
         3,
-        "how often a log that seems to have become shorter is asked for again",
+        "how often a question is asked when no broker answers, each time for kafka.default.api.timeout.ms, and how "
+        "often a log that seems to have become shorter is asked for again",
         low=0,
         high=10_000,
     ),
-    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause before that, in ms", low=0, high=_INT32),
+    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause in between, in ms", low=0, high=_INT32),
     _read(
         "kafkaConsumer.pollTimeoutMs",
         Kind.INTEGER,
         None,
-        "longest wait for records that should be there, in ms; without it kafka.default.api.timeout.ms holds",
+        "longest wait of a task for records that should be there, in ms; without it kafka.default.api.timeout.ms "
+        "holds, and without both 180000",
         low=1,
         high=_INT32,
         sparks="default 120000",

@@ -25,8 +25,8 @@ from parley.client import (
     format_uuid,
 )
 from parley.errors import BrokerError, ConfigError
+from parley.spark import asking
 from parley.spark.bounds import Bound, Committed
-from parley.spark.clients import client_for
 from parley.spark.history import Histories
 from parley.spark.loss import LossPolicy
 from parley.spark.moments import Back
@@ -78,17 +78,16 @@ class Planner:
         return found
 
     def _metadata(self) -> ClusterMetadata:
-        client = client_for(self.options.client)
         wanted = self.options.subscription.wanted_topics()
         if wanted is not None and not self._some_are_missing:
             try:
-                return client.metadata(wanted)
+                return asking.ask(self.options, lambda client: client.metadata(wanted))
             except BrokerError as error:
                 if error.code != UNKNOWN_TOPIC_OR_PARTITION:
                     raise
         # One of them is gone: what is left is read all the same. To ask for all topics, unlike for a
         # missing one by its name, waits for none to appear.
-        found = client.metadata(None)
+        found = asking.ask(self.options, lambda client: client.metadata(None))
         self._some_are_missing = any(topic not in found.topics for topic in wanted or ())
         return found
 
@@ -98,8 +97,8 @@ class Planner:
         """Return the answers of ListOffsets. The client follows leaders and retries what may pass."""
         if not questions:
             return {}
-        client = client_for(self.options.client)
-        return client.list_offsets(questions, isolation_level=self.options.fetch.isolation_level)
+        level = self.options.fetch.isolation_level
+        return asking.ask(self.options, lambda client: client.list_offsets(questions, isolation_level=level))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where the logs begin."""
@@ -111,14 +110,15 @@ class Planner:
         return offsets_of(answers, assignment.ids)
 
     def _epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found = client_for(self.options.client).offsets_for_leader_epochs(epochs)
+        found = asking.ask(self.options, lambda client: client.offsets_for_leader_epochs(epochs))
         return {tp: answer.end_offset for tp, answer in found.items() if answer.end_offset >= 0}
 
     def split(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
         """Return the ranges of the tasks, as minPartitions, maxRecordsPerPartition and maxBytesPerPartition say."""
         options, densities = self.options, None
         if options.max_bytes_per_partition is not None:
-            densities = sample_ranges(client_for(options.client), ranges, options.fetch.isolation_level)
+            level = options.fetch.isolation_level
+            densities = asking.ask(options, lambda client: sample_ranges(client, ranges, level))
         return split_ranges(
             ranges,
             min_partitions=options.min_partitions,
@@ -136,8 +136,11 @@ class Planner:
         bound.check(partitions)
         if isinstance(bound.everywhere, Committed):
             return self._inside(*self._committed(bound.everywhere, assignment))
-        answers = self.ask(bound.questions(partitions, self.now_ms()))
-        answers |= self.ask(dict.fromkeys(bound.unanswered(answers), LATEST))
+        questions = bound.questions(partitions, self.now_ms())
+        # The ends come first: what is written between the two questions is then read, and not skipped.
+        ends = self.ask({tp: LATEST for tp, place in questions.items() if isinstance(place, Timestamp)})
+        answers = self.ask(questions)
+        answers |= {tp: ends[tp] for tp in bound.unanswered(answers) if tp in ends}
         found = offsets_of(answers, assignment.ids)
         positions = dict(found.positions)
         if isinstance(bound.everywhere, Back):
@@ -152,11 +155,12 @@ class Planner:
             self.policy.recreated(topic, others[topic])
             explicit |= self.earliest([tp for tp in explicit if tp.topic == topic])
         epochs = {**found.epochs, **{tp: epoch for tp, epoch in bound.epochs.items() if tp.topic not in others}}
-        return self._inside(Offsets(positions | explicit, found.ids, epochs), explicit)
+        named_in = "" if bound.ids or bound.epochs else bound.option
+        return self._inside(Offsets(positions | explicit, found.ids, epochs), explicit, named_in)
 
     def _committed(self, place: Committed, assignment: Assignment) -> tuple[Offsets, Collection[TopicPartition]]:
         """Return where a group is, and in which partitions it has committed. Raises ConfigError where it has not."""
-        found = client_for(self.options.client).committed_offsets(place.group, assignment.partitions)
+        found = asking.ask(self.options, lambda client: client.committed_offsets(place.group, assignment.partitions))
         there = {tp: where for tp, where in found.items() if where is not None}
         missing = found.keys() - there.keys()
         if missing and place.otherwise is None:
@@ -169,8 +173,11 @@ class Planner:
         epochs = {tp: where.leader_epoch for tp, where in there.items() if where.leader_epoch >= 0}
         return Offsets({**positions, **rest.positions}, assignment.ids, {**rest.epochs, **epochs}), positions
 
-    def _inside(self, wanted: Offsets, explicit: Collection[TopicPartition]) -> Offsets:
-        """Return `wanted` with the offsets that a user named brought inside the logs; what is lost is reported."""
+    def _inside(self, wanted: Offsets, explicit: Collection[TopicPartition], named_in: str = "") -> Offsets:
+        """Return `wanted` with the offsets that a user named brought inside the logs; what is lost is reported.
+
+        `named_in` is the option that names offsets of which nobody knows that they were ever in a log.
+        """
         first = self.earliest(explicit)
         last = offsets_of(self.ask(dict.fromkeys(explicit, LATEST)), wanted.ids)
         positions = dict(wanted.positions)
@@ -178,6 +185,8 @@ class Planner:
             offset, end = positions[tp], last.positions[tp]
             if offset < first[tp]:
                 self.policy.aged_out(tp, offset, first[tp])
+            elif offset > end and named_in:
+                self.policy.beyond(tp, named_in, offset, end)
             elif offset > end:
                 self.policy.shrunk(tp, offset, end)
             positions[tp] = min(max(offset, first[tp]), end)

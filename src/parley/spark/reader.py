@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from parley.spark.batch_plan import plan_batch
+from parley.spark.edge import edge
 from parley.spark.planner import Planner
 from parley.spark.pushdown import Pushed, push
 from parley.spark.ranges import OffsetRange
@@ -16,6 +17,9 @@ from parley.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+KEPT_OFFSETS = "A DataFrame keeps the offsets of its first use: if that was long ago, load() it again."
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes without types
@@ -36,15 +40,22 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
         self._options = options
         self._schema = schema
 
+    @edge
     def partitions(self) -> list[InputPartition]:
-        """Return the ranges of the tasks, as of now. Asks the cluster; every action plans anew."""
+        """Return the ranges of the tasks, as of now. Asks the cluster.
+
+        Spark keeps them with the DataFrame: what is loaded once is planned once, at its first use. They are closed
+        ranges, since a task may run more than once in what Spark takes for one set of rows (a lost shuffle, an evicted
+        cache, two passes of one action), and has to find the same rows then.
+        """
         return [RangePartition(found) for found in plan_batch(Planner(self._options))]
 
+    @edge
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a range. Spark stands in one partition of None for an empty list."""
         if partition.value is None:
             return iter(())
-        return read_range(partition.value, self._options, self._schema)
+        return read_range(partition.value, self._options, self._schema, hint=KEPT_OFFSETS)
 
 
 class FilteringReader(BatchReader):
@@ -54,11 +65,13 @@ class FilteringReader(BatchReader):
         super().__init__(options, schema)
         self._pushed = Pushed()
 
+    @edge
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take the filters on topic, partition, offset and timestamp; return those that Spark has to evaluate."""
         self._pushed, rest = push(filters)
         return rest
 
+    @edge
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks that the filters leave."""
         return [RangePartition(found) for found in plan_batch(Planner(self._options), self._pushed)]

@@ -11,14 +11,24 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from parley.client import EARLIEST, LATEST, BlockingClient, PartitionRange, TopicPartition, spark_shape
-from parley.errors import BrokerError, DataLossError, LogTruncationError
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    BlockingClient,
+    FetchOptions,
+    PartitionRange,
+    TopicPartition,
+    record_shape,
+    spark_shape,
+)
+from parley.errors import BrokerError, ConfigError, DataLossError, LogTruncationError
 from parley.spark.clients import client_for
 from parley.spark.loss import LossPolicy
 from parley.spark.numbers import stored_schema, to_numbers
 from parley.spark.offsets import Offsets, recreated
 from parley.spark.ranges import OffsetRange
 from parley.spark.source_options import SourceOptions
+from parley.spark.timestamps import has_overflow, overflow_error
 from parley.spark.worker_memory import settle_memory
 from parley.types import ZERO_UUID, format_uuid, parse_uuid
 
@@ -30,16 +40,21 @@ _PERHAPS_GONE = (UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC
 """What reading ends with when a topic is deleted: which of them depends on release and moment."""
 
 
-def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a range as batches of `schema`.
+def read_range(
+    task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema, *, hint: str = ""
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of a range as batches of `schema`. `hint` goes with an error about lost records.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
-    yielded; with failOnDataLoss=false lost offsets are skipped with a warning.
+    yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError for a
+    record that does not fit into the columns, naming its offset.
     """
     settle_memory()
     client = client_for(options.client)
-    fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)), **_rack(options))
-    policy = LossPolicy(options.fail_on_data_loss)
+    fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)))
+    if rack := _rack(options):
+        fetch = fetch.replace(client_rack=rack)
+    policy = LossPolicy(options.fail_on_data_loss, hint)
     position, end, epoch, planned_epoch = task.start, task.end, task.leader_epoch, task.leader_epoch
     topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
     while position < end:
@@ -48,6 +63,8 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
             for found in client.fetch_many({task.tp: wanted}, fetch):
                 if 0 <= planned_epoch < found.leader_epoch:
                     break  # records of a later leader, in a range that was full when it was planned
+                if has_overflow(found.batch):
+                    raise _overflow(client, task.tp, position, found.next_offset, fetch)
                 position, epoch = found.next_offset, found.leader_epoch
                 yield to_numbers(found.batch, schema, str(task.tp))
             else:
@@ -65,9 +82,15 @@ def read_range(task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema
             planned_epoch = -1
 
 
-def _rack(options: SourceOptions) -> dict[str, str]:
-    rack = os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
-    return {"client_rack": rack} if rack else {}
+def _overflow(client: BlockingClient, tp: TopicPartition, position: int, end: int, fetch: FetchOptions) -> ConfigError:
+    """Return the error for a timestamp between two offsets; its value is in Kafka's own unit only."""
+    shape = record_shape(["offset", "timestamp"])
+    found = client.fetch_many({tp: PartitionRange(position, end)}, fetch.replace(shape=shape))
+    return overflow_error(str(tp), (one.batch for one in found))
+
+
+def _rack(options: SourceOptions) -> str:
+    return os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
 
 
 def _end_of_plan(client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy) -> int:

@@ -4,7 +4,8 @@ Reading: key, value, topic, partition, offset, timestamp, timestampType, and hea
 `includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may be
 string then, or a number that one of Kafka's Java serializers wrote. Columns that are not named are not even decoded.
 
-Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be.
+Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be. So may timestamp, which
+Spark's own leaves out.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ WRITE_TYPES = {
     "value": ("string", "binary"),
     "headers": (HEADERS_DDL,),
     "partition": ("int",),
+    "timestamp": ("timestamp",),
 }
 """Columns of a write and the Spark types they may have."""
 
@@ -111,7 +113,7 @@ def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[s
         if name in given and given[name] not in kinds:
             raise ConfigError(
                 f'column "{name}" has type {given[name]}, which cannot be written: {" or ".join(kinds)} is expected. '
-                f"Cast it, or use to_json."
+                f"{'Cast it, or drop it' if name == 'timestamp' else 'Cast it, or use to_json'}."
             )
     return tuple(name for name in WRITE_TYPES if name in given and not (name == "topic" and has_topic_option))
 

@@ -1,7 +1,7 @@
 """`format("parley")`: the class that Spark finds, and nothing that is dear to import.
 
 Every Spark planner process imports this module: at its top stand the standard library and
-pyspark.sql.datasource only, the rest is imported where it is used.
+pyspark.sql.datasource only (and what is as light), the rest is imported where it is used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
+
+from parley.spark.edge import edge
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -42,6 +44,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         """Return the name for `format(...)`. Spark keeps "kafka" for its own JAR."""
         return FORMAT
 
+    @edge
     def schema(self) -> StructType | str:
         """Return the columns of a read, unless the user gave a schema. Checks the options that need no broker."""
         from parley.spark.options import Use, read_options
@@ -53,6 +56,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
             return schema_of_table(read_schema(include_headers), self.options)
         return read_schema_ddl(include_headers)
 
+    @edge
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch; one that takes filters where that is wanted and Spark is about to hand some."""
         from parley.spark.options import Use
@@ -64,10 +68,11 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
         # Spark refuses a reader with pushFilters unless its setting allows push-down, and tells nobody which
         # it is; but only with the setting on does this module of Spark's ask for a reader.
-        asks = sys._getframe(1).f_globals.get("__name__")
+        asks = sys._getframe(2).f_globals.get("__name__")
         filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
         return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))
 
+    @edge
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Cheap: nothing is opened before Spark asks for offsets."""
         from parley.spark.options import Use
@@ -79,6 +84,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         options = read_source_options(options_of_read(self.options, schema), Use.STREAM_READ)
         return StreamReader(options, arrow_read_schema(schema))
 
+    @edge
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
         from parley.errors import ConfigError
@@ -96,6 +102,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         writer.plan()
         return writer
 
+    @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
         from parley.spark.options import Use
@@ -109,7 +116,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         writer = TransactionalStreamWriter(options, columns)
         # Spark asks for a writer when it plans a micro-batch and again when it commits; only the first is to
         # take the query over. Where the module's name does not tell, the writer plans when it is pickled.
-        if sys._getframe(1).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
+        if sys._getframe(2).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
             writer.plan()
         return writer
 

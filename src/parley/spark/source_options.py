@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from parley.client import ClientOptions, FetchOptions
+from parley.client.option_fields import option_names
 from parley.errors import ConfigError
 from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
 from parley.spark.kafka_options import read_client_options, read_fetch_options, without_effect
@@ -15,6 +16,9 @@ from parley.spark.subscription import Subscription, read_subscription
 
 log = logging.getLogger("parley.spark")
 _said: set[str] = set()
+TASK_PATIENCE_MS = 180_000
+"""How long a task waits for records that should be there: no shorter than a task of Spark's own source, which
+polls for 120 s and then asks for positions for 60 s."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +49,7 @@ class SourceOptions:
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
     """Return the options of a read. Raises ConfigError for everything that is wrong without asking a broker."""
     given = read_options(options, use)
-    client = read_client_options(given.kafka)
-    if given.is_given("kafkaConsumer.pollTimeoutMs"):
-        client = client.replace(default_api_timeout_ms=given["kafkaConsumer.pollTimeoutMs"])
+    client = _client(given)
     start = starting_bound(given, use)
     end = ending_bound(given, use)
     if end is not None:
@@ -55,7 +57,7 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
     _check_limits(given)
     found = SourceOptions(
         client=client,
-        fetch=read_fetch_options(given.kafka),
+        fetch=read_fetch_options(given.kafka).replace(patience_ms=_patience_ms(given, client)),
         subscription=read_subscription(given),
         start=start,
         end=end,
@@ -78,6 +80,26 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
     others = {name: text for name, text in given.kafka.items() if name not in looked_at}
     say_once([*given.warnings, *without_effect(others, FetchOptions)])
     return found
+
+
+def _client(given: GivenOptions) -> ClientOptions:
+    """Return the options of the client of planner and tasks.
+
+    It goes on trying to reach a first broker for as long as a question is asked altogether: a query that starts,
+    or a task in a new process, meets an outage as one that is running does.
+    """
+    one_call_ms = read_client_options(given.kafka).default_api_timeout_ms
+    patience_ms = min(one_call_ms * max(1, given["fetchOffset.numRetries"]), 2**31 - 1)
+    return read_client_options(given.kafka, bootstrap_timeout_ms=patience_ms)
+
+
+def _patience_ms(given: GivenOptions, client: ClientOptions) -> int:
+    if given.is_given("kafkaConsumer.pollTimeoutMs"):
+        return int(given["kafkaConsumer.pollTimeoutMs"])
+    is_given = option_names(ClientOptions).keys() & given.kafka.keys()
+    if any(option_names(ClientOptions)[name] == "default_api_timeout_ms" for name in is_given):
+        return client.default_api_timeout_ms
+    return TASK_PATIENCE_MS
 
 
 def _check_limits(given: GivenOptions) -> None:

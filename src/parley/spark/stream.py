@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from parley.spark.edge import edge
 from parley.spark.offsets import Offsets
 from parley.spark.reader import RangePartition
 from parley.spark.reading import read_range
@@ -49,6 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._state = StreamDriver(self._options)
         return self._state
 
+    @edge
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query starts. Spark asks twice: both get the same answer."""
         return self._driver.first().to_json()
@@ -64,10 +66,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @edge
     def prepareForTriggerAvailableNow(self) -> None:
         """Take note of what is there now: this run reads no further."""
         self._driver.take_target()
 
+    @edge
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; `start` itself when there is nothing to read yet.
 
@@ -78,19 +82,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         end = self._driver.next_end(begun, max_rows=max_rows, without_limits=isinstance(limit, ReadAllAvailable))
         return dict(start) if end is begun else end.to_json()
 
+    @edge
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the end of the logs as `latestOffset` just saw it, without asking again, and the lag with it."""
         return self._driver.report()
 
+    @edge
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return the ranges of the tasks of a micro-batch."""
         planned = self._driver.plan(Offsets.from_json(start), Offsets.from_json(end))
         return [RangePartition(found) for found in planned]
 
+    @edge
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a range."""
         return read_range(partition.value, self._options, self._schema)
 
+    @edge
     def commit(self, end: Mapping[str, Any]) -> None:
         """Tell the group of `commitToGroup` that a micro-batch is done. Spark itself keeps the query's offsets."""
         self._driver.finished(Offsets.from_json(end))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from parley.client import TopicPartition
+from parley.spark import asking
 from parley.spark.clients import client_for
 from parley.spark.ending import Ending
 from parley.spark.group_progress import GroupProgress
@@ -99,8 +100,8 @@ class StreamDriver:
 
     def _samples(self, starts: dict[TopicPartition, int], end: Offsets) -> dict[TopicPartition, Sample]:
         places = {tp: (first, end.positions[tp]) for tp, first in starts.items()}
-        client = client_for(self._options.client)
-        return self._sampler.samples(client, places, self._options.fetch.isolation_level)
+        level = self._options.fetch.isolation_level
+        return asking.ask(self._options, lambda client: self._sampler.samples(client, places, level))
 
     def _limit(
         self,

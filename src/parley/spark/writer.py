@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from parley.errors import KafkaError
+from parley.spark.edge import edge
 from parley.spark.write.intent import BatchOfQuery
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared, WrittenRows
 from parley.spark.write.sealed import Sealed
@@ -116,6 +117,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # pysp
         super().__init__(options, columns)
         self._what = BatchOfQuery(secrets.token_hex(8), 0)
 
+    @edge
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         return write_rows(self._rows(iterator, self._what, TaskContext.get().partitionId()), self._options)
@@ -130,6 +132,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # pysp
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # pyspark comes without types
     """Writes micro-batches at least once."""
 
+    @edge
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         what, slot = _task()
@@ -151,6 +154,7 @@ class TransactionalBatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[
         self._prefix = f"{_settings(options).prefix}-{self._what.query}"
         self._plan: Plan | None = None
 
+    @edge
     def plan(self) -> None:
         """Ask a coordinator for an identity: it refuses here what no task could do."""
         if self._plan is None:
@@ -161,15 +165,18 @@ class TransactionalBatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[
         self.plan()
         return self.__dict__
 
+    @edge
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task into a transaction."""
         assert self._plan is not None  # it was planned before it was pickled
         return self._attempt(self._plan, self._what, TaskContext.get().partitionId(), iterator)
 
+    @edge
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the transactions of all tasks."""
         self._driver().commit_at_once(messages)
 
+    @edge
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abort the transactions of the tasks that have ended."""
         self._driver().abort_at_once(messages)
@@ -189,6 +196,7 @@ class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: 
         super().__init__(options, columns)
         self._plan: Plan | None = None
 
+    @edge
     def plan(self) -> None:
         """Take the query over and find out what it wrote last. Raises as `Driver.plan`."""
         if self._plan is None:
@@ -198,15 +206,18 @@ class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: 
         self.plan()
         return self.__dict__
 
+    @edge
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task into a transaction, unless the batch is written already."""
         assert self._plan is not None  # it was planned before it was pickled
         return self._attempt(self._plan, *_task(), iterator)
 
+    @edge
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Decide the batch and commit its transactions."""
         _driver_for(self._options).commit(messages)
 
+    @edge
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Abort the batch's transactions, unless it is decided."""
         _driver_for(self._options).abort(messages)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     """The cluster that planner and driver ask: topic "a" with two partitions."""
-    from parley.spark import planner, stream_driver
+    from parley.spark import asking, stream_driver
 
     from .planning import A0, A1, OLD, FakeClient
 
     found = FakeClient({A0: (0, 10), A1: (0, 30)}, {"a": OLD})
-    for module in (planner, stream_driver):
+    for module in (asking, stream_driver):
         monkeypatch.setattr(module, "client_for", lambda options: found)
     return found

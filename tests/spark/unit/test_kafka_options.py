@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +39,7 @@ def test_java_names_arrive_in_the_clients_options() -> None:
 
 
 def test_a_bad_value_is_named_as_the_user_wrote_it() -> None:
-    with pytest.raises(ConfigError, match=r"option kafka\.fetch\.min\.bytes: fetch_min_bytes='x'.*integer"):
+    with pytest.raises(ConfigError, match=r"option kafka\.fetch\.min\.bytes='x' cannot.*integer"):
         read_fetch_options({"fetch.min.bytes": "x"})
     with pytest.raises(ConfigError, match=r'option kafka\.bootstrap\.servers: .*"nowhere" is not host:port'):
         read_client_options({"bootstrap.servers": "nowhere"})
@@ -109,5 +111,36 @@ def test_options_travel_to_tasks() -> None:
 
 def test_the_poll_timeout_becomes_the_patience_of_a_task() -> None:
     found = read_source_options({**READ, "kafkaConsumer.pollTimeoutMs": "512"}, Use.BATCH_READ)
-    assert found.client.default_api_timeout_ms == 512
-    assert read_source_options(READ, Use.BATCH_READ).client.default_api_timeout_ms == 60_000
+    assert (found.fetch.patience_ms, found.client.default_api_timeout_ms) == (512, 60_000)
+    found = read_source_options(READ, Use.BATCH_READ)
+    assert (found.fetch.patience_ms, found.client.default_api_timeout_ms) == (180_000, 60_000)
+    assert found.client.bootstrap_timeout_ms == 180_000, "as often as a question is asked altogether"
+    found = read_source_options(
+        {**READ, "kafka.default.api.timeout.ms": "700", "fetchOffset.numRetries": "2"}, Use.BATCH_READ
+    )
+    assert (found.fetch.patience_ms, found.client.default_api_timeout_ms) == (700, 700)
+    assert found.client.bootstrap_timeout_ms == 1_400
+
+
+def test_how_long_a_writer_waits_for_brokers() -> None:
+    def waits(**options: str) -> tuple[int, int, int]:
+        kafka = {f"kafka.{name.replace('_', '.')}": text for name, text in options.items()}
+        found = read_sink_options({"kafka.bootstrap.servers": "a:1", "topic": "t", **kafka}, Use.STREAM_WRITE)
+        return found.client.bootstrap_timeout_ms, found.client.default_api_timeout_ms, found.produce.max_block_ms
+
+    assert waits() == (180_000, 180_000, 60_000)
+    assert waits(max_block_ms="900") == (900, 900, 900)
+    assert waits(delivery_timeout_ms="90000") == (90_000, 90_000, 60_000)
+    assert waits(max_block_ms="900", default_api_timeout_ms="50") == (900, 50, 900)
+
+
+def test_every_option_of_a_client_that_the_document_names_is_one() -> None:
+    """Those of the section on security have an effect."""
+    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+    known = option_names(ClientOptions, FetchOptions, ProduceOptions)
+    named = set(re.findall(r"[`\"]kafka\.([a-z0-9.]+)", text))
+    assert {name for name in named - known.keys() - JAVA_NAMES if name not in REFUSED_FOR_READ} == set()
+    _, _, security = text.partition("## Security\n")
+    named = set(re.findall(r"[`\"]kafka\.([a-z0-9.]+)", security.partition("\n## ")[0]))
+    assert len(named) > 8
+    assert named <= known.keys()

@@ -74,11 +74,13 @@ def test_columns_that_cannot_be_read_are_refused(wanted: StructType, problem: st
 
 def test_what_a_writer_takes() -> None:
     rows = schema(
-        partition="int", headers="headers", value="string", key="binary", topic="string", timestamp="timestamp"
-    )
-    assert check_write_schema(rows, has_topic_option=False) == ("topic", "key", "value", "headers", "partition")
-    assert check_write_schema(rows, has_topic_option=True) == ("key", "value", "headers", "partition")
-    assert left_out(rows) == ["timestamp"]
+        partition="int", headers="headers", value="string", key="binary", topic="string", timestamp="timestamp",
+        offset="bigint",
+    )  # fmt: skip
+    columns = ("topic", "key", "value", "headers", "partition", "timestamp")
+    assert check_write_schema(rows, has_topic_option=False) == columns
+    assert check_write_schema(rows, has_topic_option=True) == columns[1:]
+    assert left_out(rows) == ["offset"]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,7 @@ def test_what_a_writer_takes() -> None:
         (schema(value="string", topic="binary"), 'column "topic" has type binary'),
         (schema(value="string", topic="string", partition="bigint"), 'column "partition" has type bigint.*int is exp'),
         (schema(value="string", topic="string", headers="string"), 'column "headers" has type string'),
+        (schema(value="string", topic="string", timestamp="bigint"), 'column "timestamp" has type bigint.*or drop it'),
     ],
 )
 def test_rows_that_cannot_be_written_are_refused(rows: StructType, problem: str) -> None:

@@ -18,9 +18,11 @@ from parley.spark.write.kafka import Coordinators, TopicJournal, TransactionWrit
 from parley.spark.write.messages import Plan
 from parley.spark.write.turns import query_id_name
 
+from ...support import GENEROUS_S
+
 QUERY = "the-query"
 READ_COMMITTED = "read_committed"
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = GENEROUS_S
 
 
 @dataclass

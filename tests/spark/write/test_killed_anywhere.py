@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from parley.arrow import spark_schema
 from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
-from parley.spark import planner as planner_module
+from parley.spark import asking as asking_module
 from parley.spark import reading as reading_module
 from parley.spark import stream_driver as driver_module
 from parley.spark.options import Use
@@ -61,7 +61,7 @@ class Engine:
                 worker = Life() if worker.dead else worker
 
     def _live(self, client: Any, driver: Life, worker: Life) -> None:
-        for module in (planner_module, driver_module):
+        for module in (asking_module, driver_module):
             self.patch.setattr(module, "client_for", lambda options: client)
         query, sink = self._query(), Sink(client, self.target, prefix=self.target)
         planner, committer = sink.driver(), sink.driver()

@@ -87,6 +87,31 @@ def test_the_row_without_a_key_is_named_where_the_broker_refuses_it() -> None:
     assert "Row 3 of this task has no key" in error.__notes__[0]
 
 
+TIMES = pa.timestamp("us", "UTC")
+
+
+def timed(*micros: int | None) -> dict[str, list[object]]:
+    return {"value": ["v"] * len(micros), "timestamp": pa.array(micros, pa.int64()).cast(TIMES)}  # type: ignore[dict-item]
+
+
+def test_a_time_before_1970_is_named_by_its_row_unless_it_says_that_there_is_none() -> None:
+    task = rows(timed(0, None), timed(-1000, 5, -2000), columns=("value", "timestamp"))
+    with pytest.raises(ConfigError, match=r"row 4 of this task has the timestamp 1969-12-31 23:59:59\.998"):
+        list(task)
+    assert sum(batch.num_rows for batch in rows(timed(None), timed(-1000), columns=("value", "timestamp"))) == 2
+
+
+def test_times_that_the_broker_refuses_are_shown_with_its_limits() -> None:
+    task = rows(timed(10**15, None), timed(2 * 10**15), columns=("value", "timestamp"))
+    list(task)
+    error = broker_error(32, topic="t", partition=0)
+    task.explain(error)
+    (note,) = error.__notes__
+    assert "from 2001-09-09 01:46:40" in note
+    assert "to 2033-05-18 03:33:20" in note
+    assert "message.timestamp.after.max.ms" in note
+
+
 def test_null_values_are_rows_like_others() -> None:
     task = rows({"key": ["k"], "value": pa.array([None], pa.binary())})  # type: ignore[dict-item]
     assert [batch.column("value").to_pylist() for batch in task] == [[None]]

@@ -13,6 +13,7 @@ from parley.client import BlockingClient
 from parley.devcluster import LocalCluster
 from parley.spark.write.options import checkpoint_prefix
 
+from ...support import GENEROUS_S, sparks
 from .sinks import Sink
 
 pytestmark = pytest.mark.timeout(600)  # several micro-batches each, on a machine that may be busy
@@ -31,8 +32,8 @@ def once(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable
         writer = writer.option("delivery", "exactly-once").outputMode(mode).trigger(availableNow=True)
         for name, value in options.items():
             writer = writer.option(name.replace("__", "."), value)
-        query = writer.start()
-        assert query.awaitTermination(240)
+        query = sparks.started(writer.start)
+        assert query.awaitTermination(2 * GENEROUS_S)
         return query
 
     yield run

@@ -22,6 +22,8 @@ from parley.spark.write.messages import Plan
 from parley.spark.write.seams import Outcome, ToEnd
 from parley.spark.write.turns import Identity
 
+from ...support import GENEROUS_S
+
 ATTEMPTS = 4
 """spark.task.maxFailures."""
 
@@ -72,7 +74,7 @@ class Puppet:
         else:
             self.paused, self.zombie = False, True
             self._go.set()
-        assert self._stopped.wait(30)
+        assert self._stopped.wait(GENEROUS_S)
         return self
 
     def pause(self) -> None:
@@ -80,7 +82,7 @@ class Puppet:
         self.paused = True
         self._go.clear()
         self._stopped.set()
-        assert self._go.wait(60)
+        assert self._go.wait(GENEROUS_S)
 
 
 @dataclass

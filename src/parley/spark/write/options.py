@@ -49,7 +49,8 @@ class SinkOptions:
 def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
     """Return the options of a write. Raises ConfigError for everything that is wrong without asking a broker."""
     given = read_options(options, use)
-    client, produce = read_client_options(given.kafka), read_produce_options(given.kafka)
+    produce = read_produce_options(given.kafka)
+    client = _client(given.kafka, produce)
     transactions = None
     others = dict(given.kafka)
     if given["delivery"] == EXACTLY_ONCE:
@@ -69,6 +70,19 @@ def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
     )
     say_once([*given.warnings, *without_effect(others, ProduceOptions)])
     return found
+
+
+def _client(kafka: Mapping[str, str], produce: ProduceOptions) -> ClientOptions:
+    """Return the options of a writer's client.
+
+    `kafka.max.block.ms` bounds the first connection and the calls of a transaction. Where it is not given they
+    last as long as rows may be on their way: an outage that rows outlive ends no transaction, and no task that
+    Spark gave to a new process.
+    """
+    waits_ms = (
+        produce.max_block_ms if "max.block.ms" in kafka else max(produce.max_block_ms, produce.delivery_timeout_ms)
+    )
+    return read_client_options(kafka, default_api_timeout_ms=waits_ms, bootstrap_timeout_ms=waits_ms)
 
 
 def checkpoint_prefix(location: str) -> str:

@@ -17,7 +17,9 @@ from parley.errors import BrokerError, ConfigError, KafkaError
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PIECE_BYTES = 8 * 2**20
 """Most rows are encoded together, as far as they are that small: what a task holds of them counts twice."""
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD = 10, 18, 87
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 18, 32, 87
+NO_TIME_US = -1000
+"""What a record without a time, read from Kafka, has in Spark: -1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,16 @@ class TaskRows:
         self.count = 0
         self._largest = (-1, -1)
         self._without_key: int | None = None
+        self._times: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Raises ConfigError naming the row that has no topic."""
+        """Yield the rows. Raises ConfigError naming a row without a topic, or with a time before 1970."""
         for batch in in_pieces(self._batches):
             chosen = batch.select(list(self._columns))
             if "topic" in self._columns:
                 self._check_topics(batch.column("topic"))
+            if "timestamp" in self._columns:
+                self._check_times(batch.column("timestamp"))
             self._look(chosen)
             if self._header is not None:
                 chosen = with_header(chosen, self._header, self.count)
@@ -65,6 +70,14 @@ class TaskRows:
             error.add_note(
                 f"Row {self._without_key} of this task has no key, and a topic with cleanup.policy=compact takes "
                 'only records with one: fill the column "key".'
+            )
+
+        elif code == INVALID_TIMESTAMP and self._times is not None:
+            first, last = (pa.scalar(time, pa.timestamp("us", "UTC")).cast(pa.string()) for time in self._times)
+            error.add_note(
+                f'The column "timestamp" of this task has times from {first} to {last}. The broker takes those within '
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms of its clock: raise them for the "
+                'topic, or leave the column out with .drop("timestamp").'
             )
 
     def _look(self, batch: pa.RecordBatch) -> None:
@@ -92,6 +105,24 @@ class TaskRows:
                 f'row {row} of this task has no topic (column "topic" is null). Fill the column, or set the option '
                 f'"topic" for all rows. The rows before it may have been written.'
             )
+
+    def _check_times(self, times: pa.Array) -> None:
+        micros = times.view(pa.int64())
+        found = pc.min_max(micros)
+        first, last = found["min"].as_py(), found["max"].as_py()
+        if first is None:
+            return
+        if first < 0:
+            wrong = pc.and_(pc.less(micros, 0), pc.not_equal(micros, NO_TIME_US))
+            row = pc.index(wrong, True).as_py()
+            if row >= 0:
+                raise ConfigError(
+                    f"row {self.count + row} of this task has the timestamp {times[row].cast(pa.string())}, and Kafka "
+                    f'has none before 1970. Correct the column "timestamp", or leave it out with .drop("timestamp"). '
+                    f"The rows before it may have been written."
+                )
+        known = self._times or (first, last)
+        self._times = min(first, known[0]), max(last, known[1])
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

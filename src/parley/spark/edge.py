@@ -1,0 +1,55 @@
+"""Where Spark calls parley: what parley raises on purpose goes out by itself, without the frames that led to it.
+
+Spark prints the whole traceback of its Python worker around an error. With one that says what to do, parley's own
+frames and causes are in the way; the logger "parley.spark" has them at level DEBUG. Other exceptions are bugs and
+keep theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+log = logging.getLogger("parley.spark")
+
+
+def edge(method: Call) -> Call:
+    """Return a method that Spark calls, whose errors come out short; those of an iterator it returns as well."""
+
+    @functools.wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            found = method(*args, **kwargs)
+        except Exception as error:
+            problem = error
+        else:
+            return _rows(found) if isinstance(found, Iterator) else found
+        raise _short(problem) from None
+
+    return cast(Call, called)
+
+
+def _rows(rows: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from rows
+        return
+    except Exception as error:
+        problem = error
+    raise _short(problem) from None
+
+
+def _short(error: Exception) -> Exception:
+    """Return an error without its frames and causes if it is one of parley's own; raise others as they are."""
+    from parley.errors import ConfigError, KafkaError
+
+    if not isinstance(error, KafkaError):
+        raise error
+    log.debug("how this came about: %s", error, exc_info=error)
+    if isinstance(error, ConfigError):
+        from parley.spark.kafka_options import in_users_words
+
+        error.args = (in_users_words(str(error)), *error.args[1:])
+    return error.with_traceback(None)
