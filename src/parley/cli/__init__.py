@@ -5,6 +5,35 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker cou
 Data goes to stdout, everything else to stderr.
 """
 
-from parley.cli.app import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. Expected errors become one line on stderr.
+
+    Without the extra `cli` there is no parser of options: `parley doctor` reports all the same, and everything else
+    says what to install.
+    """
+    try:
+        from parley.cli.app import main as run
+    except ModuleNotFoundError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
+        return _without_parser(sys.argv[1:] if arguments is None else arguments)
+    return run(arguments)
+
+
+def _without_parser(arguments: Sequence[str]) -> int:
+    if list(arguments) != ["doctor"]:
+        print("parley: the command line is an extra; pip install 'kafka-parley[cli]'", file=sys.stderr)
+        return 1
+    from parley.cli import examination
+
+    findings = list(examination.examine())
+    print("\n".join(examination.report_lines(findings)))
+    return 1 if any(finding.status == examination.BROKEN for finding in findings) else 0

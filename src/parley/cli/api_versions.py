@@ -21,6 +21,7 @@ from parley.cli.connecting import (
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import print_document, say, wide_console
 from parley.client.survey import BrokerFinding, kips, lacking, looks_like, survey
+from parley.errors import printable
 from parley.versions import FEATURES, BrokerVersions, Feature, api_name
 from parley.versions.java_client import broker_block
 
@@ -41,11 +42,14 @@ class Format(StrEnum):
 @app.command()
 def api_versions(
     bootstrap_server: BootstrapOption = "localhost:9092",
-    output_format: Annotated[Format, typer.Option("--format", help="table, json or kafka.")] = Format.TABLE,
+    output_format: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="table, json or kafka.")
+    ] = Format.TABLE,
     require: Annotated[
         str | None,
         typer.Option(
-            help="Features that every broker must have, by commas; exit code 4 without one.",
+            metavar="FEATURE,…",
+            help="Features that every broker must have, with commas; exit code 4 without one.",
             autocompletion=complete_features,
         ),
     ] = None,
@@ -88,11 +92,12 @@ def kafka_text(findings: Sequence[BrokerFinding]) -> Iterator[str]:
     """Yield what Kafka's tool prints of each broker; a failed one gets its ERROR line."""
     for finding in findings:
         node = finding.node
+        host, rack = printable(node.host), None if node.rack is None else printable(node.rack)  # a broker says them
         if finding.versions is None:
-            head = f"{node.host}:{node.port} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
+            head = f"{host}:{node.port} (id: {node.id} rack: {rack or 'null'} isFenced: false)"
             yield f"{head} -> ERROR: {finding.error}\n"
         else:
-            yield broker_block(node.host, node.port, node.id, node.rack, finding.versions.ranges)
+            yield broker_block(host, node.port, node.id, rack, finding.versions.ranges)
 
 
 def as_json(finding: BrokerFinding) -> dict[str, Any]:

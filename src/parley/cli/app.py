@@ -65,11 +65,20 @@ class LazyGroup(TyperGroup):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
         formatter.write_paragraph()
         formatter.write_text(
-            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by the broker."
+            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by the broker,"
+            " 130 stopped with Ctrl-C."
         )
 
 
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None)
+HELP_WIDTH = 120
+"""How wide help gets where the terminal is as wide; the parser's own limit is 80."""
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": HELP_WIDTH},
+)
 
 
 def _print_version(wanted: bool) -> None:

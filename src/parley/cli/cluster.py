@@ -6,22 +6,25 @@ import asyncio
 import ipaddress
 import signal
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from parley.cli.cluster_ctl import CTL_SETTINGS, ctl
-from parley.cli.cluster_security import PLAINTEXT, client_files, data_folder, make_security
+from parley.cli.cluster_security import PLAINTEXT, client_files, data_folder, make_listeners, read_users
+from parley.cli.cluster_settings import cluster_settings, parse_broker_ids
 from parley.cli.completion import (
     complete_broker_releases,
     complete_client_auth,
     complete_protocols,
     complete_releases,
+    complete_settings,
 )
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
-from parley.devcluster import AsyncLocalCluster, ClusterSettings
+from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.apis import api_answers
 from parley.devcluster.control import Control
 from parley.errors import ConfigError
@@ -46,9 +49,15 @@ def cluster() -> None:
 # size: every option of the command line is a parameter, given by its name
 @app.command()
 def start(
-    brokers: Annotated[int, typer.Option(min=1, help="How many brokers, with ids from 1 on.")] = 3,
+    brokers: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many brokers, with ids from 1 on.")] = 3,
+    broker_ids: Annotated[
+        str | None, typer.Option(metavar="ID,ID,…", help="The brokers by their ids, instead of --brokers.")
+    ] = None,
     release: Annotated[
-        str, typer.Option(help="The Kafka release that brokers speak as.", autocompletion=complete_releases)
+        str,
+        typer.Option(
+            metavar="RELEASE", help="The Kafka release that brokers speak as.", autocompletion=complete_releases
+        ),
     ] = "4.3",
     broker: Annotated[
         list[str] | None,
@@ -58,27 +67,49 @@ def start(
             autocompletion=complete_broker_releases,
         ),
     ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A setting by its name in server.properties, such as num.partitions=3. Repeatable.",
+            autocompletion=complete_settings,
+        ),
+    ] = None,
+    rack: Annotated[list[str] | None, typer.Option(metavar="ID=RACK", help="A broker's rack. Repeatable.")] = None,
     data: Annotated[
-        Path | None, typer.Option("--data-dir", "--data", help="Keep records here; without it they are in memory.")
+        Path | None,
+        typer.Option("--data-dir", "--data", metavar="DIR", help="Keep records here; without it they are in memory."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Broker 1's port; the others follow. [default: free ports]")
+        int | None,
+        typer.Option(
+            min=1, max=65535, metavar="PORT", help="The first broker's port; the others follow. [default: free ports]"
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen, and what clients are told.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to listen on and to give to clients.")
+    ] = "127.0.0.1",
     security_protocol: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="PROTOCOL",
-            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Repeat it for several listeners. [default: PLAINTEXT]",
             autocompletion=complete_protocols,
         ),
-    ] = PLAINTEXT,
+    ] = None,
     user: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME[:PASSWORD]", help="Who may log in; a random password without one. Repeatable."),
     ] = None,
+    users_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="More users, one NAME:PASSWORD a line; other users of the machine do not see them."
+        ),
+    ] = None,
     mechanism: Annotated[
-        list[str] | None, typer.Option(help="Only this SASL mechanism. Repeatable. [default: all of the release]")
+        list[str] | None,
+        typer.Option(metavar="MECHANISM", help="Only this SASL mechanism. Repeatable. [default: all of the release]"),
     ] = None,
     client_auth: Annotated[
         str,
@@ -98,17 +129,26 @@ def start(
 
     The folder of --data-dir, or one that is printed and removed at the end, has the control socket for
     `parley cluster ctl`. With another protocol than PLAINTEXT, a file client.properties for Kafka's tools and
-    for parley's --command-config is written there too, with the CA and a password. TLS needs the extra tls.
+    for parley's --command-config is written there too, with the CA and a password; with several listeners each
+    has its own, such as client.SASL_SSL.properties. TLS needs the extra tls.
     """
-    warn_about(host, security_protocol)
-    if refused := raise_descriptor_limit(DESCRIPTORS_PER_BROKER * brokers + DESCRIPTORS_FOR_CLIENTS):
-        say(f"warning: {refused}")
-    releases, settings = parse_releases(broker or []), ClusterSettings(host=host)
-    security = make_security(security_protocol, user or [], mechanism or [], client_auth)
-    local = AsyncLocalCluster(
-        brokers, release, releases=releases, data_dir=data, port=port, settings=settings, security=security
+    listeners = make_listeners(
+        security_protocol or [PLAINTEXT], read_users(user or [], users_file), mechanism or [], client_auth
     )
-    received = asyncio.run(_run(local, security.protocol, data, output_format))
+    warn_about(host, listeners)
+    ids = list(range(1, brokers + 1)) if broker_ids is None else parse_broker_ids(broker_ids)
+    if refused := raise_descriptor_limit(DESCRIPTORS_PER_BROKER * len(ids) * len(listeners) + DESCRIPTORS_FOR_CLIENTS):
+        say(f"warning: {refused}")
+    local = AsyncLocalCluster(
+        ids,
+        release,
+        releases=parse_releases(broker or []),
+        data_dir=data,
+        port=port,
+        settings=cluster_settings(host, override or [], rack or []),
+        listeners=listeners,
+    )
+    received = asyncio.run(_run(local, data, output_format))
     if received == signal.SIGINT:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -118,6 +158,7 @@ def apis(
     release: Annotated[
         str | None,
         typer.Option(
+            metavar="RELEASE",
             help="Only what this release advertises, in its versions. [default: every API]",
             autocompletion=complete_releases,
         ),
@@ -160,18 +201,19 @@ def parse_releases(entries: list[str]) -> dict[int, str]:
     return chosen
 
 
-def warn_about(host: str, protocol: str = PLAINTEXT) -> None:
+def warn_about(host: str, protocols: Iterable[str] = (PLAINTEXT,)) -> None:
     """Say on stderr when others can reach the cluster, and who of them may use it."""
     try:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
     if not local:
-        who = "anybody who logs in" if protocol.upper().startswith("SASL") else "anybody who reaches it"
+        open_to_all = not all(protocol.upper().startswith("SASL") for protocol in protocols)
+        who = "anybody who reaches it" if open_to_all else "anybody who logs in"
         say(f"warning: listening on {host}, {who} may read and write; this is not for production")
 
 
-async def _run(cluster: AsyncLocalCluster, protocol: str, data: Path | None, output_format: OutputFormat | None) -> int:
+async def _run(cluster: AsyncLocalCluster, data: Path | None, output_format: OutputFormat | None) -> int:
     """Run until a signal comes; return which."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
@@ -184,30 +226,44 @@ async def _run(cluster: AsyncLocalCluster, protocol: str, data: Path | None, out
         loop.add_signal_handler(number, stop, number)
     with data_folder(data) as folder:
         async with cluster, Control(cluster, folder) as control:
-            _announce(cluster, control.path, client_files(cluster, protocol, folder), output_format)
+            _announce(cluster, control.path, client_files(cluster, folder), output_format)
             received = await stopped
             say("stopping")
     return received
 
 
 def _announce(
-    cluster: AsyncLocalCluster, control: Path, properties: Path | None, output_format: OutputFormat | None
+    cluster: AsyncLocalCluster, control: Path, files: Mapping[str, Path], output_format: OutputFormat | None
 ) -> None:
+    """Print where the cluster is. `files` are the clients' properties by the listener that they are for."""
     rows = [
-        {"broker": broker.id, "release": broker.release, "address": str(broker.address)} for broker in cluster.brokers
+        {"broker": broker.id, "release": broker.release, "address": ", ".join(map(str, broker.addresses.values()))}
+        for broker in cluster.brokers
     ]
+    first, *others = cluster.listeners
     if output_format is OutputFormat.JSON:
-        document = {"bootstrap_servers": cluster.bootstrap_servers, "cluster_id": cluster.cluster_id, "brokers": rows}
-        files = {"control": str(control)}
-        if properties is not None:
-            files["client_properties"] = str(properties)
-        print_document("cluster start", document | files)
+        document: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "cluster_id": cluster.cluster_id,
+            "brokers": rows,
+            "control": str(control),
+            "listeners": {
+                name: {"bootstrap_servers": cluster.bootstrap(name)}
+                | ({"client_properties": str(files[name])} if name in files else {})
+                for name in cluster.listeners
+            },
+        }
+        if first in files:
+            document["client_properties"] = str(files[first])
+        print_document("cluster start", document)
     else:
         if output_format is None or output_format is OutputFormat.TABLE:
             print(f"bootstrap.servers={cluster.bootstrap_servers}")
+            for name in others:
+                print(f"bootstrap.servers.{name}={cluster.bootstrap(name)}")
             print(f"control={control}")
-            if properties is not None:
-                print(f"client.properties={properties}")
+            for path in files.values():
+                print(f"{path.name}={path}")
         print_rows("cluster start", COLUMNS, rows, output_format)
     sys.stdout.flush()
     say("running; Ctrl-C stops the cluster")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from parley.cli.exit_codes import ExitCode
 from parley.devcluster.commands import Argument, Command, commands, find_command
 from parley.devcluster.control import SOCKET_NAME
 from parley.errors import ConfigError, KafkaError, NetworkError, nearest_hint
@@ -23,7 +24,9 @@ def ctl(
     ctx: typer.Context,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="The folder of the cluster that runs: its --data-dir, or what it printed as control=."),
+        typer.Option(
+            metavar="DIR", help="The folder of the cluster that runs: its --data-dir, or what it printed as control=."
+        ),
     ] = None,
 ) -> None:
     """Send a command to a running cluster: move leaders, kill and isolate brokers, ask for faults, and more.
@@ -35,13 +38,15 @@ def ctl(
     words = list(ctx.args)
     if not words or words[0] == "help" or words[-1] == "--help":
         print(_help([word for word in words if word not in ("help", "--help")]))
+        if not words:  # as every group of commands without a command
+            raise typer.Exit(ExitCode.USAGE)
         return
-    socket = _socket_of(data_dir)
     if words == ["-"]:
-        _pass_lines(socket)
+        _pass_lines(_socket_of(data_dir))
         return
     command = find_command(words[0])
-    result = _ask(socket, command.name, parse_arguments(command, words[1:]))
+    arguments = parse_arguments(command, words[1:])
+    result = _ask(_socket_of(data_dir), command.name, arguments)
     if result is not None:
         print(json.dumps(result, indent=2))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from parley.cli.output import say
 from parley.devcluster import AsyncLocalCluster, Security
 from parley.errors import ConfigError
 from parley.types import Secret
@@ -18,15 +19,50 @@ PRIVATE = 0o600
 PLAINTEXT = "PLAINTEXT"
 
 
-def make_security(protocol: str, users: Sequence[str], mechanisms: Sequence[str], client_auth: str) -> Security:
-    """Return what the options of the command say; where a login is wanted and no user is named, there is one.
+def make_listeners(
+    protocols: Sequence[str], users: Sequence[str], mechanisms: Sequence[str], client_auth: str
+) -> dict[str, Security]:
+    """Return a listener for each protocol, named like it; where a login is wanted and no user is named, there is one.
 
+    With several listeners, users and mechanisms are for those with a login, `client_auth` for those with TLS.
     Raises ConfigError for options that do not fit together.
     """
+    names = [protocol.upper() for protocol in protocols]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"--security-protocol names {name} twice; each listener has a protocol of its own")
     known = parse_users(users)
-    if not known and protocol.upper().startswith("SASL"):
+    if not known and any(name.startswith("SASL") for name in names):
         known = parse_users(["client"])
-    return Security(protocol, users=known, mechanisms=list(mechanisms) or None, client_auth=client_auth)
+    with_login = [name for name in names if name.startswith("SASL")] or names  # without any, Security refuses them
+    with_tls = [name for name in names if name.endswith("SSL")] or names
+    return {
+        name: Security(
+            name,
+            users=known if name in with_login else {},
+            mechanisms=list(mechanisms) or None if name in with_login else None,
+            client_auth=client_auth if name in with_tls else "none",
+        )
+        for name in names
+    }
+
+
+def read_users(entries: Sequence[str], file: Path | None) -> list[str]:
+    """Return the users of the command line and of a file, which has one NAME:PASSWORD a line.
+
+    Says so where a password stands on the command line, which every user of the machine can read. Raises
+    ConfigError for a file that cannot be read; no password is shown.
+    """
+    if any(":" in entry for entry in entries):
+        say("warning: a password on the command line shows in the list of processes; --users-file keeps it private")
+    if file is None:
+        return list(entries)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"--users-file {file} cannot be read: {reason}") from None
+    return [*entries, *(line for line in lines if line.strip() and not line.startswith("#"))]
 
 
 def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
@@ -38,9 +74,9 @@ def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
     for entry in entries:
         name, colon, password = entry.partition(":")
         if not name or (colon and not password):
-            raise ConfigError("--user expects NAME:PASSWORD, or NAME for a random password")
+            raise ConfigError("a user is NAME:PASSWORD, or NAME for a random password")
         if name in found:
-            raise ConfigError(f'--user names "{name}" twice')
+            raise ConfigError(f'the user "{name}" is named twice')
         found[name] = Secret(password or secrets.token_urlsafe(12))
     return found
 
@@ -58,17 +94,22 @@ def data_folder(data: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def client_files(cluster: AsyncLocalCluster, protocol: str, folder: Path) -> Path | None:
-    """Write what clients need into a folder, and return the properties' path.
+def client_files(cluster: AsyncLocalCluster, folder: Path) -> dict[str, Path]:
+    """Write what clients need into a folder, and return the properties' paths by listener.
 
-    None where the cluster speaks plaintext: clients need nothing but an address then.
+    Nothing for listeners in plaintext: clients need nothing but an address there.
     """
-    return None if protocol.upper() == PLAINTEXT else write_client_files(cluster, folder)
+    secured = [name for name, security in cluster.listeners.items() if security.protocol != PLAINTEXT]
+    alone = len(cluster.listeners) == 1
+    return {name: write_client_files(cluster, folder, None if alone else name) for name in secured}
 
 
-def write_client_files(cluster: AsyncLocalCluster, folder: Path) -> Path:
-    """Write client.properties and the PEM files that it names, readable by this user only; return its path."""
-    properties = cluster.client_properties()
+def write_client_files(cluster: AsyncLocalCluster, folder: Path, listener: str | None = None) -> Path:
+    """Write client.properties and the PEM files that it names, readable by this user only; return its path.
+
+    With a listener's name the file is client.NAME.properties.
+    """
+    properties = cluster.client_properties(listener=listener)
     ca = properties.pop("ssl.truststore.certificates", None)
     if ca is not None:
         properties["ssl.truststore.location"] = str(_write(folder / "ca.pem", ca))
@@ -77,7 +118,7 @@ def write_client_files(cluster: AsyncLocalCluster, folder: Path) -> Path:
         own = properties.pop("ssl.keystore.key") + chain
         properties["ssl.keystore.location"] = str(_write(folder / "client.pem", own))
     text = "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
-    return _write(folder / "client.properties", text)
+    return _write(folder / ("client.properties" if listener is None else f"client.{listener}.properties"), text)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -49,6 +49,13 @@ def complete_protocols(incomplete: str) -> list[str]:
     return [name for name in protocols if name.startswith(incomplete)]
 
 
+def complete_settings(incomplete: str) -> list[str]:
+    """Return the settings for `--override` that begin so, with their equals sign."""
+    from parley.cli.cluster_settings import SETTINGS, TOPIC_SETTINGS
+
+    return [f"{name}=" for name in sorted([*SETTINGS, *TOPIC_SETTINGS]) if name.startswith(incomplete)]
+
+
 def complete_client_auth(incomplete: str) -> list[str]:
     """Return the values of `--client-auth`."""
     return [name for name in ("none", "requested", "required") if name.startswith(incomplete)]

@@ -21,13 +21,16 @@ Result = TypeVar("Result")
 
 BootstrapOption = Annotated[
     str,
-    typer.Option("--bootstrap-server", "-b", help="host:port of one or more brokers, separated by commas."),
+    typer.Option(
+        "--bootstrap-server", "-b", metavar="HOST:PORT,…", help="One or more brokers of the cluster, with commas."
+    ),
 ]
-TimeoutOption = Annotated[int, typer.Option("--timeout-ms", help="How long one broker may take.", min=1)]
+TimeoutOption = Annotated[int, typer.Option("--timeout-ms", metavar="MS", help="How long one broker may take.", min=1)]
 PinnedReleaseOption = Annotated[
     str | None,
     typer.Option(
         "--release",
+        metavar="RELEASE",
         help="The brokers' release, for those that cannot be asked (0.9 behind SASL).",
         autocompletion=complete_releases,
     ),
@@ -36,7 +39,10 @@ PinnedReleaseOption = Annotated[
 CommandConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--command-config", help="A client.properties file as Kafka's tools take it: TLS, logins.", dir_okay=False
+        "--command-config",
+        metavar="FILE",
+        help="A client.properties file as Kafka's tools take it: TLS, logins.",
+        dir_okay=False,
     ),
 ]
 
@@ -49,7 +55,7 @@ def connect_options(
         ConnectOptions() if command_config is None else client_connect_options(read_command_config(command_config)),
         bootstrap_servers=bootstrap_server,
         client_id="parley-cli",
-        connect_timeout_ms=timeout_ms,
+        socket_connection_setup_timeout_ms=timeout_ms,
         request_timeout_ms=timeout_ms,
         release=release,
     )

@@ -35,10 +35,11 @@ def demo(
         "demo-output"
     ),
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0, help="Rows per second to produce; 0: as fast as it goes.")
+        float | None,
+        typer.Option("--rate", min=0, metavar="ROWS", help="Rows per second to produce; 0: as fast as it goes."),
     ] = None,
     output_format: Annotated[
-        OutputFormat | None, typer.Option("--format", help="json prints the account as JSON.")
+        OutputFormat | None, typer.Option("--format", metavar="FORMAT", help="json prints the account as JSON.")
     ] = None,
 ) -> None:
     """Run the demo job: rows through Kafka and Spark into a table, during a rolling upgrade.

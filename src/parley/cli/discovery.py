@@ -39,7 +39,10 @@ def compare_command(
     broker: Annotated[
         list[str] | None,
         typer.Option(
-            "--release", help="Releases of the mixed cluster; may be repeated.", autocompletion=complete_releases
+            "--release",
+            metavar="RELEASE",
+            help="Releases of the mixed cluster; may be repeated.",
+            autocompletion=complete_releases,
         ),
     ] = None,
     output_format: FormatOption = None,

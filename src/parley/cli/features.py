@@ -29,7 +29,9 @@ def features(
     require: Annotated[
         str | None,
         typer.Option(
-            help="Only these features, by commas; exit code 4 when one is missing.", autocompletion=complete_features
+            metavar="FEATURE,…",
+            help="Only these features, with commas; exit code 4 when one is missing.",
+            autocompletion=complete_features,
         ),
     ] = None,
     output_format: FormatOption = None,

@@ -34,7 +34,9 @@ class OutputFormat(StrEnum):
 
 FormatOption = Annotated[
     OutputFormat | None,
-    typer.Option("--format", help="table, json, jsonl or csv. [default: table; in a pipe tab-separated lines]"),
+    typer.Option(
+        "--format", metavar="FORMAT", help="table, json, jsonl or csv. [default: table; in a pipe tab-separated lines]"
+    ),
 ]
 """The type of every command's `--format` option."""
 

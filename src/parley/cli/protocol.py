@@ -24,13 +24,16 @@ def protocol(
         list[str] | None,
         typer.Argument(
             metavar="[RELEASE | diff OLDER NEWER | pages DIRECTORY]",
-            help="nothing lists the releases",
+            hidden=True,  # the text below says it; the parser's own line would show Python's type
             autocompletion=complete_protocol_words,
         ),
     ] = None,
     output_format: FormatOption = None,
 ) -> None:
-    """Show every API of a release, compare two releases, or write all of it as Markdown pages."""
+    """Show every API of a release, compare two releases, or write all of it as Markdown pages.
+
+    Without an argument the releases are listed.
+    """
     match words or []:
         case []:
             columns = ("release", "apis", "record_format")

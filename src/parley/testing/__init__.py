@@ -1,4 +1,4 @@
-"""Test helpers for users and for parley itself: the pytest plugin, real brokers, golden bytes."""
+"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's own tests."""
 
 from __future__ import annotations
 

@@ -30,12 +30,17 @@ def plain(value: Any) -> Any:
         if name.startswith("_") or name in ("unknown_tagged_fields", "throttle_time_ms"):
             continue
         content = getattr(value, name)
-        found[name] = _is_set(content) if name in MASKED else plain(content)
+        found[name] = masked(content) if name in MASKED else plain(content)
     return found
 
 
-def _is_set(content: Any) -> bool:
-    """Whether a masked field says anything: the first producer id of a cluster is 0, and -1 is none."""
+def masked(content: Any) -> Any:
+    """Return whether a masked field says anything: the first producer id of a cluster is 0, and -1 is none.
+
+    A text that says nothing is returned as it is: null is not an empty one.
+    """
+    if isinstance(content, str) or content is None:
+        return content and True
     if isinstance(content, int):
         return content >= 0
     return bool(content) and content != ZERO_UUID

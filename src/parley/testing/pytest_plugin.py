@@ -1,12 +1,13 @@
 """Pytest fixtures that start embedded Kafka clusters; entry point `parley` of group `pytest11`.
 
-    @pytest.mark.kafka(brokers=3, versions=["2.0", "3.9", "4.3"])
+    @pytest.mark.kafka(versions=["2.0", "3.9", "4.3"], topics={"orders": 6})
     def test_orders(kafka_cluster):
-        kafka_cluster.create_topic("orders", partitions=6)
         client(kafka_cluster.bootstrap_servers)
 
 `kafka_cluster` is new for each test, `kafka_cluster_session` one for the whole run (each xdist worker
-has its own). Without the marker: three brokers of the newest release, in memory.
+has its own), and `kafka_cluster_factory` starts as many as a test asks for. `kafka_cluster_options` is a
+fixture to override: what it returns holds for all of them, and the marker's keywords come before it.
+Without either: three brokers of the newest release, in memory.
 
 The module is imported by every pytest run of an environment that has parley: nothing but pytest is
 imported before a fixture is used.
@@ -14,7 +15,8 @@ imported before a fixture is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,10 +24,16 @@ import pytest
 if TYPE_CHECKING:
     from parley.devcluster import LocalCluster
 
+OPTIONS = ("brokers", "release", "versions", "releases", "topics", "security", "data_dir", "settings", "seed")
+"""What the marker, `kafka_cluster_options` and `kafka_cluster_factory` take."""
+
 MARKER = (
-    "kafka(brokers=3, release=..., versions=[...], settings=...): the embedded cluster that `kafka_cluster` "
-    "starts; `versions` gives each broker's release, from broker 1 on"
+    "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., security=..., data_dir=True, "
+    "settings={...}, seed=...): the embedded cluster that `kafka_cluster` starts. `versions` gives each broker's "
+    "release, from broker 1 on; `topics` are names, or names and numbers of partitions"
 )
+
+_BROKERS = {"brokers", "versions", "releases"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,36 +41,115 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
-def cluster_arguments(marker: pytest.Mark | None) -> dict[str, Any]:
-    """Return LocalCluster's arguments for a marker. Raises UsageError for what it does not know."""
-    given = {} if marker is None else dict(marker.kwargs)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a marker that would change nothing: the session's cluster is not made for one test."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        marked = any(marker.name == "kafka" for marker in item.own_markers)
+        if marked and "kafka_cluster_session" in names and "kafka_cluster" not in names:
+            raise pytest.UsageError(
+                f"{item.nodeid}: @pytest.mark.kafka is for kafka_cluster; what kafka_cluster_session starts is said by "
+                "a fixture kafka_cluster_options"
+            )
+
+
+def marker_options(marker: pytest.Mark | None) -> dict[str, Any]:
+    """Return the keywords of a marker. Raises UsageError for arguments without a name."""
     if marker is not None and marker.args:
         raise pytest.UsageError(f"@pytest.mark.kafka takes keywords only, got {marker.args}")
-    versions = given.pop("versions", None)
-    unknown = given.keys() - {"brokers", "release", "settings", "seed"}
+    return {} if marker is None else dict(marker.kwargs)
+
+
+def merged(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with others laid over them; how many brokers there are and what each speaks is one choice."""
+    hidden = _BROKERS if _BROKERS & over.keys() else set()
+    return {**{name: value for name, value in options.items() if name not in hidden}, **over}
+
+
+def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return LocalCluster's arguments for options. Raises UsageError for what it does not know."""
+    unknown = options.keys() - set(OPTIONS)
     if unknown:
-        raise pytest.UsageError(f"@pytest.mark.kafka does not know {', '.join(sorted(unknown))}; it takes {MARKER}")
+        raise pytest.UsageError(f"parley's fixtures do not know {', '.join(sorted(unknown))}; the marker is {MARKER}")
+    given = {name: value for name, value in options.items() if value is not None and name != "topics"}
+    versions = given.pop("versions", None)
     if versions is not None:
+        if isinstance(versions, str) or "releases" in given:
+            raise pytest.UsageError("versions is a list with a release for each broker, and excludes releases")
         given.setdefault("brokers", len(versions))
         if len(versions) > given["brokers"]:
-            raise pytest.UsageError(f"@pytest.mark.kafka: {len(versions)} versions for {given['brokers']} brokers")
+            raise pytest.UsageError(f"there are {len(versions)} versions for {given['brokers']} brokers")
         given["releases"] = dict(enumerate(versions, start=1))
+    from parley.devcluster import ClusterSettings, Security
+
+    if isinstance(given.get("security"), str):
+        given["security"] = Security(given["security"])
+    if isinstance(given.get("settings"), Mapping):
+        given["settings"] = ClusterSettings(**given["settings"])
     return given
 
 
-@pytest.fixture
-def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Return a running embedded Kafka cluster, new for this test; `@pytest.mark.kafka` says which."""
+def topic_arguments(topics: Any) -> dict[str, dict[str, Any]]:
+    """Return create_topic's arguments by topic. Raises UsageError for what is no table of topics."""
+    if topics is None:
+        return {}
+    if isinstance(topics, str):
+        raise pytest.UsageError(f"topics is a list of names or a table, not one text: [{topics!r}]")
+    if not isinstance(topics, Mapping):
+        return {name: {} for name in topics}
+    return {name: dict(how) if isinstance(how, Mapping) else {"partitions": how} for name, how in topics.items()}
+
+
+def _start(options: Mapping[str, Any], paths: pytest.TempPathFactory, open_clusters: ExitStack) -> LocalCluster:
+    """Start a cluster with its topics; it is closed with the stack."""
     from parley.devcluster import LocalCluster
 
-    with LocalCluster(**cluster_arguments(request.node.get_closest_marker("kafka"))) as cluster:
-        yield cluster
+    arguments = cluster_arguments(options)
+    data_dir = arguments.pop("data_dir", None)
+    if data_dir is True:
+        arguments["data_dir"] = paths.mktemp("kafka")
+    elif data_dir:
+        arguments["data_dir"] = data_dir
+    topics = topic_arguments(options.get("topics"))
+    cluster = open_clusters.enter_context(LocalCluster(**arguments))
+    for name, how in topics.items():
+        cluster.create_topic(name, **how)
+    return cluster
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_session() -> Iterator[LocalCluster]:
-    """Return an embedded Kafka cluster that runs for the whole session. Use topics of your own."""
-    from parley.devcluster import LocalCluster
+def kafka_cluster_options() -> dict[str, Any]:
+    """Return the options of all the clusters here. Override it in a conftest.py, with the scope of the session."""
+    return {}
 
-    with LocalCluster() as cluster:
-        yield cluster
+
+@pytest.fixture
+def kafka_cluster(
+    request: pytest.FixtureRequest, kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """Return a running embedded Kafka cluster, new for this test; `@pytest.mark.kafka` says which."""
+    options = merged(kafka_cluster_options, marker_options(request.node.get_closest_marker("kafka")))
+    with ExitStack() as open_clusters:
+        yield _start(options, tmp_path_factory, open_clusters)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_session(
+    kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """Return an embedded Kafka cluster that runs for the whole session. Use topics of your own."""
+    with ExitStack() as open_clusters:
+        yield _start(kafka_cluster_options, tmp_path_factory, open_clusters)
+
+
+@pytest.fixture
+def kafka_cluster_factory(
+    kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., LocalCluster]]:
+    """Return a function that starts a cluster of given options; all of them are closed after the test."""
+    with ExitStack() as open_clusters:
+
+        def start(**options: Any) -> LocalCluster:
+            return _start(merged(kafka_cluster_options, options), tmp_path_factory, open_clusters)
+
+        yield start

@@ -14,6 +14,8 @@ from parley.cli import main
 from parley.cli.commands import COMMANDS
 from parley.versions import Feature, releases
 
+from ...support import GENEROUS_S
+
 
 def offered(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return what completes a line, asked as fish asks: one value a line, with its help behind a tab."""
@@ -92,7 +94,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, text=True, check=False, env=environ, timeout=60
+        ["bash", "--norc", "-c", script], capture_output=True, text=True, check=False, env=environ, timeout=GENEROUS_S
     )
     assert done.stdout.splitlines()[-2:] == ["complete -o default -F _parley_completion parley", "exactly-once"]
 

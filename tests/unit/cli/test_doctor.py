@@ -2,69 +2,128 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import re
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+import parley
 from parley import host, records
-from parley.cli import doctor
+from parley.cli import examination, main
 from parley.records import KernelInfo
 
 
 def test_a_pure_kernel_is_named_with_its_cost_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "kernel_info", lambda: KernelInfo(False, "python", "1", "no compiled kernel"))
-    finding = doctor.kernel_finding()
-    assert finding.status == doctor.MISSING
+    finding = examination.kernel_finding()
+    assert finding.status == examination.MISSING
     assert "no compiled kernel" in finding.found
-    assert "slower" in finding.found
-    assert "Rust" in (finding.remedy or "")
+    assert records.PURE_COST in finding.found
+    assert finding.remedy == records.NATIVE_REMEDY
 
 
 def test_a_native_kernel_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "kernel_info", lambda: KernelInfo(True, "rust", "0.1", None))
-    assert doctor.kernel_finding().status == doctor.OK
+    assert examination.kernel_finding().status == examination.OK
 
 
 def test_without_java_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "find_java", lambda: None)
-    finding = doctor.java_finding()
-    assert (finding.status, "kafka-parley[java]" in (finding.remedy or "")) == (doctor.MISSING, True)
+    finding = examination.java_finding()
+    assert (finding.status, "kafka-parley[java]" in (finding.remedy or "")) == (examination.MISSING, True)
 
 
 @pytest.mark.parametrize(("found", "status"), [("4.1.1", "missing"), ("4.2.0", "ok"), ("4.10.0", "ok"), ("5.0", "ok")])
 def test_a_pyspark_that_is_too_old_is_named(found: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "version", lambda name: found)
-    assert doctor.spark_finding().status == status
+    monkeypatch.setattr(examination, "version", lambda name: found)
+    assert examination.spark_finding().status == status
+
+
+def gone(name: str) -> str:
+    raise PackageNotFoundError(name)
 
 
 def test_a_required_library_that_is_gone_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> str:
-        raise PackageNotFoundError(name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(examination, "version", gone)
+    assert examination.library_finding("pyarrow", "everything").status == examination.BROKEN
+    assert examination.spark_finding().status == examination.MISSING
+    assert examination.command_line_finding().remedy == "pip install 'kafka-parley[cli]'"
 
-    monkeypatch.setattr(doctor, "version", gone)
-    assert doctor.library_finding("pyarrow", "everything").status == doctor.BROKEN
-    assert doctor.spark_finding().status == doctor.MISSING
+
+def test_a_source_tree_on_the_path_is_reported_like_an_installation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(examination, "version", gone)  # no distribution's metadata, as in a container with PYTHONPATH
+    assert main(["doctor", "--format", "json"]) == 0
+    report = {row["check"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    place = Path(parley.__file__).parent
+    assert f"parley {parley.__version__} from {place}, not installed" in report["python"]["found"]
+    assert report["pyarrow"]["status"] == examination.OK
 
 
+def test_a_source_tree_that_hides_another_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "version", lambda name: "0.0.9")
+    finding = examination.python_finding()
+    assert "though 0.0.9 is installed" in finding.found
+    assert "PYTHONPATH" in (finding.remedy or "")
+
+
+WITHOUT = """
+import sys
+for name in {names}: sys.modules[name] = None
+from parley.cli import main
+sys.exit(main({arguments}))
+"""
+
+
+def run_without(names: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = WITHOUT.format(names=names, arguments=list(arguments))
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_without_the_extra_the_command_line_says_in_one_line_what_to_install() -> None:
+    done = run_without(["typer", "rich"], "features", "--bootstrap-server", "localhost:9092")
+    assert done.returncode == 1
+    assert done.stderr == "parley: the command line is an extra; pip install 'kafka-parley[cli]'\n"
+    assert done.stdout == ""
+
+
+def test_without_the_extra_the_doctor_reports_all_the_same() -> None:
+    done = run_without(["typer", "rich"], "doctor")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^missing +command line +no typer and no rich", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
+
+
+def test_without_a_codec_library_the_doctor_names_it_instead_of_falling() -> None:
+    done = run_without(["cramjam"], "doctor")
+    assert done.returncode == 1
+    assert re.search(r"^cramjam\tbroken\tnot installed", done.stdout, re.MULTILINE), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.spark
 def test_workers_without_parley_are_named_with_the_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "absent"))
-    finding = doctor.worker_finding()
-    assert finding.status == doctor.MISSING
+    finding = examination.worker_finding()
+    assert finding.status == examination.MISSING
     assert finding.remedy == f"export PYSPARK_PYTHON={sys.executable}"
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    assert doctor.worker_finding().status == doctor.OK
+    assert examination.worker_finding().status == examination.OK
 
 
 def test_a_broken_finding_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from parley.cli import main
-
-    finding = doctor.Finding("pyarrow", doctor.BROKEN, "gone", "pip install pyarrow")
-    monkeypatch.setattr(doctor, "examine", lambda: iter([finding]))
+    finding = examination.Finding("pyarrow", examination.BROKEN, "gone", "pip install pyarrow")
+    monkeypatch.setattr(examination, "examine", lambda: iter([finding]))
     assert main(["doctor"]) == 1
 
 
 def test_the_report_puts_the_remedy_below_its_finding() -> None:
-    lines = list(doctor.report_lines([doctor.Finding("java", "missing", "none", "install one")]))
+    lines = list(examination.report_lines([examination.Finding("java", "missing", "none", "install one")]))
     assert lines == ["missing  java  none", "               -> install one"]

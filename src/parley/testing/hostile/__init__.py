@@ -1,12 +1,23 @@
-"""Hostile bytes by the million, both ways: at what a client reads, and at what an embedded broker reads.
+"""Hostile bytes by the million, both ways: at what a client reads, at what an embedded broker reads, and at
+both record kernels.
 
 `python -m parley.testing.hostile --inputs 1000000` is the long run; every input follows from the seed.
 """
 
 from parley.testing.hostile.account import HostileAccount
 from parley.testing.hostile.brokers import attack_brokers
+from parley.testing.hostile.kernels import attack_kernels
+from parley.testing.hostile.messages import attack_messages
 from parley.testing.hostile.mutations import Mutator
 from parley.testing.hostile.readers import attack_readers
 from parley.testing.hostile.whole_client import attack_whole_clients
 
-__all__ = ["HostileAccount", "Mutator", "attack_brokers", "attack_readers", "attack_whole_clients"]
+__all__ = [
+    "HostileAccount",
+    "Mutator",
+    "attack_brokers",
+    "attack_kernels",
+    "attack_messages",
+    "attack_readers",
+    "attack_whole_clients",
+]

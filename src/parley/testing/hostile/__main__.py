@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from parley.testing.hostile import attack_brokers, attack_readers, attack_whole_clients
+from parley.testing.hostile import (
+    attack_brokers,
+    attack_kernels,
+    attack_messages,
+    attack_readers,
+    attack_whole_clients,
+)
+
+KERNEL_FLOODS_PER_INPUT, MESSAGE_FLOODS_PER_INPUT = 1 / 10, 1 / 20
+"""Floods are larger than other inputs."""
 
 CALLS_PER_INPUT = 1 / 500
 """A whole client's round costs as much as hundreds of single inputs."""
@@ -21,6 +30,8 @@ def main() -> int:
     for title, attack, count in (
         ("at what a client reads", attack_readers, chosen.inputs),
         ("at embedded brokers", attack_brokers, chosen.inputs),
+        ("at both kernels, floods", attack_kernels, int(chosen.inputs * KERNEL_FLOODS_PER_INPUT)),
+        ("at decoders of messages", attack_messages, int(chosen.inputs * MESSAGE_FLOODS_PER_INPUT)),
         ("at whole clients, calls", attack_whole_clients, int(chosen.inputs * CALLS_PER_INPUT)),
     ):
         account = attack(count, chosen.seed)

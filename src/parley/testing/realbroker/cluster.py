@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shutil
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from parley.testing.realbroker.process import JavaProcess, StartError, temporary
 from parley.testing.realbroker.properties import (
     HOST,
     NodeFacts,
+    new_cluster_id,
     node_properties,
     properties_text,
     zookeeper_properties,
@@ -36,7 +35,9 @@ from parley.testing.realbroker.releases import (
     version_tuple,
 )
 
-START_SECONDS = 90
+START_SECONDS = 300
+"""A process that ends is noticed at once; this is for one that hangs, on a machine however busy."""
+ANSWER_SECONDS = 60  # a broker that runs and does not answer for so long counts as lost
 _STILL_REGISTERED = re.compile("already registered|NodeExists")
 
 CONTROLLER_ID = 1000
@@ -122,7 +123,7 @@ class RealCluster:
         self._pool: PortPool | None = None
         self._zookeeper: JavaProcess | None = None
         self._zookeeper_port = 0
-        self._cluster_id = _new_cluster_id()
+        self._cluster_id = new_cluster_id()
         self.nodes: dict[int, RealNode] = {}
 
     # ── life ────────────────────────────────────────────────────────────────
@@ -195,6 +196,18 @@ class RealCluster:
         if broker_id not in self.nodes:
             raise ConfigError(f"there is no broker {broker_id}; the nodes are {sorted(self.nodes)}")
         return self.nodes[broker_id]
+
+    def alive(self, *, ask: bool = False) -> bool:
+        """Return whether every process of the cluster runs and, if you `ask`, whether the brokers answer."""
+        processes = [node.process for node in self.nodes.values()] + ([] if self.kraft else [self._zookeeper])
+        if not self.nodes or not all(process is not None and process.running for process in processes):
+            return False
+        try:
+            if ask:
+                self.wait_ready(ANSWER_SECONDS)
+        except StartError:
+            return False
+        return True
 
     def logs(self) -> str:
         """Return the end of every node's log, for a failing test's report."""
@@ -385,11 +398,3 @@ class RealCluster:
         self._zookeeper.wait_until(
             lambda: accepts_connections(HOST, self._zookeeper_port), "it accepted connections", START_SECONDS
         )
-
-
-def _new_cluster_id() -> str:
-    """Return a random cluster id: 22 characters, not beginning with the dash that would make it an option."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

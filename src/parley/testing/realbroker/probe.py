@@ -19,7 +19,7 @@ _CLIENT_ID = b"parley-probe"
 _MAX_ANSWER_BYTES = 16 << 20
 
 
-def listed_nodes(host: str, port: int, timeout_seconds: float = 2.0) -> dict[int, tuple[str, int]] | None:
+def listed_nodes(host: str, port: int, timeout_seconds: float = 10.0) -> dict[int, tuple[str, int]] | None:
     """Ask the broker at a plaintext listener which brokers it knows; None when it does not answer properly yet."""
     head = struct.pack(">hhih", _METADATA_KEY, _METADATA_VERSION, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
     body = head + struct.pack(">i", 0)  # all topics: to name one would be to create it
@@ -35,7 +35,7 @@ def listed_nodes(host: str, port: int, timeout_seconds: float = 2.0) -> dict[int
         return None
 
 
-def accepts_connections(host: str, port: int, timeout_seconds: float = 1.0) -> bool:
+def accepts_connections(host: str, port: int, timeout_seconds: float = 10.0) -> bool:
     """Say whether something listens at this address."""
     try:
         with socket.create_connection((host, port), timeout=timeout_seconds):

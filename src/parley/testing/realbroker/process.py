@@ -76,7 +76,7 @@ class JavaProcess:
         if self.running:
             self._process.send_signal(number)
 
-    def stop(self, timeout_seconds: float = 20) -> None:
+    def stop(self, timeout_seconds: float = 120) -> None:
         """Ask the process to end (SIGTERM), wait, and kill it when it takes too long."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)

@@ -5,6 +5,8 @@ Unknown properties only produce a warning, so one template serves all releases.
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,3 +112,11 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def new_cluster_id() -> str:
+    """Return a random cluster id: 22 characters, not beginning with the dash that would make it an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
