@@ -3,6 +3,9 @@
 Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
 reason, and where CI is set a skipped test fails the run.
 
+No test has a limit of time that a busy machine could reach: the limit only ends what hangs. What tests share is
+replaced when it is lost (`support.lasting`), and they wait for conditions, not for times (`support.patience`).
+
 Under `-n` the tests that share the Spark session go to one worker and those that share real brokers to
 another, so that the session and each broker is started once. The rest is handed out file by file, first the
 files that start a Spark or brokers of their own, for they take longest.
@@ -25,6 +28,10 @@ from hypothesis import HealthCheck, settings
 
 from parley.host import find_java, find_tool, java17
 
+from .support.lasting import Lasting
+from .support.matrix import mark_matrix
+from .support.patience import PATIENCE
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
@@ -38,11 +45,23 @@ SHARING = {
 }
 """Which files of the folders take what their folder shares: by its fixtures."""
 
+SEED = 20_260_101
+"""Of pytest-randomly, unless `--randomly-seed` gives another."""
+
 # Time limits per example say more about the machine than about the code: pytest-timeout guards instead.
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("long", parent=settings.get_profile("ci"), max_examples=2000)
+# The same examples each time, so that whether a change passes does not depend on luck; `make test-long` tries others.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("ci", parent=settings.get_profile("dev"), print_blob=True)
+settings.register_profile("long", parent=settings.get_profile("ci"), max_examples=2000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let what tests share be replaced when it is lost; fix the order of the tests and what they draw."""
+    config.pluginmanager.register(Lasting(), "lasting")
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = SEED
 
 
 @cache
@@ -67,10 +86,19 @@ def needs_of(item: pytest.Item) -> set[str]:
     return needs
 
 
+def limit_of(item: pytest.Item) -> float:
+    """Return the seconds after which a test counts as hanging: no test is marked to have less than the others."""
+    usual = float(item.config.getini("timeout") or 0)
+    marker = item.get_closest_marker("timeout")
+    return PATIENCE * (usual if marker is None else max(usual, float(marker.args[0])))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, with the reason."""
+    """Skip what cannot run here, with the reason; limit the time of the rest; tell matrices from the rest."""
+    mark_matrix(items)
     for item in items:
+        item.add_marker(pytest.mark.timeout(limit_of(item)), append=False)
         for need in sorted(needs_of(item)):
             reason = missing(need)
             if reason is not None:
@@ -153,6 +181,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     yield
     if reporter is not None:
         failure = " (CI is set: nothing may be skipped, so this run fails)" if reasons and in_ci else ""
+        seed = getattr(session.config.option, "randomly_seed", None)
+        if seed not in {SEED, None}:
+            reporter.write_line(f"--randomly-seed={seed}")
         reporter.write_line(skip_line(reasons) + failure, red=bool(failure), yellow=bool(reasons))
 
 

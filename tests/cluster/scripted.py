@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from inspect import isawaitable
 from typing import Any
 
 from parley.errors import ConfigError
@@ -20,6 +21,8 @@ from parley.protocol import ServeAll
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.records.append import assign_offsets
 from parley.schema import ApiKey
+
+from ..support import GENEROUS_S
 
 RANGES = {
     ApiKey.PRODUCE: (3, 12),
@@ -41,7 +44,8 @@ def batch(first_offset: int, count: int, leader_epoch: int = 0) -> bytes:
 class Scripted:
     """Some brokers, one topic "t" with one partition. A test replaces what they answer.
 
-    `answers` maps (broker id, API) to a function of the request; `asked` lists (broker id, API, message).
+    `answers` maps (broker id, API) to a function of the request, which may be a coroutine's; `asked` lists (broker id,
+    API, message).
     """
 
     def __init__(self, brokers: int = 2, ranges: dict[ApiKey, tuple[int, int]] | None = None) -> None:
@@ -79,7 +83,7 @@ class Scripted:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when something holds: looked at with each request that comes."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(GENEROUS_S):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
@@ -97,6 +101,8 @@ class Scripted:
                     self._news.set()
                 make = self.answers.get((broker_id, key)) or self._default(key, broker_id)
                 message = make(request.message)
+                if isawaitable(message):
+                    message = await message
                 if message is None:
                     connection.abort()
                     return

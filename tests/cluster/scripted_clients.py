@@ -12,22 +12,31 @@ from parley.client import AsyncClient, FetchOptions, ProduceOptions, TopicPartit
 from parley.messages import FetchResponse, ProduceResponse
 from parley.schema import ApiKey
 
+from ..support import GENEROUS_MS
 from .scripted import Scripted
 
 TP = TopicPartition("t", 0)
-NEVER_MS = 60_000
+NEVER_MS = 10 * GENEROUS_MS
 """A backoff that no test would survive: what does not wait for it went at once."""
-QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "default_api_timeout_ms": 800, "request_timeout_ms": 600}
+QUICK = {
+    "retry_backoff_ms": 5,
+    "retry_backoff_max_ms": 20,
+    "default_api_timeout_ms": GENEROUS_MS,
+    "request_timeout_ms": GENEROUS_MS,
+}
+SHORT = {"default_api_timeout_ms": 800, "request_timeout_ms": 600}
+"""For calls that end because their time is over; produce takes PLAIN_AND_SHORT."""
 PATIENT = {"retry_backoff_ms": NEVER_MS, "retry_backoff_max_ms": NEVER_MS}
 FAST = FetchOptions(fetch_max_wait_ms=1)
-PLAIN = ProduceOptions(enable_idempotence=False, acks="1", delivery_timeout_ms=800)
+PLAIN = ProduceOptions(enable_idempotence=False, acks="1", delivery_timeout_ms=GENEROUS_MS)
+PLAIN_AND_SHORT = PLAIN.replace(delivery_timeout_ms=800)
 ROWS = pa.table({"value": ["x"]})
 
 both = pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH], ids=["produce", "fetch"])
 
 
 def client_of(cluster: Scripted, **options: Any) -> AsyncClient:
-    """Return a client that gives up after 800 ms."""
+    """Return a client that tries again soon, and gives up only where a test says when."""
     return AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
 
 
@@ -45,10 +54,10 @@ async def write(client: AsyncClient, options: ProduceOptions = PLAIN) -> int:
     return (await client.produce("t", ROWS, 0, options)).records
 
 
-async def work(client: AsyncClient, api: ApiKey) -> None:
+async def work(client: AsyncClient, api: ApiKey, options: ProduceOptions = PLAIN) -> None:
     """Write one record, or read ten."""
     if api is ApiKey.PRODUCE:
-        assert await write(client) == 1
+        assert await write(client, options) == 1
     else:
         assert await read(client) == list(range(10))
 

@@ -8,6 +8,7 @@ from typing import Any
 from parley.client import Consumer
 from parley.schema import ApiKey
 
+from ..support import GENEROUS_MS, GENEROUS_S
 from .scripted import Scripted, batch
 
 QUICK = {
@@ -29,9 +30,9 @@ def consumer_of(cluster: Scripted, **options: Any) -> Consumer:
 async def offsets(consumer: Consumer, count: int) -> list[int]:
     """Return the offsets of exactly so many records."""
     found: list[int] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(GENEROUS_S):
         while len(found) < count:
-            got = await consumer.getmany(timeout_ms=5_000, max_records=count - len(found))
+            got = await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=count - len(found))
             found += [record.offset for records in got.values() for record in records]
     return found
 

@@ -29,6 +29,8 @@ from parley.errors import BrokerError, ConfigError, DataLossError, UnsupportedVe
 from parley.messages import MetadataRequest
 from parley.schema import ApiKey
 
+from ..support import GENEROUS_MS
+
 RELEASES = ("0.9.0.1", "0.10.0.1", "0.10.2", "0.11.0.3", "1.1", "2.4", "2.8", "3.9", "4.3")
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
 
@@ -43,7 +45,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as made:
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS) as made:
         yield made
 
 
@@ -221,7 +223,7 @@ def test_what_does_not_exist_is_said_and_not_made(
     for call in (
         lambda: client.list_offsets({TopicPartition(topic, 9): EARLIEST}),
         lambda: list(client.fetch(TopicPartition(topic, 9), 0, 1)),
-        lambda: client.produce(topic, table(1), partition=9),
+        lambda: client.produce(topic, table(1), partition=9, options=ProduceOptions(max_block_ms=300)),
     ):
         with pytest.raises(BrokerError) as caught:
             call()

@@ -16,7 +16,9 @@ from parley.schema import ApiKey
 from .scripted import Scripted, batch, then
 from .scripted_clients import (
     PLAIN,
+    PLAIN_AND_SHORT,
     ROWS,
+    SHORT,
     TP,
     client_of,
     read,
@@ -80,7 +82,7 @@ async def test_k02_a_hint_moves_the_reader_though_metadata_is_behind(code: int) 
 
 
 async def test_k13_brokers_that_name_each_other_cannot_make_a_storm() -> None:
-    async with Scripted() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster, **SHORT) as client:
         for me, other in ((1, 2), (2, 1)):
             cluster.answers[me, ApiKey.FETCH] = lambda _, other=other: cluster.fetched(
                 None, error_code=6, current_leader=cluster.hint(other, 6), node_endpoints=cluster.endpoints(1, 2)
@@ -150,8 +152,9 @@ async def test_an_answer_without_the_partition_is_asked_for_again_and_given_up_i
         cluster.answers[1, ApiKey.FETCH] = then([lambda _: empty], lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
         cluster.answers[1, ApiKey.FETCH] = lambda _: empty
-        with pytest.raises(RemoteProtocolError, match="leaves out t-0"):
-            await read(client)
+        async with client_of(cluster, **SHORT) as short:
+            with pytest.raises(RemoteProtocolError, match="leaves out t-0"):
+                await read(short)
 
 
 async def test_connections_that_break_are_opened_again() -> None:
@@ -159,8 +162,9 @@ async def test_connections_that_break_are_opened_again() -> None:
         cluster.answers[1, ApiKey.FETCH] = then([lambda _: None] * 3, lambda _: cluster.fetched(cluster.log))
         assert await read(client) == list(range(10))
         cluster.answers[1, ApiKey.FETCH] = lambda _: None
-        with pytest.raises(NetworkError):
-            await read(client)
+        async with client_of(cluster, **SHORT) as short:
+            with pytest.raises(NetworkError):
+                await read(short)
 
 
 async def test_out_of_range_is_believed_only_when_the_leader_says_so_itself() -> None:
@@ -193,7 +197,7 @@ async def test_a_produce_answer_without_the_partition_is_not_an_acknowledgement(
         assert cluster.count(ApiKey.PRODUCE) == 2
         cluster.answers[1, ApiKey.PRODUCE] = lambda _: empty
         with pytest.raises(RequestTimedOut, match="leaves out t-0"):
-            await client.produce("t", ROWS, options=PLAIN)
+            await client.produce("t", ROWS, options=PLAIN_AND_SHORT)
 
 
 async def test_c07_an_answer_that_comes_after_the_delivery_timeout_changes_nothing() -> None:

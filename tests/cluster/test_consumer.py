@@ -16,6 +16,8 @@ from parley.errors import ConfigError, DataLossError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.versions import Feature
 
+from ..support import GENEROUS_MS, GENEROUS_S
+
 PARTITIONS = 2
 COUNT = 200
 
@@ -56,7 +58,7 @@ async def test_records_come_in_order_and_positions_follow(cluster: LocalCluster,
         first = await consumer.getone()
         seen[TopicPartition(first.topic, first.partition)].append(first.offset)
         while sum(map(len, seen.values())) < COUNT:
-            for tp, records in (await consumer.getmany(timeout_ms=5_000, max_records=7)).items():
+            for tp, records in (await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=7)).items():
                 assert len(records) <= 7
                 seen[tp] += [record.offset for record in records]
                 assert await consumer.position(tp) == records[-1].offset + 1
@@ -79,7 +81,7 @@ async def test_batches_and_records_may_alternate(cluster: LocalCluster, topic: s
                 assert await consumer.position(tp) == found.next_offset
                 break
         while len(offsets) < COUNT // 2:
-            offsets += [record.offset for record in (await consumer.getmany(timeout_ms=5_000, max_records=3))[tp]]
+            offsets += [record.offset for record in (await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=3))[tp]]
         assert offsets == list(range(COUNT // 2))
 
 
@@ -93,7 +95,7 @@ async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> Non
         assert (await consumer.position(first), await consumer.position(second)) == (0, 90)
         consumer.pause(first)
         assert consumer.paused() == {first}
-        got = await consumer.getmany(timeout_ms=5_000)
+        got = await consumer.getmany(timeout_ms=GENEROUS_MS)
         assert {tp: len(records) for tp, records in got.items()} == {second: 10}
         consumer.resume(first)
         assert (await consumer.getone(first)).offset == 0
@@ -120,7 +122,7 @@ async def test_what_is_assigned_anew_is_read_and_the_rest_forgotten(cluster: Loc
         assert consumer.assignment() == {second}
         assert (await consumer.getone()).partition == 1
         consumer.assign([first, second])
-        got = await consumer.getmany(first, timeout_ms=5_000)
+        got = await consumer.getmany(first, timeout_ms=GENEROUS_MS)
         assert got[first][0].offset == 0, "a partition taken back begins anew"
         assert (await consumer.getone(second)).offset == 1, "one that was kept goes on"
 
@@ -131,7 +133,7 @@ def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: Loca
     with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         consumer.assign([first])
         assert consumer.committed(first) is None
-        consumer.getmany(timeout_ms=5_000, max_records=30)
+        consumer.getmany(timeout_ms=GENEROUS_MS, max_records=30)
         where = consumer.position_with_epoch(first)
         assert where.offset == 30
         consumer.commit()
@@ -160,7 +162,7 @@ async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(clust
         consumer.assign([tp])
         for _ in range(2):
             with pytest.raises(DataLossError, match="has no position"):
-                await consumer.getmany(timeout_ms=5_000)
+                await consumer.getmany(timeout_ms=GENEROUS_MS)
             with pytest.raises(DataLossError, match="has no position"):
                 await consumer.position(tp)
         consumer.seek(tp, 3)
@@ -224,7 +226,7 @@ async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
         consumer.assign([TopicPartition("t", 0)])
         assert await consumer.getmany(timeout_ms=50) == {}
         cluster.kill_broker(1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(GENEROUS_S):
             await consumer.stop()
         await consumer.stop()
         with pytest.raises(LocalProtocolError, match="stopped"):

@@ -12,6 +12,7 @@ from parley.errors import BrokerError, CorruptRecordError
 from parley.messages import FetchResponse, ListOffsetsResponse
 from parley.schema import ApiKey
 
+from ..support import GENEROUS_MS
 from .scripted import Scripted, batch
 from .scripted_consumers import consumer_of, offsets, short_log
 
@@ -57,7 +58,7 @@ async def test_p11_an_unauthorized_validation_is_told_and_tried_again() -> None:
         consumer.assign([TP])
         consumer.seek(TP, OffsetAndMetadata(3, "", 4))
         with pytest.raises(BrokerError) as raised:
-            await consumer.getmany(timeout_ms=5_000)
+            await consumer.getmany(timeout_ms=GENEROUS_MS)
         assert (raised.value.code, raised.value.topic, raised.value.partition) == (29, "t", 0)
         cluster.answers.pop((1, EPOCHS))
         assert await offsets(consumer, 2) == [3, 4], "once it is allowed, reading goes on where it was"
@@ -116,6 +117,24 @@ async def test_p15_a_follower_that_is_out_of_range_sends_the_reader_back_to_the_
             m.topics[0].partitions[0] for broker, key, m in cluster.asked if (broker, key) == (2, ApiKey.FETCH)
         ]
         assert {part.last_fetched_epoch for part in to_follower} == {-1}, "a follower may not know the epoch yet"
+
+
+async def test_what_is_written_while_a_time_is_looked_up_is_not_skipped() -> None:
+    """No record is as late as asked for, so that reading begins at the end: the one of before the look-up."""
+    async with Scripted(1) as cluster, consumer_of(cluster, auto_offset_reset="by_duration:PT1S") as consumer:
+
+        def answer(request: Any) -> Any:
+            found = cluster.offsets(request)
+            part = found.topics[0].partitions[0]
+            part.offset = -1 if request.topics[0].partitions[0].timestamp >= 0 else end_after[0]
+            end_after[0] += 30  # records that are as old as the others
+            return found
+
+        end_after = [10]
+        cluster.answers[1, ApiKey.LIST_OFFSETS] = answer
+        cluster.since = lambda request: batch(offset := request.topics[0].partitions[0].fetch_offset, 40 - offset)
+        consumer.assign([TP])
+        assert await offsets(consumer, 30) == list(range(10, 40))
 
 
 async def test_p16_a_reset_at_an_old_leader_stays_a_reset() -> None:

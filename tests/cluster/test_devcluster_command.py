@@ -19,6 +19,8 @@ from parley.records import decode_columns, records
 from parley.schema import ApiKey
 from parley.testing.wire import Wire
 
+from ..support import GENEROUS_S
+
 TOPIC = "events"
 CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
 Fetch: Any = request_class(ApiKey.FETCH)
@@ -55,7 +57,7 @@ class Command:
     def end(self, number: int) -> tuple[int, str]:
         """Send a signal; return exit code and stderr."""
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=GENEROUS_S)
         return self.process.returncode, errors
 
 
@@ -106,7 +108,11 @@ def values(address: str) -> list[bytes | None]:
 
 def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "parley", "cluster", *arguments], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "parley", "cluster", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS_S,
+        check=False,
     )
 
 

@@ -30,6 +30,8 @@ from parley.net.lines import MAX_LINE_BYTES, LineClient, serve_lines
 from parley.schema import ApiKey
 from parley.testing.wire import Wire
 
+from ..support import GENEROUS_S
+
 ROOT = Path(__file__).parents[2]
 Produce: Any = request_class(ApiKey.PRODUCE)
 Batch = Callable[..., bytes]
@@ -254,7 +256,7 @@ def test_the_command_drives_a_process(
     ).stdout
     assert [json.loads(line)["ok"] for line in out.splitlines()] == [True, False, True]
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=GENEROUS_S)
     assert main([*there, "status"]) == 3
     assert "no cluster runs on this folder" in capsys.readouterr().err
 
@@ -268,7 +270,7 @@ def test_without_a_data_folder_a_private_one_is_printed_and_removed(
     assert main(["cluster", "ctl", "--data-dir", str(path), "status"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 2
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=GENEROUS_S)
     assert not path.parent.exists()
 
 

@@ -48,7 +48,7 @@ def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def open_connections(cluster: LocalCluster) -> int:
-    return cluster._call(lambda: len(cluster._cluster.broker(1)._server.connections))  # type: ignore[union-attr]
+    return cluster._call(lambda: len(cluster._cluster.broker(1)._servers["PLAINTEXT"].connections))
 
 
 def wait_for_connections(cluster: LocalCluster, count: int) -> None:
@@ -132,7 +132,7 @@ async def test_b03_who_sends_nothing_is_closed_by_the_clock(sent: bytes) -> None
     """connections.max.idle.ms, also in the middle of a frame; who sends something stays."""
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
-        server = cluster.broker(1)._server
+        server = cluster.broker(1)._servers["PLAINTEXT"]
         assert server is not None
         silent, silent_writer = await raw(cluster)
         busy, busy_writer = await raw(cluster)
@@ -158,7 +158,7 @@ async def test_b04_who_waits_for_records_is_not_idle_and_who_vanished_is() -> No
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
         cluster.create_topic("events")
-        server = cluster.broker(1)._server
+        server = cluster.broker(1)._servers["PLAINTEXT"]
         assert server is not None
         reader, writer = await raw(cluster)
         part = Fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
@@ -189,7 +189,7 @@ async def test_b04_who_never_reads_is_ended_by_the_clock(batch: Batch) -> None:
         facts = read_facts(data)
         for _ in range(5):
             cluster.state.append(leader, [Prepared(data, facts)], now_ms=0)
-        server = cluster.broker(1)._server
+        server = cluster.broker(1)._servers["PLAINTEXT"]
         assert server is not None
         _, writer = await raw(cluster)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -291,7 +291,7 @@ async def test_b04_a_thousand_idle_and_two_hundred_active() -> None:
 
         assert await asyncio.gather(*(ask(*pair) for pair in active)) == [10] * 200
         assert await ask(*idle[500]) == 10, "who was idle is served as well"
-        server = cluster.broker(1)._server
+        server = cluster.broker(1)._servers["PLAINTEXT"]
         assert server is not None
         assert len(server.connections) == 1_200
         for _, writer in idle + active:
@@ -333,5 +333,4 @@ def test_b10_only_loopback_is_bound_unless_it_is_asked_for(host: str | None, bou
     settings = ClusterSettings() if host is None else ClusterSettings(host=host)
     with LocalCluster(brokers=2, settings=settings) as cluster:
         for broker in cluster._cluster.brokers:
-            assert broker._server is not None
-            assert broker._server.address.host == bound
+            assert [server.address.host for server in broker._servers.values()] == [bound]

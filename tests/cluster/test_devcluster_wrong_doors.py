@@ -18,6 +18,8 @@ from parley.schema import ApiKey
 from parley.testing.wire import Wire
 from parley.types import Secret
 
+from ..support import GENEROUS_S
+
 ApiVersions: Any = request_class(ApiKey.API_VERSIONS)
 Handshake: Any = request_class(ApiKey.SASL_HANDSHAKE)
 Authenticate: Any = request_class(ApiKey.SASL_AUTHENTICATE)
@@ -80,7 +82,7 @@ def tls_context(cluster: LocalCluster) -> ssl.SSLContext:
 
 def open_tls(cluster: LocalCluster) -> ssl.SSLSocket:
     host, _, port = cluster.bootstrap_servers.partition(":")
-    return tls_context(cluster).wrap_socket(socket.create_connection((host, int(port)), timeout=10))
+    return tls_context(cluster).wrap_socket(socket.create_connection((host, int(port)), timeout=GENEROUS_S))
 
 
 # -- B5: another protocol --------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from parley.devcluster import LocalCluster
 
+from ..support import GENEROUS_MS, GENEROUS_S
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of what they use of Python's
     import aiokafka
@@ -34,7 +36,7 @@ pytestmark = [
 
 TOPIC = "foreign"
 PARTITIONS = 3
-SECONDS = 30
+SECONDS = GENEROUS_S
 BASE_MS = 1_600_000_000_000
 
 
@@ -80,7 +82,7 @@ def confluent_consume(bootstrap: str, count: int) -> list[Record]:
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
     found: list[Record] = []
     while len(found) < count:
-        messages: list[Any] = consumer.consume(count, timeout=5)
+        messages: list[Any] = consumer.consume(count, timeout=SECONDS)
         assert messages, f"{len(found)} of {count} records came"
         for m in messages:
             assert m.error() is None, m.error()
@@ -161,7 +163,7 @@ def kafka_python_produce(bootstrap: str, records: Sequence[Record], codec: str) 
 
 def kafka_python_consume(bootstrap: str, count: int, **settings: Any) -> list[Record]:
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=5_000, **settings
+        bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=GENEROUS_MS, **settings
     )
     partitions = [kafka.TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
     consumer.assign(partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from parley.client import AsyncClient, PossibleDataLoss
 from parley.errors import BrokerError, KafkaError, RequestTimedOut
 from parley.schema import ApiKey
 
+from ..support import eventually_async
 from .scripted import Scripted, then
 from .scripted_clients import (
     PATIENT,
+    PLAIN_AND_SHORT,
     QUICK,
+    SHORT,
     TP,
     both,
     client_of,
@@ -25,11 +29,11 @@ from .scripted_clients import (
 
 @both
 async def test_k13_brokers_naming_each_other_with_equal_epochs_are_left_to_metadata(api: ApiKey) -> None:
-    async with Scripted() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster, **SHORT) as client:
         for me, other in ((1, 2), (2, 1)):
             cluster.answers[me, api] = lambda _, other=other: refusal(cluster, api, other, 6, [(1, 1), (2, 2)])
         with pytest.raises(KafkaError) as caught:
-            await work(client, api)
+            await work(client, api, PLAIN_AND_SHORT)
         assert isinstance(caught.value, BrokerError | RequestTimedOut)
         assert "NOT_LEADER_OR_FOLLOWER" in str(caught.value)
         assert cluster.count(api) < 200  # 800 ms of backoffs between 4 and 24 ms
@@ -38,12 +42,12 @@ async def test_k13_brokers_naming_each_other_with_equal_epochs_are_left_to_metad
 
 @both
 async def test_k13_brokers_naming_each_other_with_ever_higher_epochs_are_slowed_down(api: ApiKey) -> None:
-    async with Scripted() as cluster, client_of(cluster) as client:
+    async with Scripted() as cluster, client_of(cluster, **SHORT) as client:
         epoch = iter(range(6, 2**31 - 1))
         for me, other in ((1, 2), (2, 1)):
             cluster.answers[me, api] = lambda _, o=other: refusal(cluster, api, o, next(epoch), [(1, 1), (2, 2)])
         with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
-            await work(client, api)
+            await work(client, api, PLAIN_AND_SHORT)
         assert cluster.count(api) < 200
         assert cluster.count(ApiKey.METADATA) < 200
 
@@ -74,16 +78,36 @@ async def test_k07_hints_that_say_nothing_or_contradict_themselves_are_ignored(
 
 
 @both
-async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fails(api: ApiKey) -> None:
-    """Epoch 2^31-1 would be above every true one for ever; nothing is lost, so nothing is reported."""
+@pytest.mark.parametrize("metadata", ["after", "before"])
+async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fails(api: ApiKey, metadata: str) -> None:
+    """Epoch 2^31-1 would be above every true one for good; nothing is lost, so nothing is reported.
+
+    Metadata is asked for with the hint; its answer comes after the hint has failed, or before, and is outdated then.
+    """
     heard: list[Any] = []
+    refused = asyncio.Event()
     async with Scripted() as cluster:
-        steady = {**QUICK, "retry_backoff_ms": 200, "retry_backoff_max_ms": 200}  # Metadata answers before the retry
-        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **steady)
+        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **{**QUICK, **PATIENT})
         async with client:
+            await client.metadata(["t"])
+            refreshes = client._cluster.schedule.refreshes
+
+            async def judge_metadata_first(_: Any) -> Any:
+                if metadata == "before":
+                    await eventually_async(lambda: client._cluster.schedule.refreshes > refreshes)
+                refused.set()
+                return refusal(cluster, api, -1, -1, [])
+
+            async def answer_when_refused(_: Any) -> Any:
+                if metadata == "after":
+                    await refused.wait()
+                return cluster.metadata()
+
             liar = [lambda _: refusal(cluster, api, 2, 2**31 - 1, [(2, 2)])]
             cluster.answers[1, api] = then(liar, lambda _: good(cluster, api))
-            cluster.answers[2, api] = lambda _: refusal(cluster, api, -1, -1, [])
+            cluster.answers[2, api] = judge_metadata_first
+            for broker in (1, 2):
+                cluster.answers[broker, ApiKey.METADATA] = answer_when_refused
             await work(client, api)
             assert (cluster.count(api, 1), cluster.count(api, 2)) == (2, 1)
             assert client._cluster.leader(TP).epoch == 5

@@ -16,6 +16,8 @@ from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, release
 from parley.versions.view import finalized
 
+from ..support import GENEROUS_S
+
 OWN = "own-topic"
 
 
@@ -67,7 +69,7 @@ def api_versions_before_the_login(name: str) -> Any:
     with LocalCluster(1, release=name, security=security) as cluster:
         host, _, port = cluster.bootstrap_servers.rpartition(":")
         frame = b"".join(bytes(part) for part in encode_request(ApiVersionsRequest(), 0, 5, "early"))
-        with socket.create_connection((host, int(port)), timeout=10) as connected:
+        with socket.create_connection((host, int(port)), timeout=GENEROUS_S) as connected:
             connected.sendall(len(frame).to_bytes(4, "big") + frame)
             with connected.makefile("rb") as stream:
                 answer = stream.read(int.from_bytes(stream.read(4), "big"))

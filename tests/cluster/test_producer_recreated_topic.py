@@ -12,9 +12,11 @@ import pytest
 from parley.client import EARLIEST, LATEST, BlockingClient, ProduceOptions, TopicPartition, TopicRecreated
 from parley.devcluster import LocalCluster
 
+from ..support import GENEROUS_MS, GENEROUS_S
+
 RELEASES = ["0.11.0", "1.0", "2.4", "2.8", "3.9", "4.3"]
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
-OPTIONS = ProduceOptions(delivery_timeout_ms=60_000, batch_size=500)
+OPTIONS = ProduceOptions(delivery_timeout_ms=GENEROUS_MS, batch_size=500)
 
 QUICK = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 100}
 
@@ -110,13 +112,13 @@ def test_re_created_again_and_again_under_load(start: Callable[[str], LocalClust
         writer.start()
     for turn in range(6):
         for _ in range(4):
-            assert sent.acquire(timeout=60)
+            assert sent.acquire(timeout=GENEROUS_S)
         if turn % 3 == 2:
             cluster.move_leader("t", turn % 2, turn % 3 + 1)
         else:
             cluster.recreate_topic("t")
     for _ in range(8):
-        assert sent.acquire(timeout=60)
+        assert sent.acquire(timeout=GENEROUS_S)
     stop.set()
     for writer in writers:
         writer.join(60)

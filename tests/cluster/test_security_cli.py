@@ -10,24 +10,29 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parley.cli import main
-from parley.cli.cluster_security import parse_users, write_client_files
-from parley.client import ClientOptions
+from parley.cli.cluster_security import parse_users, read_users, write_client_files
+from parley.client import BlockingClient, ClientOptions, NewTopic
+from parley.client.option_fields import read_properties
 from parley.devcluster import AsyncLocalCluster, Security
 from parley.errors import ConfigError
 from parley.types import Secret
+
+from ..support import GENEROUS_S
 
 CANARY = "canary 9e\\u=:#é🙂"
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[dict[str, Any]]:
-    command = [sys.executable, "-m", "parley", "cluster", "start", "--brokers", "2", "--format", "json", *arguments]
+def started(*arguments: str, brokers: int | None = 2) -> Iterator[dict[str, Any]]:
+    command = [sys.executable, "-m", "parley", "cluster", "start", "--format", "json", *arguments]
+    command += [] if brokers is None else ["--brokers", str(brokers)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines: list[str] = []
@@ -38,7 +43,7 @@ def started(*arguments: str) -> Iterator[dict[str, Any]]:
         yield json.loads("".join(lines))
     finally:
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=GENEROUS_S)
         assert process.returncode == 0, errors
         assert CANARY not in output + errors + "".join(lines)
 
@@ -110,3 +115,54 @@ def test_users() -> None:
         with pytest.raises(ConfigError) as caught:
             parse_users(wrong)
         assert "secret" not in str(caught.value)
+
+
+def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text(f"# who may log in\nalice:{CANARY}\n\nbob:another\n", encoding="utf-8")
+    arguments = ["--security-protocol", "PLAINTEXT", "--security-protocol", "SASL_PLAINTEXT", "--broker-ids", "7,8"]
+    arguments += ["--users-file", str(users), "--override", "num.partitions=4", "--rack", "8=b"]
+    with started("--data", str(tmp_path / "data"), *arguments, brokers=None) as document:
+        assert [row["broker"] for row in document["brokers"]] == [7, 8]
+        listeners = document["listeners"]
+        assert document["bootstrap_servers"] == listeners["PLAINTEXT"]["bootstrap_servers"]
+        assert "client_properties" not in listeners["PLAINTEXT"]
+        path = Path(listeners["SASL_PLAINTEXT"]["client_properties"])
+        assert path.name == "client.SASL_PLAINTEXT.properties"
+        options = replace(ClientOptions.from_properties(read_properties(path)), allow_plaintext_password=True)
+        with BlockingClient(options) as client:
+            client.create_topics([NewTopic("made", num_partitions=-1, replication_factor=-1)])
+            known = client.metadata(["made"])
+            assert len(known.topics["made"].partitions) == 4
+            assert {node.id: node.rack for node in known.brokers.values()} == {7: None, 8: "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--override", "num.partition=3"], 'Did you mean "num.partitions"'),
+        (["--override", "num.partitions"], "expected NAME=VALUE"),
+        (["--override", "num.partitions=many"], "whole number"),
+        (["--override", "auto.create.topics.enable=maybe"], "one of true, false"),
+        (["--rack", "one"], "expected ID=RACK"),
+        (["--rack", "9=a"], "there is no broker 9"),
+        (["--broker-ids", "1,x"], "whole numbers with commas"),
+        (["--security-protocol", "SSL", "--security-protocol", "ssl"], "names SSL twice"),
+        (["--security-protocol", "PLAINTEXT", "--security-protocol", "SSL", "--user", "alice"], "need SASL"),
+        (["--users-file", "no-such-file", "--security-protocol", "SASL_PLAINTEXT"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cluster", "start", *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_password_on_the_command_line_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert read_users([f"alice:{CANARY}"], None) == [f"alice:{CANARY}"]
+    said = capsys.readouterr().err
+    assert "--users-file" in said
+    assert CANARY not in said
+    assert read_users(["bob"], None) == ["bob"]
+    assert not capsys.readouterr().err

@@ -17,6 +17,8 @@ import pytest
 
 from parley.devcluster import LocalCluster, Security
 
+from ..support import GENEROUS_S
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of what they use of Python's
     import aiokafka
@@ -34,7 +36,7 @@ pytestmark = [
 
 TOPIC = "foreign"
 PASSWORD = 'pass,w=ord"1'
-SECONDS = 20
+SECONDS = GENEROUS_S
 
 
 def confluent(bootstrap: str, ca: str, mechanism: str, password: str) -> bytes:

@@ -264,7 +264,16 @@ def test_an_error_can_be_injected_where_a_busy_broker_would_say_it(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "expected"), [("pay", {"pay"}), ("p.*", {"pay", "play"}), ("(a+)+", 128), ("[", 128), ("x", set())]
+    ("pattern", "expected"),
+    [
+        ("pay", {"pay"}),
+        ("p.*", {"pay", "play"}),
+        ("[", 128),
+        ("(?=p)", 128),
+        ("x", set()),
+        ("(p|pl|la)?(a|aa)?(a|ay)?" * 6 + "y?", {"pay", "play"}),
+        (".*.*.*.*.*.*.*.*x", set()),
+    ],
 )
 def test_transactions_are_listed_by_pattern(pattern: str, expected: Any) -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:

@@ -16,6 +16,8 @@ import pytest
 
 from parley.devcluster import LocalCluster
 
+from ..support import GENEROUS_S
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of what it uses of Python's
     import aiokafka
@@ -28,7 +30,7 @@ pytestmark = [
 ]
 
 TOPIC, GROUP, NAME = "foreign", "readers", "pay"
-SECONDS = 30
+SECONDS = GENEROUS_S
 RELEASES = ("0.11.0", "1.1", "2.4", "3.6", "3.9", "4.3")
 Found = list[tuple[int, bytes]]
 """Partition and value of each record."""

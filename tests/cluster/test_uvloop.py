@@ -15,6 +15,8 @@ from parley import LATEST, AsyncClient, NewTopic, TopicPartition
 from parley.client.options import ClientOptions, FetchOptions
 from parley.devcluster import AsyncLocalCluster, Security
 
+from ..support import GENEROUS_S
+
 TP = TopicPartition("events", 0)
 LARGE = [bytes([at]) * 900_000 for at in range(8)]
 """More than a socket takes at once, so that requests and answers go and come in pieces."""
@@ -23,7 +25,7 @@ LARGE = [bytes([at]) * 900_000 for at in range(8)]
 def in_uvloop(work: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
         assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(GENEROUS_S):
             await work()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -100,5 +102,7 @@ with LocalCluster(2, "3.9", security=Security("SSL")) as cluster:
 
 
 def test_the_blocking_faces_where_uvloop_makes_every_loop() -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKING], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKING], capture_output=True, text=True, timeout=GENEROUS_S, check=False
+    )
     assert (done.stdout, done.returncode) == ("['one', 'two']\n", 0), done.stderr

@@ -23,6 +23,8 @@ from parley.devcluster import LocalCluster
 from parley.messages import FindCoordinatorRequest
 from parley.versions import VersionRange
 
+from ..support import GENEROUS_S
+
 TOPIC, PARTITIONS, ROWS = "t", 3, 60
 PATIENT = {
     "retry_backoff_ms": 10,
@@ -74,7 +76,7 @@ def coordinator(client: BlockingClient, transactional_id: str) -> int:
     return int(client.request(None, asked, allowed=VersionRange(1, 3)).node_id)
 
 
-def settled(cluster: LocalCluster, *, timeout_s: float = 30) -> None:
+def settled(cluster: LocalCluster, *, timeout_s: float = GENEROUS_S) -> None:
     """Return when no transaction is half ended: every marker is in its log."""
     deadline = time.monotonic() + timeout_s
     while any(found.state.value.startswith("Prepare") for found in cluster.transactions().values()):

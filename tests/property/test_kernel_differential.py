@@ -104,6 +104,7 @@ def decode_options(draw: Any) -> DecodeOptions:
         max_rows=draw(st.sampled_from([1, 5, 20, 2**31 - 1])),
         max_bytes=draw(st.sampled_from([1, 500, 20_000, 2**31 - 1])),
         max_batch_bytes=draw(st.sampled_from([0, 1, 100, 10_000])),
+        max_span_rows=draw(st.sampled_from([0, 1, 5, 2**31 - 1, 2**31 - 1])),
     )
 
 
@@ -195,6 +196,8 @@ def test_partitions_are_equal(keys: list[bytes | None], partitions: int) -> None
 
 @given(st.lists(st.integers(-1, 12), max_size=60), st.integers(-1, 12))
 @example([0], 0)
+@example([], -1)
+@example([], 2**31)
 def test_rows_are_grouped_alike(targets: list[int], partitions: int) -> None:
     both("group_rows", array("i", targets).tobytes(), partitions)
 
@@ -244,6 +247,18 @@ def test_damaged_batches_fail_alike(
     both_of_damaged("decode", bytes(data), span_table([(0, len(data))]), options)
 
 
+@given(batches(), DAMAGE, st.booleans(), decode_options(), st.integers(0, 5))
+def test_batches_are_cut_alike(
+    batch: bytes, damage: list[tuple[float, int]], mended: bool, options: DecodeOptions, most: int
+) -> None:
+    data = bytearray(batch)
+    for where, byte in damage:
+        data[int(where * len(data))] = byte
+    if mended:
+        mend(data)
+    both_of_damaged("cut_batch", bytes(data), 0, len(data), options, most)
+
+
 @given(batches(), DAMAGE, st.integers(1, 4))
 def test_scans_of_damaged_messages_are_equal(batch: bytes, damage: list[tuple[float, int]], most: int) -> None:
     data = bytearray(batch + batch)
@@ -265,7 +280,7 @@ def test_scans_of_batches_are_equal(parts: list[bytes], damage: list[tuple[float
         end_offset=data.draw(edges),
         max_rows=data.draw(st.sampled_from([-1, 0, 5, 2**31 - 1])),
         max_bytes=data.draw(st.sampled_from([0, 100, 2**31 - 1])),
-        watched=data.draw(st.sampled_from([b"", b"\xff" * 8])),
+        watched=array("q", sorted(data.draw(st.sets(st.integers(-3, 3))))).tobytes(),
     )
     start = data.draw(st.sampled_from([0, len(parts[0]) if parts else 0, len(raw) + 1]))
     both("scan_batches", bytes(raw), start, options)

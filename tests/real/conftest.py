@@ -23,25 +23,48 @@ import pytest
 from parley.client import BlockingClient, NewTopic
 from parley.testing.realbroker import REAL_RELEASES, RealCluster, full_release
 
+from ..support.lasting import MOST_STARTS
+
 SOME_RELEASES = ("0.9.0.1", "0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 WITH_TRANSACTIONS = ("0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 _MOST_AT_ONCE = 6
 
 
 class _SharedClusters:
-    """The running clusters; the longest unused one is stopped when there are too many."""
+    """The running clusters; the longest unused one is stopped when there are too many, and a lost one is replaced."""
 
     def __init__(self) -> None:
         self.running: OrderedDict[str, RealCluster] = OrderedDict()
+        self.suspects: set[str] = set()
+        """Those that a failed test had: they are asked before another test has them."""
+        self._failures: dict[str, list[Exception]] = {}
 
     def get(self, release: str) -> RealCluster:
         release = full_release(release)
+        if release in self.running and not self.running[release].alive(ask=release in self.suspects):
+            self.running.pop(release).stop()
+        self.suspects.discard(release)
         if release not in self.running:
             while len(self.running) >= _MOST_AT_ONCE:
                 self.running.popitem(last=False)[1].stop()
-            self.running[release] = RealCluster(release).start()
+            self.running[release] = self._start(release)
         self.running.move_to_end(release)
         return self.running[release]
+
+    def suspect(self) -> None:
+        """Take note that a test with shared clusters failed."""
+        self.suspects.update(self.running)
+
+    def _start(self, release: str) -> RealCluster:
+        """Start a release; one that fails again and again is not tried for each test."""
+        failures = self._failures.setdefault(release, [])
+        if len(failures) >= MOST_STARTS:
+            raise failures[-1]
+        try:
+            return RealCluster(release).start()
+        except Exception as error:
+            failures.append(error)
+            raise
 
     def stop(self) -> None:
         while self.running:
@@ -69,6 +92,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     if report.failed and "real_cluster" in getattr(item, "fixturenames", ()):
+        _SHARED.suspect()
         for release, cluster in _SHARED.running.items():
             report.sections.append((f"real broker {release}", cluster.logs()))
     return report

@@ -24,6 +24,8 @@ from parley.errors import BrokerError, DataLossError, UnsupportedVersionError
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 
+from ..support import GENEROUS_S
+
 
 @pytest.fixture
 def client(real_broker: RealCluster) -> Iterator[BlockingClient]:
@@ -178,7 +180,7 @@ def test_another_client_reads_what_was_written(client: BlockingClient, real_brok
     consumer.assign([Theirs(topic, 0, 0)])
     found: list[Any] = []
     while len(found) < 400:
-        found += consumer.consume(400 - len(found), timeout=30)
+        found += consumer.consume(400 - len(found), timeout=GENEROUS_S)
     consumer.close()
     expected = table(0, 400).to_pylist()
     assert [message.offset() for message in found] == list(range(400))
@@ -187,6 +189,7 @@ def test_another_client_reads_what_was_written(client: BlockingClient, real_brok
     ]
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(
     "release", [pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1", pytest.param("4.3.0", marks=pytest.mark.long)]
 )

@@ -26,8 +26,8 @@ Record = Callable[[str, str, str], None]
 CODECS = {"none": "0.9", "gzip": "0.9", "snappy": "0.9", "lz4": "0.9", "zstd": "2.1"}
 """The first release that knows each codec."""
 LOST = {
-    ("3.3.2", Feature.DELEGATION_TOKENS): "KRaft has had delegation tokens since 3.6",
-    ("3.3.2", Feature.SCRAM_USERS): "KRaft has had SCRAM since 3.5",
+    **{(name, Feature.DELEGATION_TOKENS): "KRaft has had them since 3.6" for name in ("3.3.2", "3.4.1", "3.5.2")},
+    **{(name, Feature.SCRAM_USERS): "KRaft has had SCRAM since 3.5" for name in ("3.3.2", "3.4.1")},
 }
 """Features that an earlier release had and this one has not."""
 SWITCHED_OFF = {("4.1.1", Feature.SHARE_GROUPS): "a preview in 4.1: share.version has to be raised first"}

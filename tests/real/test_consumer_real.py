@@ -25,6 +25,8 @@ from parley.errors import BrokerError, KafkaError, LogTruncationError, TopicRecr
 from parley.messages import DeleteRecordsRequest, ElectLeadersRequest
 from parley.testing.realbroker import RealCluster
 
+from ..support import GENEROUS_MS, GENEROUS_S
+
 RELEASES = ("2.4.1", "3.9.1", "4.3.0")
 PARTITIONS = 3
 CALM = {"retry_backoff_ms": 50, "fetch_max_wait_ms": 100}
@@ -47,7 +49,7 @@ def consumer_of(broker: RealCluster, **options: Any) -> BlockingConsumer:
 def take(consumer: BlockingConsumer, count: int) -> dict[TopicPartition, list[int]]:
     found: dict[TopicPartition, list[int]] = {}
     while sum(map(len, found.values())) < count:
-        got = consumer.getmany(timeout_ms=30_000, max_records=count - sum(map(len, found.values())))
+        got = consumer.getmany(timeout_ms=GENEROUS_MS, max_records=count - sum(map(len, found.values())))
         for tp, records in got.items():
             found.setdefault(tp, []).extend(record.offset for record in records)
     return found
@@ -99,12 +101,12 @@ def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
             {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
         )
         try:
-            (theirs,) = foreign.committed([Theirs(topic, 0)], timeout=30)
+            (theirs,) = foreign.committed([Theirs(topic, 0)], timeout=GENEROUS_S)
             assert (theirs.offset, theirs.leader_epoch) == (12, ours.leader_epoch)
             foreign.assign([Theirs(topic, 0, 12)])
             messages = []
             while len(messages) < 8:
-                messages += foreign.consume(8 - len(messages), timeout=30)
+                messages += foreign.consume(8 - len(messages), timeout=GENEROUS_S)
             last = messages[-1]
             given = Theirs(topic, 0, last.offset() + 1)
             foreign.commit(message=last, asynchronous=False)
@@ -133,10 +135,10 @@ def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
         assert take(consumer, 2) == {tp: [5, 6]}
         consumer.seek(tp, OffsetAndMetadata(5, "", 99))
         with pytest.raises(LogTruncationError, match="knows nothing of that epoch"):
-            consumer.getmany(timeout_ms=30_000)
+            consumer.getmany(timeout_ms=GENEROUS_MS)
         consumer.seek(tp, OffsetAndMetadata(12, "", 0))
         with pytest.raises(LogTruncationError) as raised:
-            consumer.getmany(timeout_ms=30_000)
+            consumer.getmany(timeout_ms=GENEROUS_MS)
         assert (raised.value.position, raised.value.divergent_offset) == (12, 10)
 
 
@@ -160,9 +162,42 @@ def test_p15_deleted_records_are_told_and_reading_goes_on(
         assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.OUT_OF_RANGE, 3, 15)
 
 
+@pytest.mark.parametrize("broker", ["0.10.2.2", "2.4.1"], indirect=True)
+def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
+    broker: RealCluster, client: BlockingClient, topic: str
+) -> None:
+    """Below 2.8 nothing tells another topic from a log that became shorter: `earliest` reads all that is there."""
+    tp = TopicPartition(topic, 0)
+    write_at(client, tp, 100, 1_700_000_000_000)
+    with consumer_of(broker, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        take(consumer, 100)
+        client.delete_topics([topic])
+        until_created(client, topic)
+        write_at(client, tp, 60, 1_500_000_000_000)
+        found = consumer.getmany(timeout_ms=60_000, max_records=60)
+        assert found, "what is there is read, and not skipped"
+        got = [record.offset for record in found[tp]]
+        assert got + (take(consumer, 60 - len(got))[tp] if len(got) < 60 else []) == [*range(60)]
+        assert [loss.resumed_at for loss in consumer.data_losses] == [0]
+
+
+def write_at(client: BlockingClient, tp: TopicPartition, count: int, timestamp_ms: int) -> None:
+    """Write records that all have one timestamp, in one batch: a reader sees none of them, or the whole log."""
+    times = pa.array([timestamp_ms] * count, pa.timestamp("ms", "UTC"))
+    rows = pa.table({"value": [str(i) for i in range(count)], "timestamp": times})
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            client.produce(tp.topic, rows, tp.partition, options=ProduceOptions(enable_idempotence=False))
+            return
+        except BrokerError:  # a topic that was just created again
+            assert time.monotonic() < deadline
+
+
 def until_created(client: BlockingClient, topic: str) -> None:
     """Create a topic whose predecessor may still be being deleted."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + GENEROUS_S
     while True:
         try:
             client.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
@@ -195,7 +230,7 @@ def test_l12_a_real_topic_created_again_is_another_topic(
 
 def until_told(consumer: BlockingConsumer) -> None:
     """Read until an error comes. During a deletion brokers answer this and that; none of it is an error here."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + GENEROUS_S
     while time.monotonic() < deadline:
         consumer.getmany(timeout_ms=500)
     raise KafkaError("no error came")
@@ -203,7 +238,7 @@ def until_told(consumer: BlockingConsumer) -> None:
 
 def elect_unclean(client: BlockingClient, tp: TopicPartition, wanted: int) -> None:
     """Let a broker lead that is not in sync, as soon as the controller knows that it is back."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + GENEROUS_S
     topics = [ElectLeadersRequest.TopicPartitions(topic=tp.topic, partitions=[tp.partition])]
     while True:
         found = client.metadata([tp.topic])
@@ -216,6 +251,7 @@ def elect_unclean(client: BlockingClient, tp: TopicPartition, wanted: int) -> No
             client.request(found.controller_id, request, timeout_ms=5_000)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("release", ["3.9.1", pytest.param("2.4.1", marks=pytest.mark.long)])
 def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str) -> None:
     """The follower is down while records are written, then the leader is: what only that one had is gone."""

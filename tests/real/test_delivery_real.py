@@ -78,6 +78,7 @@ def test_c01_leaders_of_real_brokers_are_killed_and_come_back(brokers: Brokers, 
     brokers.deliver(topic_name, trouble)
 
 
+@pytest.mark.kills
 def test_c02_real_brokers_restart_one_after_the_other(brokers: Brokers, topic_name: str) -> None:
     def trouble(load: Load) -> None:
         for broker_id in brokers.ids * min(brokers.turns, 3):
@@ -89,6 +90,7 @@ def test_c02_real_brokers_restart_one_after_the_other(brokers: Brokers, topic_na
     brokers.deliver(topic_name, trouble)
 
 
+@pytest.mark.kills
 def test_c03_a_real_broker_that_stands_still_is_found_out(brokers: Brokers, topic_name: str) -> None:
     """SIGSTOP: connections stay, nothing is answered. The others elect new leaders meanwhile."""
 

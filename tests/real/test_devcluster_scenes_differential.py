@@ -21,6 +21,8 @@ from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 from parley.testing.wire import Wire
 
+from ..support import GENEROUS_S
+
 ElectLeaders: Any = request_class(ApiKey.ELECT_LEADERS)
 EpochEnd: Any = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 Fetch: Any = request_class(ApiKey.FETCH)
@@ -29,7 +31,7 @@ Metadata: Any = request_class(ApiKey.METADATA)
 Produce: Any = request_class(ApiKey.PRODUCE)
 TOPIC = "scenes"
 SETTLED = "settled"  # the same replicas, min.insync.replicas 1
-PATIENCE_S = 90
+PATIENCE_S = GENEROUS_S
 POLL_S = 0.05
 """Between two questions: without it the asking alone would keep a processor busy."""
 QUICK = {

@@ -22,6 +22,8 @@ from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 from parley.testing.wire import Wire
 
+from ..support import GENEROUS_S
+
 DeleteRecords: Any = request_class(ApiKey.DELETE_RECORDS)
 Fetch: Any = request_class(ApiKey.FETCH)
 Metadata: Any = request_class(ApiKey.METADATA)
@@ -31,7 +33,7 @@ BY_NAME = 11
 VERSIONS = {"2.4.1": 11, "3.9.1": 17, "4.3.0": 18}
 FORMER = (3, 100, 103)
 """What a broker says of a topic that is no more, once it has heard of that."""
-PATIENCE_S = 60
+PATIENCE_S = GENEROUS_S
 
 pytestmark = pytest.mark.real
 

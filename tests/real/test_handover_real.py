@@ -27,6 +27,7 @@ from parley.errors import (
 )
 from parley.testing.realbroker import RealCluster
 
+from ..support import GENEROUS_MS, GENEROUS_S
 from .transaction_reads import in_each_generation, rows, seen_by_librdkafka, seen_by_parley, settle
 
 PREPARE = """
@@ -45,7 +46,11 @@ def prepared_elsewhere(broker: RealCluster, topic: str, name: str, generation: i
     """A transaction of 30 rows that another process opened, and that outlives it."""
     arguments = [broker.bootstrap_servers, topic, name, str(generation), str(start), str(start + 30)]
     done = subprocess.run(
-        [sys.executable, "-c", PREPARE, *arguments], capture_output=True, timeout=100, check=False, env={**os.environ}
+        [sys.executable, "-c", PREPARE, *arguments],
+        capture_output=True,
+        timeout=GENEROUS_S,
+        check=False,
+        env={**os.environ},
     )
     assert done.returncode == 0, done.stderr.decode()
     found = pickle.loads(done.stdout)
@@ -107,7 +112,7 @@ def test_a_transaction_that_timed_out_fails_loudly(
         producer.produce(topic_name, rows(0))
         prepared = producer.prepare_transaction()
         tp = TopicPartition(topic_name, 0)
-        settle(client, tp, timeout_ms=90_000)  # the coordinator looks for them every ten seconds
+        settle(client, tp, timeout_ms=GENEROUS_MS)  # the coordinator looks for them every ten seconds
         with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
             client.end_transaction(prepared, committed=True)
         assert not list(client.fetch(tp, EARLIEST, LATEST, FetchOptions(isolation_level="read_committed")))

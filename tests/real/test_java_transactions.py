@@ -17,6 +17,8 @@ from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
 from parley.testing.realbroker.releases import broker_artifacts, tools_artifacts
 
+from ..support import GENEROUS_S
+
 JAVA = Path(__file__).parents[2] / "tools" / "java" / "GoldenRecords.java"
 TOPIC, NAME = "events", "java-tx"
 ENDS = ("commit", "abort", "commit", "commit", "abort", "commit")
@@ -32,7 +34,7 @@ def java(tmp_path: Path) -> Java:
         path = class_path((*broker_artifacts(client), *tools_artifacts(client)))
         command = java_command(path, [str(JAVA), *arguments], heap_mb=256, log4j_file=tmp_path / "log4j.properties")
         stdin = None if lines is None else "\n".join(lines) + "\n"
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=2 * GENEROUS_S, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

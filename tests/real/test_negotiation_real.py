@@ -13,12 +13,14 @@ from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 from parley.versions import release
 
+from ..support import GENEROUS_MS
+
 
 async def test_metadata_over_a_negotiated_connection(real_broker: RealCluster, real_release: str) -> None:
     address = real_broker.broker(1).address
     connection = await open_connection(address, ConnectOptions(bootstrap_servers=address))
     try:
-        reply = await connection.request(MetadataRequest(topics=[]), timeout_ms=10_000)
+        reply = await connection.request(MetadataRequest(topics=[]), timeout_ms=GENEROUS_MS)
         brokers = [(b.node_id, f"{b.host}:{b.port}") for b in reply.message.brokers]
         assert brokers == [(1, address)]
         assert reply.version == connection.versions.choose(ApiKey.METADATA)
@@ -47,11 +49,13 @@ async def test_what_the_broker_lacks_is_refused_before_a_byte_is_sent(
     connection = await open_connection(address, ConnectOptions(bootstrap_servers=address))
     try:
         with pytest.raises(UnsupportedVersionError) as refused:
-            await connection.request(CreateTopicsRequest(topics=[]), timeout_ms=10_000)
+            await connection.request(CreateTopicsRequest(topics=[]), timeout_ms=GENEROUS_MS)
         assert refused.value.local
         assert refused.value.first_release is not None
         assert connection.in_flight == 0
-        reply = await connection.request(MetadataRequest(topics=[]), timeout_ms=10_000)  # the connection is as good
+        reply = await connection.request(
+            MetadataRequest(topics=[]), timeout_ms=GENEROUS_MS
+        )  # the connection is as good
         reply.release()
     finally:
         await connection.close()

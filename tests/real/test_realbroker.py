@@ -15,7 +15,9 @@ from parley.testing.realbroker.probe import accepts_connections, listed_nodes
 from parley.testing.realbroker.properties import HOST
 from parley.testing.realbroker.releases import uses_kraft
 
-PATIENCE_S = 30.0
+from ..support import GENEROUS_S
+
+PATIENCE_S = GENEROUS_S
 
 
 def test_release_answers_metadata(real_broker: RealCluster, real_release: str) -> None:

@@ -17,6 +17,8 @@ from parley.host import java17
 from parley.testing.realbroker import RealCluster
 from parley.types import TopicPartition
 
+from ..support import GENEROUS_S
+
 MODULES = "org.apache.kafka.common.security"
 PLAIN_JAAS = f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" user_alice="wonder";'
 LOGIN = {"sasl.mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": "wonder"}
@@ -87,7 +89,7 @@ def keytool(*arguments: str) -> str:
     java = java17()
     assert java is not None
     tool = os.path.join(java.home, "bin", "keytool")
-    done = subprocess.run([tool, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, timeout=GENEROUS_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

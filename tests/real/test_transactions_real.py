@@ -33,6 +33,7 @@ from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 from parley.versions import Feature
 
+from ..support import GENEROUS_S
 from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_librdkafka, seen_by_parley
 
 
@@ -110,7 +111,7 @@ def wait_for_offset(
     offset of the transaction before may be told, and no other one ever.
     """
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + GENEROUS_S
     while (found := client.committed_offsets(group, [tp])[tp]) != wanted:
         assert found == before
         assert not waits
@@ -229,7 +230,7 @@ def test_transactions_are_not_listed_before_3_0(real_cluster: Callable[[str], Re
 def recreate(client: BlockingClient, topic: str) -> None:
     """Delete a topic and create it again, as soon as the broker has forgotten the former one."""
     client.delete_topics([topic])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + GENEROUS_S
     already_there: type[KafkaError] = type(broker_error(36))
     while time.monotonic() < deadline:
         with contextlib.suppress(already_there):

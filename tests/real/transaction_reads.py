@@ -19,6 +19,7 @@ from parley.client import (
 )
 from parley.testing.realbroker import RealCluster
 
+from ..support import GENEROUS_MS, GENEROUS_S
 from .conftest import WITH_TRANSACTIONS
 
 PARTITIONS = 3
@@ -46,7 +47,7 @@ def seen_by_parley(client: BlockingClient, topic: str) -> list[int]:
     return sorted(found)
 
 
-def settle(client: BlockingClient, tp: TopicPartition, timeout_ms: int = 30_000) -> None:
+def settle(client: BlockingClient, tp: TopicPartition, timeout_ms: int = GENEROUS_MS) -> None:
     """Return when the markers are in the log: EndTxn is answered before."""
     deadline = time.monotonic() + timeout_ms / 1000
     while time.monotonic() < deadline:
@@ -72,7 +73,7 @@ def seen_by_librdkafka(broker: RealCluster, topic: str, count: int) -> list[int]
     try:
         consumer.assign([ForeignPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
         ended: set[int] = set()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + GENEROUS_S
         while len(ended) < PARTITIONS and time.monotonic() < deadline:
             message = consumer.poll(1)
             if message is None:

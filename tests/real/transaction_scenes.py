@@ -163,7 +163,7 @@ def scene_wrong_producers(side: Side) -> None:
         side.commit_offset(other, 5)
         side.end(other, commit=True)
     side.add(who)
-    if side.release.number >= (2, 5):  # older ones say so too, and never end the transaction then
+    if side.release.number >= (2, 6):  # older ones say so too, and never end the transaction then
         side.end(Who(who.name, who.producer_id, 5), commit=False)
     side.describe(who)
     side.add(who, topics=[side.topic, "absent-topic"])

@@ -97,11 +97,11 @@ async def offsets_as_they_are(s: Scene) -> None:
 
 @probe(Feature.REQUIRE_STABLE_OFFSETS, older=offsets_as_they_are)
 async def require_stable_offsets(s: Scene) -> None:
-    if s.since("2.8"):
+    if s.since("2.5"):
         await committed(s, -1)
     topics = [OffsetFetchRequest.OffsetFetchRequestTopic(name=s.topic, partition_indexes=[0])]
     message = OffsetFetchRequest(group_id=s.group, topics=topics, require_stable=True)
-    answer = await s.ask(message, low=7 if s.since("2.8") else 0, high=7)
+    answer = await s.ask(message, low=7 if s.since("2.5") else 0, high=7)
     assert [part.committed_offset for topic in answer.topics for part in topic.partitions] == [7]
 
 

@@ -72,6 +72,15 @@ def test_spark_batch(headers: bool) -> None:
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [row.timestamp_ms * 1000 for row in ROWS]
 
 
+def test_spark_has_null_for_the_headers_of_a_record_without_any() -> None:
+    schema = pa.schema([("headers", HEADERS_TYPE)])
+    batch = to_spark_batch(columns(want=int(Want.HEADERS)), "t", 0, schema)
+    batch.validate(full=True)
+    wanted = [[{"key": k, "value": v} for k, v in row.headers] or None for row in ROWS]
+    assert batch.column("headers").to_pylist() == wanted
+    assert batch.column("headers").null_count == 1
+
+
 def test_any_columns_in_any_order_and_text_at_no_cost() -> None:
     schema = pa.schema([("topic", pa.string()), ("value", pa.string()), ("headers", HEADERS_TYPE)])
     assert want_for(schema.names) == Want.VALUES | Want.HEADERS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import parley.messages
-from parley.errors import LocalProtocolError, RemoteProtocolError
+from parley.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 from parley.messages import (
     ApiVersionsResponse,
     ConsumerProtocolSubscription,
@@ -252,3 +252,20 @@ def test_nullable_struct() -> None:
     assert roundtrip(with_cursor, 0) == with_cursor
     data = b"".join(encode_body(request(), 0))
     assert data[-2:] == b"\xff\x00"
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("ListGroups", "give ApiKey.LIST_GROUPS"),
+        ("ListGroupsRequest", "give ApiKey.LIST_GROUPS"),
+        ("ListGrops", 'Did you mean "ListGroups"'),
+        (None, "give an ApiKey."),
+        ([], "give an ApiKey."),
+    ],
+)
+def test_what_is_no_key_is_the_callers_fault(given: Any, hint: str) -> None:
+    for find in (request_class, response_class):
+        with pytest.raises(ConfigError) as refused:
+            find(given)
+        assert hint in str(refused.value)

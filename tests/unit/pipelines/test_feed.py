@@ -15,6 +15,8 @@ import pytest
 from parley.pipelines.feed import Feeder, Ledger, Pace, chunks, encode_key
 from parley.pipelines.inputs import Dataset, InputError, open_input
 
+from ...support import GENEROUS_S
+
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
@@ -74,7 +76,7 @@ def test_the_pace_counts_from_the_first_question() -> None:
 def feed(dataset: Dataset, send: Callable[[pa.RecordBatch], Any]) -> Feeder:
     feeder = Feeder(dataset, send, pace=Pace(0))
     feeder.start()
-    feeder.join(timeout=30)
+    feeder.join(timeout=GENEROUS_S)
     return feeder
 
 
@@ -128,5 +130,5 @@ def test_stopping_ends_it_between_chunks(dataset: Dataset) -> None:
 
     feeder = Feeder(dataset, send, pace=Pace(0))
     feeder.start()
-    feeder.join(timeout=30)
+    feeder.join(timeout=GENEROUS_S)
     assert (feeder.ledger.rows, feeder.finished, feeder.error) == (2, False, None)

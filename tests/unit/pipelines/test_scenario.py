@@ -17,6 +17,8 @@ from parley.pipelines.scenario import (
     spread_anew,
 )
 
+from ...support import GENEROUS_S
+
 
 class FakeCluster:
     """Three brokers and four partitions, which follow the steps as the embedded cluster does."""
@@ -123,7 +125,7 @@ def test_the_director_waits_for_the_rows(request: pytest.FixtureRequest) -> None
     director = Director(steps, cluster, "t", brokers=[1, 2, 3], progress=progress, tell=told.append)
     assert not director.finished
     director.start()
-    director.join(timeout=30)
+    director.join(timeout=GENEROUS_S)
     assert director.finished
     assert told == [step.text for step in steps]
 
@@ -134,7 +136,7 @@ def test_what_goes_wrong_in_a_step_is_kept() -> None:
 
     director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=progress, tell=lambda text: None)
     director.start()
-    director.join(timeout=30)
+    director.join(timeout=GENEROUS_S)
     assert isinstance(director.error, OSError)
     assert not director.finished
 
@@ -143,5 +145,5 @@ def test_the_director_can_be_stopped_while_it_waits() -> None:
     director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=lambda: 0.0, tell=lambda _: None)
     director.start()
     director.stop()
-    director.join(timeout=30)
+    director.join(timeout=GENEROUS_S)
     assert not director.is_alive()

@@ -105,7 +105,7 @@ def test_with_cargo_the_kernel_must_be_native(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(set_up, "ask", lambda *_: subprocess.CompletedProcess([], 0, f"{native}\n"))
+    monkeypatch.setattr(set_up, "ask", lambda *_: subprocess.CompletedProcess([], 0, f"{native}\n20 times\n"))
     monkeypatch.setattr(set_up, "capture", lambda _: subprocess.CompletedProcess([], 1, "error: linker not found"))
     if cargo:
         executable(tmp_path / "cargo", "#!/bin/sh\n")

@@ -8,7 +8,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-CONFTEST = Path(__file__).parents[2] / "conftest.py"
+from ...support.ours import copy_rules
+
 TEST = """
 import os, pathlib, pytest
 from typing import Any
@@ -42,17 +43,17 @@ BROKERS = ("real_test_client", "real_test_consumer")
 
 def workers_of(folder: Path, *options: str) -> dict[str, set[str]]:
     """Run the files on two workers; return each file's name with the workers that ran its tests."""
-    notes = folder / "notes"
+    notes, folder = folder / "notes", folder / "tests"
     for path, fixture in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         name = path.replace("/", "_").removesuffix(".py")
         (folder / path).write_text(TEST.format(name=name, fixture=fixture, notes=str(notes), count=4))
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
     # Nothing may be skipped here for want of Java: what is asked is where a test runs.
-    (folder / "conftest.py").write_text(CONFTEST.read_text() + "\n\ndef missing(need: str) -> None: ...\n")
+    rules = copy_rules(folder, more="\n\ndef missing(need: str) -> None: ...\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *options, str(folder)],
-        capture_output=True, text=True, check=False, env=environ, cwd=folder,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *options, *rules],
+        capture_output=True, text=True, check=False, env=environ, cwd=folder.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     found: dict[str, set[str]] = defaultdict(set)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[2] / "conftest.py"
+from ...support.ours import copy_rules
+
 TESTS = """
 import pytest
 
@@ -30,12 +30,13 @@ def test_e(): pass
 
 
 def run(folder: Path, *, ci: bool, path: str | None = None, select: str = "") -> subprocess.CompletedProcess[str]:
-    shutil.copy(CONFTEST, folder / "conftest.py")
+    folder /= "tests"
+    rules = copy_rules(folder)
     (folder / "test_some.py").write_text(TESTS)
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "PYTEST_ADDOPTS"}}
     environ |= {"CI": "true"} if ci else {}
     environ["PATH"] = path if path is not None else environ["PATH"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *rules]
     return subprocess.run(
         [*command, *(["-k", select] if select else [])], capture_output=True, text=True, check=False, env=environ
     )

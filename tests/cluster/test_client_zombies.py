@@ -1,0 +1,112 @@
+"""What a producer meets whose transactional id another one took over, or whose transaction timed out, by release.
+
+A partition's leader cannot tell the two apart, so INVALID_PRODUCER_EPOCH of a produce is an abortable error since Kafka
+2.5, as in Java's producer since 2.7 (KIP-588), and the abort finds out which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from parley.client import LATEST, BlockingClient, BlockingTransactionProducer, FetchOptions, TopicPartition
+from parley.client.transaction_state import State
+from parley.devcluster import LocalCluster
+from parley.errors import BrokerError, ProducerFencedError
+
+OLD = ("0.11.0.3", "2.4")
+"""Releases whose coordinators cannot renew an epoch (before KIP-360): the leader's answer is the end."""
+RENEWING = ("2.8", "3.0", "3.3", "3.9", "4.0", "4.3")
+ROWS = pa.table({"value": ["v"]})
+TOPIC = "t"
+
+
+@pytest.fixture(scope="module", params=[*OLD, *RENEWING])
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release=request.param, seed=7) as running:
+        running.create_topic(TOPIC, 1, 1)
+        yield running
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as made:
+        yield made
+
+
+def is_old(cluster: LocalCluster) -> bool:
+    return cluster.broker(1).release.startswith(OLD)
+
+
+def written(client: BlockingClient, name: str) -> BlockingTransactionProducer:
+    """Return a producer in a transaction that has rows in a partition: from then on it is the leader that it asks."""
+    producer = client.transaction_producer(name, transaction_timeout_ms=10_000).start()
+    producer.begin_transaction()
+    producer.produce(TOPIC, ROWS)
+    return producer
+
+
+def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, client: BlockingClient) -> None:
+    zombie = written(client, "taken-over")
+    with client.transaction_producer("taken-over"):
+        if is_old(cluster):
+            with pytest.raises(ProducerFencedError):
+                zombie.produce(TOPIC, ROWS)
+        else:
+            with pytest.raises(BrokerError) as refused:
+                zombie.produce(TOPIC, ROWS)
+            assert refused.value.name == "INVALID_PRODUCER_EPOCH"
+            assert any("abort_transaction finds out" in note for note in refused.value.__notes__)
+            assert zombie.state is State.ABORTABLE_ERROR
+        with pytest.raises(ProducerFencedError, match="another producer has begun with this transactional id"):
+            zombie.abort_transaction()
+        assert zombie.state is State.FATAL
+        with pytest.raises(ProducerFencedError):
+            zombie.begin_transaction()
+    zombie.close()
+
+
+def test_a_fenced_commit_says_so_at_once(client: BlockingClient) -> None:
+    zombie = written(client, "committing")
+    with client.transaction_producer("committing"), pytest.raises(ProducerFencedError):
+        zombie.commit_transaction()
+    zombie.close()
+
+
+def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCluster, client: BlockingClient) -> None:
+    end = client.list_offsets({TopicPartition(TOPIC, 0): LATEST})[TopicPartition(TOPIC, 0)].offset
+    producer = client.transaction_producer("in-a-block").start()
+
+    def write() -> None:
+        with producer.transaction():
+            producer.produce(TOPIC, ROWS)
+            with client.transaction_producer("in-a-block"):
+                producer.produce(TOPIC, ROWS)
+
+    with pytest.raises(ProducerFencedError if is_old(cluster) else BrokerError):
+        write()
+    assert producer.state is State.FATAL
+    producer.close()
+    committed = FetchOptions(isolation_level="read_committed")
+    tp = TopicPartition(TOPIC, 0)
+    assert sum(batch.num_rows for batch in client.fetch(tp, end, LATEST, committed)) == 0
+
+
+def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(
+    cluster: LocalCluster, client: BlockingClient
+) -> None:
+    """Which is why the error of produce is not ProducerFencedError: on Kafka 4.3 the producer can go on."""
+    producer = written(client, "slow")
+    cluster.advance(30_000)
+    with pytest.raises(ProducerFencedError if is_old(cluster) else BrokerError):
+        producer.produce(TOPIC, ROWS)
+    if cluster.broker(1).release.startswith("4.3"):
+        producer.abort_transaction()
+        with producer.transaction():
+            assert producer.produce(TOPIC, ROWS).records == 1
+    else:
+        with pytest.raises(ProducerFencedError, match="aborted it after transaction_timeout_ms"):
+            producer.abort_transaction()
+    producer.close()

@@ -1,0 +1,102 @@
+"""Produce requests that take long to check: they wait, and nobody else does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from parley.devcluster.handlers import produce_ahead
+from parley.messages import MetadataRequest
+from parley.records import offsets_of
+from parley.testing.hostile import codec_shapes, record_shapes
+from parley.testing.wire import Wire
+
+Talk = Any
+Batch = Callable[..., bytes]
+pytestmark = pytest.mark.usefixtures("events")
+
+
+class Gate:
+    """Checks of record sets that wait until they may go on; `threads` are those that checked."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self.threads: list[str] = []
+        self._prepare = produce_ahead.prepare
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.threads.append(threading.current_thread().name)
+        self.reached.set()
+        assert self.opened.wait(30)
+        return self._prepare(*arguments, **named)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    made = Gate()
+    monkeypatch.setattr(produce_ahead, "prepare", made)
+    yield made
+    made.opened.set()
+
+
+def test_others_are_answered_while_a_large_batch_is_checked(leader: Talk, batch: Batch, gate: Gate) -> None:
+    request = leader.produce_request(batch(100, size=1_000), version=8)
+    leader.wire.send(request, 8)
+    assert gate.reached.wait(30)
+    with Wire(leader.cluster.broker(1).address) as other:
+        assert other.ask(MetadataRequest(topics=None), 9).topics
+        assert not gate.opened.is_set()
+    gate.opened.set()
+    assert leader.wire.receive(request, 8).responses[0].partition_responses[0].base_offset == 0
+    assert len(set(gate.threads)) == len(gate.threads) == 1, "checked once, and in a thread"
+
+
+def test_what_follows_on_the_connection_waits_for_it(leader: Talk, batch: Batch, gate: Gate) -> None:
+    large = leader.produce_request(batch(100, size=1_000), version=8)
+    small = leader.produce_request(batch(1), version=8)
+    leader.wire.send(large, 8)
+    assert gate.reached.wait(30)
+    leader.wire.send(small, 8)
+    gate.opened.set()
+    leader.wire.correlation_id -= 1
+    first = leader.wire.receive(large, 8)
+    leader.wire.correlation_id += 1
+    second = leader.wire.receive(small, 8)
+    answers = [one.responses[0].partition_responses[0] for one in (first, second)]
+    assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, 100)]
+
+
+def test_a_large_batch_that_is_damaged_is_refused(leader: Talk, batch: Batch) -> None:
+    damaged = bytearray(batch(100, size=1_000))
+    damaged[-1] ^= 1
+    assert leader.produce(bytes(damaged)).error_code == 2
+    assert leader.produce(batch(100, size=1_000)).base_offset == 0
+
+
+SMALL_ON_THE_WIRE = {
+    "zstd": record_shapes.compressed_records(4)(100_000).data,
+    "gzip": record_shapes.compressed_records(1)(1_000_000).data,
+    "many records": record_shapes.compressed_records(2)(2_000).data,
+    "gzip that holds no records": record_shapes.raw_batch(codec_shapes.gzip_zeros(20_000), 1, codec=1),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_ON_THE_WIRE)
+def test_what_becomes_large_is_checked_in_a_thread(leader: Talk, gate: Gate, name: str) -> None:
+    gate.opened.set()
+    data = SMALL_ON_THE_WIRE[name]
+    assert len(data) < 2**17
+    leader.produce(data)
+    assert all(thread.startswith("asyncio_") for thread in gate.threads), gate.threads
+    assert gate.threads
+
+
+def test_small_batches_need_no_thread(leader: Talk, batch: Batch, gate: Gate) -> None:
+    gate.opened.set()
+    for number, codec in enumerate((0, 1, 2, 3)):
+        assert leader.produce(batch(10, codec=codec)).base_offset == 10 * number
+    assert not any(thread.startswith("asyncio_") for thread in gate.threads), gate.threads
+    assert offsets_of(leader.fetch(0).records) == list(range(40))

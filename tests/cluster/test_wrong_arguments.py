@@ -1,0 +1,230 @@
+"""Every public call with wrong values of each of its parameters: a ConfigError, and the same client goes on.
+
+The table names every public call of the clients, the consumers and the transactional producers, with values that work
+and values that do not; that it is complete is a test too. After each wrong call comes a right one on the same client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from parley.client import (
+    AsyncClient,
+    BlockingClient,
+    BlockingConsumer,
+    BlockingTransactionProducer,
+    Consumer,
+    FetchOptions,
+    TransactionProducer,
+)
+from parley.devcluster import LocalCluster
+from parley.errors import ConfigError, KafkaError
+from parley.messages import MetadataRequest
+from parley.versions import Feature
+
+from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION
+
+FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
+"""Methods of TransactionProducer that only its blocking face calls."""
+TABLES = {
+    AsyncClient: CLIENT, BlockingClient: CLIENT,
+    Consumer: CONSUMER, BlockingConsumer: CONSUMER,
+    TransactionProducer: TRANSACTION, BlockingTransactionProducer: TRANSACTION,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
+def test_the_table_has_every_parameter_of_every_public_call(kind: type) -> None:
+    found = {}
+    for name in set(dir(kind)) - FOR_THE_BLOCKING_FACE:
+        method = inspect.getattr_static(kind, name)
+        if not name.startswith("_") and inspect.isfunction(method):
+            parameters = [*inspect.signature(method).parameters][1:]
+            if parameters:
+                found[name] = set(parameters)
+    table = TABLES[kind]
+    assert found == {name: set(call.wrong) for name, call in table.items()}
+    assert all(set(call.right) == set(call.wrong) for call in table.values())
+
+
+# -- the faces ----------------------------------------------------------------------------------------
+
+
+class Face:
+    """The blocking objects, or the asynchronous ones in a loop of their own."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "default_api_timeout_ms": 20_000}
+        self.client, self.consumer = self._made(options)
+        self.do(self.client.start)
+        self.do(self.consumer.start)
+        self.do(self.consumer.assign, [TP])
+
+    def _made(self, options: dict[str, Any]) -> tuple[Any, Any]:
+        consumer = BlockingConsumer(group_id="readers", auto_offset_reset="earliest", **options)
+        return BlockingClient(**options), consumer
+
+    def do(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Call, and take one of what an iterator has."""
+        found = method(*arguments, **named)
+        return next(found) if inspect.isgenerator(found) else found
+
+    def call(self, where: Any, name: str, given: dict[str, Any]) -> Any:
+        """Call with `partitions` as the variable arguments that they are in some calls."""
+        method = getattr(where, name)
+        given = {key: value() if inspect.isfunction(value) else value for key, value in given.items()}
+        variable = [one.name for one in inspect.signature(method).parameters.values() if one.kind is one.VAR_POSITIONAL]
+        arguments = [given.pop(one) for one in variable]
+        return self.do(method, *arguments, **given)
+
+    def close(self) -> None:
+        self.do(self.consumer.stop)
+        self.do(self.client.close)
+
+
+class AsyncFace(Face):
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._runner = asyncio.Runner()
+        super().__init__(bootstrap_servers)
+
+    def _made(self, options: dict[str, Any]) -> tuple[Any, Any]:
+        consumer = Consumer(group_id="readers", auto_offset_reset="earliest", **options)
+        return AsyncClient(**options), consumer
+
+    def do(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        async def run() -> Any:
+            found = method(*arguments, **named)
+            if inspect.isasyncgen(found):
+                one = await anext(found)
+                await found.aclose()
+                return one
+            return await found if inspect.isawaitable(found) else found
+
+        return self._runner.run(run())
+
+    def close(self) -> None:
+        super().close()
+        self._runner.close()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release="4.3", seed=3) as running:
+        for name in (TOPIC, "a", "b"):
+            running.create_topic(name, 1, 1)
+        with BlockingClient(bootstrap_servers=running.bootstrap_servers) as client:
+            client.produce(TOPIC, ROWS, 0)
+        yield running
+
+
+@pytest.fixture(scope="module", params=[Face, AsyncFace], ids=["blocking", "async"])
+def face(request: pytest.FixtureRequest, cluster: LocalCluster) -> Iterator[Face]:
+    made = request.param(cluster.bootstrap_servers)
+    yield made
+    made.close()
+
+
+def refused(face: Face, where: Any, name: str, given: dict[str, Any]) -> None:
+    try:
+        face.call(where, name, given)
+    except ConfigError:
+        return
+    pytest.fail(f"{name}({given}) was taken")
+
+
+# -- the tests ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLIENT)
+def test_a_client_refuses_wrong_values_and_goes_on(face: Face, name: str) -> None:
+    call = CLIENT[name]
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, face.client, name, {**call.right, parameter: value})
+        made = face.call(face.client, name, call.right)
+        if name == "transaction_producer":
+            face.do(made.start)
+            face.do(made.close)
+    assert face.do(face.client.metadata, [TOPIC]).topics[TOPIC].partitions.keys() == {0}
+
+
+@pytest.mark.parametrize("name", CONSUMER)
+def test_a_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str) -> None:
+    call = CONSUMER[name]
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, face.consumer, name, {**call.right, parameter: value})
+        face.do(face.consumer.seek, TP, 0)
+        face.call(face.consumer, name, call.right)
+    face.do(face.consumer.resume, TP)
+    face.do(face.consumer.seek, TP, 0)
+    assert face.do(face.consumer.getone).value == b"v"
+
+
+@pytest.mark.parametrize("name", TRANSACTION)
+def test_a_transaction_survives_wrong_values(face: Face, name: str) -> None:
+    call = TRANSACTION[name]
+    producer = face.do(face.client.transaction_producer, f"survivor-{name}")
+    if name != "resume":
+        face.do(producer.begin_transaction)
+    for parameter, values in call.wrong.items():
+        for value in values:
+            if name != "produce" or (parameter != "rows" and value is not None):  # rows may be written already then
+                refused(face, producer, name, {**call.right, parameter: value})
+    face.call(producer, name, call.right)
+    if name != "resume":
+        face.do(producer.commit_transaction)
+    face.do(producer.close)
+
+
+def test_no_wrong_call_has_deleted_or_made_anything(face: Face, cluster: LocalCluster) -> None:
+    for wrong in ("ab", b"ab"):
+        refused(face, face.client, "delete_topics", {"names": wrong})
+    assert {"a", "b"} <= face.do(face.client.metadata).topics.keys()
+    face.do(face.client.delete_topics, ["a"])
+    assert "a" not in face.do(face.client.metadata).topics
+    cluster.create_topic("a", 1, 1)
+
+
+@pytest.mark.parametrize("unaware", ["1", b"\x01", 1, None, ["1"], [9]])
+def test_a_cluster_refuses_wrong_brokers_before_anything_is_done(cluster: LocalCluster, unaware: Any) -> None:
+    for call in (cluster.add_partitions, cluster.recreate_topic):
+        with pytest.raises(ConfigError):
+            call("b", 2, unaware=unaware)
+    assert len(cluster.leaders("b")) == 1
+    assert not any(broker.stale for broker in cluster.status())
+
+
+def test_a_request_that_cannot_be_encoded_harms_no_other(face: Face) -> None:
+    for wrong in (MetadataRequest(topics=5), MetadataRequest(topics=[5]), MetadataRequest(topics=["ab"])):
+        with pytest.raises(KafkaError):
+            face.do(face.client.request, 1, wrong)
+    assert face.do(face.client.request, 1, MetadataRequest(topics=[])).brokers
+    assert face.do(face.client.produce, TOPIC, ROWS).records == 1
+
+
+def test_a_client_is_not_made_with_wrong_values() -> None:
+    wrong: dict[str, tuple[Any, ...]] = {
+        "options": ("localhost:9092", 5, FetchOptions()),
+        "require": ("record-headers", b"x", 5, None, ["record-haeders"], [5]),
+        "on_event": ("print", 5),
+        "linger_ms": (5,),
+        "request_timeout_ms": ("soon", -1, None),
+    }
+    for kind in (AsyncClient, BlockingClient):
+        for name, values in wrong.items():
+            for value in values:
+                with pytest.raises(ConfigError):
+                    kind(**{name: value})
+    for kind in (Consumer, BlockingConsumer):
+        for name, value in (("on_data_loss", 5), ("group", "g"), ("auto_offset_reset", "first"), ("options", {})):
+            with pytest.raises(ConfigError):
+                kind(**{name: value})
+    with pytest.raises(ConfigError):
+        Consumer("localhost:9092")  # type: ignore[arg-type]
+    assert Feature.RECORD_HEADERS in AsyncClient(require=["record-headers", Feature.RECORD_HEADERS])._require

@@ -1,0 +1,235 @@
+"""What an installation is made of: one version, links that lead somewhere, notices, few requirements, no laboratory."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import parley
+
+ROOT = Path(__file__).parents[3]
+NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
+
+
+@pytest.fixture
+def setup() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("parley_setup", ROOT / "setup.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def executable(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9_.-]", requirement)[0].lower()
+
+
+# -- version, links ------------------------------------------------------------------------------
+
+
+def test_python_and_rust_have_the_same_version(setup: ModuleType, pyproject: dict[str, Any]) -> None:
+    crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text(encoding="utf-8"))["package"]
+    locked = tomllib.loads((ROOT / "native" / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    (own,) = [one for one in locked if one["name"] == crate["name"]]
+    assert "version" not in pyproject["project"]
+    assert setup.version() == parley.__version__ == crate["version"] == own["version"]
+
+
+def test_readme_has_no_relative_link_on_a_package_index(setup: ModuleType, pyproject: dict[str, Any]) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    repository = pyproject["project"]["urls"]["Repository"]
+    shown = setup.long_description(readme, repository, "1.2.3")
+    assert re.findall(r"\]\((?!https?://|#)", readme), "README has no relative link; then this proves nothing"
+    assert not re.findall(r"\]\((?!https?://|#|mailto:)[^)]*\)", shown)
+    linked = re.findall(rf"\]\({re.escape(repository)}/blob/v1\.2\.3/([^)#]+)", shown)
+    assert linked
+    assert all((ROOT / path).exists() for path in linked)
+
+
+def test_the_address_of_the_repository_is_written_once(pyproject: dict[str, Any]) -> None:
+    repository = pyproject["project"]["urls"]["Repository"]
+    files = [ROOT / "README.md", ROOT / "setup.py", *(ROOT / "docs").rglob("*.md"), *(ROOT / "tools").rglob("*.py")]
+    assert not [path for path in files if repository in path.read_text(encoding="utf-8")]
+
+
+def test_wheels_are_made_for_the_oldest_python_that_is_supported(pyproject: dict[str, Any]) -> None:
+    wheels = pyproject["tool"]["cibuildwheel"]
+    oldest = pyproject["project"]["requires-python"].removeprefix(">=").replace(".", "")
+    assert wheels["build"] == [f"cp{oldest}-*", "cp314t-*"]
+    assert {wheels["linux"][f"manylinux-{arch}-image"] for arch in wheels["linux"]["archs"]} == {"manylinux_2_28"}
+    assert all(f"musllinux-{arch}-image" in wheels["linux"] for arch in wheels["linux"]["archs"])
+    assert wheels["environment"]["PARLEY_KERNEL"] == wheels["macos"]["environment"]["PARLEY_KERNEL"] == "native"
+
+
+# -- requirements --------------------------------------------------------------------------------
+
+
+def test_a_client_requires_few_packages_and_none_of_the_command_line(pyproject: dict[str, Any]) -> None:
+    project = pyproject["project"]
+    assert {name_of(one) for one in project["dependencies"]} == {"pyarrow", "cramjam", "crc32c"}
+    assert {name_of(one) for one in project["optional-dependencies"]["cli"]} == {"typer", "rich"}
+
+
+def test_the_demo_has_what_the_command_line_and_spark_need(pyproject: dict[str, Any]) -> None:
+    extras = pyproject["project"]["optional-dependencies"]
+    assert {*extras["cli"], *extras["spark"]} <= set(extras["demo"])
+
+
+def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
+    project = pyproject["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    assert not [one for one in wanted if ">=" not in one]
+
+
+def test_the_command_line_alone_imports_what_it_needs() -> None:
+    importers = {
+        path.relative_to(ROOT / "src" / "parley").parts[0]
+        for path in (ROOT / "src").rglob("*.py")
+        for name in imported(path)
+        if name.split(".")[0] in {"typer", "rich", "click"}
+    }
+    assert importers == {"cli", "pipelines"}
+
+
+# -- the laboratory ------------------------------------------------------------------------------
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def module_of(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def test_what_a_wheel_has_needs_nothing_of_what_it_lacks(setup: ModuleType) -> None:
+    shipped = [path for path in (ROOT / "src").rglob("*.py") if not setup.stays_out(module_of(path))]
+    assert not [(str(path), name) for path in shipped for name in imported(path) if setup.stays_out(name)]
+
+
+def test_what_stays_out_of_a_wheel_exists(setup: ModuleType) -> None:
+    modules = {module_of(path) for path in (ROOT / "src").rglob("*.py")}
+    assert set(setup.NOT_IN_WHEEL) <= modules
+    public = {"parley.testing", "parley.testing.pytest_plugin", "parley.testing.delivery", "parley.testing.realbroker"}
+    assert {one for one in modules if one.startswith("parley.testing") and not setup.stays_out(one)} >= public
+
+
+@pytest.mark.spark
+def test_a_reading_spark_task_imports_no_cluster_no_command_line_and_no_test_helpers() -> None:
+    program = "import sys, parley, parley.spark.reader, parley.spark.reading; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    heavy = {"parley.devcluster", "parley.testing", "parley.cli", "parley.pipelines", "parley.drafts", "typer", "rich"}
+    assert not heavy & set(done.stdout.split())
+
+
+# -- notices -------------------------------------------------------------------------------------
+
+
+def check_notices(path: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "write_notices.py"), "--check"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+
+
+def test_the_notices_are_those_of_the_crates_that_are_compiled_in() -> None:
+    done = check_notices(os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_cargo_the_notices_are_held_against_the_lock(tmp_path: Path) -> None:
+    done = check_notices(str(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_c_libraries_are_among_the_notices_and_the_gpl_is_not() -> None:
+    text = NOTICES.read_text(encoding="utf-8")
+    for line in ("libdeflate-sys: libdeflate/COPYING", "lzzzz: vendor/liblz4/LICENSE", "zstd-sys: zstd/LICENSE"):
+        assert f"\n{line}\n" in text
+    assert "GNU GENERAL PUBLIC LICENSE" not in text
+
+
+# -- which kernel a build has ---------------------------------------------------------------------
+
+CARGO = "#!/bin/sh\necho cargo {version} '(0 2025-01-01)'\n"
+
+
+def test_the_kernel_is_compiled_where_cargo_is(
+    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_KERNEL", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not setup.wants_native()
+    executable(tmp_path / "cargo", CARGO.format(version="1.95.0"))
+    assert setup.wants_native()
+    monkeypatch.setenv("PARLEY_KERNEL", "pure")
+    assert not setup.wants_native()
+
+
+@pytest.mark.parametrize(("without_gil", "limited"), [(0, "cp311"), (1, None)])
+def test_one_wheel_is_for_all_pythons_with_a_gil_and_one_for_the_python_without(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, without_gil: int, limited: str | None
+) -> None:
+    told = setup.sysconfig.get_config_var
+    monkeypatch.setattr(
+        setup.sysconfig, "get_config_var", lambda name: without_gil if name == "Py_GIL_DISABLED" else told(name)
+    )
+    arguments = setup.native_arguments()
+    assert arguments.get("options", {}).get("bdist_wheel", {}).get("py_limited_api") == limited
+    (kernel,) = arguments["rust_extensions"]
+    assert kernel.cargo_manifest_args == ("--locked",)
+    assert not kernel.optional
+
+
+def test_a_kernel_of_another_name_is_refused(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_KERNEL", "rust")
+    with pytest.raises(SystemExit, match="PARLEY_KERNEL=rust is not known; it takes auto, native or pure"):
+        setup.wants_native()
+
+
+@pytest.mark.parametrize(
+    ("tools", "text"),
+    [
+        ({}, r"PARLEY_KERNEL=native needs cargo on PATH"),
+        ({"cargo": CARGO.format(version="1.63.0"), "cc": ""}, r"needs Rust [\d.]+ or later, and .* is 1\.63"),
+        ({"cargo": CARGO.format(version="1.95.0")}, r"needs a C compiler beside cargo, for libdeflate, lz4 and zstd"),
+        ({"cargo": "#!/bin/sh\necho no default toolchain >&2\nexit 1\n"}, r"does not run: no default toolchain"),
+    ],
+    ids=["no cargo", "old Rust", "no C compiler", "rustup without Rust"],
+)
+def test_a_build_says_in_a_line_what_it_lacks(
+    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: dict[str, str], text: str
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, program in tools.items():
+        executable(tmp_path / name, program)
+    with pytest.raises(SystemExit, match=text):
+        setup.check_toolchain()
