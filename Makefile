@@ -1,12 +1,17 @@
 # `make help` lists the targets. Each one makes the environment first, which takes no time when it is made.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix test test-real test-long test-hostile test-chaos test-spark42 demo bench clean
+.PHONY: help setup check fix demo bench dist clean
+.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-outages test-spark42 test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
 # Three workers at most: one has the Spark session, one the shared brokers, one the rest; most of the time is waiting.
 PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -ge 2 ] && echo 3 || echo 1)
+PYTEST = $(BIN)/python -m pytest -q
+BUSY_PROCESSES ?= 8
+# Of the random part of the long suite; printed, so that a failure can be repeated: make test-long SEED=...
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 ARGS ?=
 
 help:  ## list the targets
@@ -27,14 +32,26 @@ fix: setup  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: setup  ## all tests but the long ones; ARGS="-k name" goes to pytest
-	$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) -m "not long" $(ARGS)
+test: setup  ## the tests of a change: a part of each kind, every release a little; ARGS="-k name" goes to pytest
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "not (long or matrix or kills)" $(ARGS)
+
+test-busy:  ## `make test` beside eight processes that keep the machine busy
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/run_busy.py --processes $(BUSY_PROCESSES) $(MAKE) test
+
+test-matrix: setup  ## what `make test` leaves out of its matrices: the other releases and cases
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "matrix and not (long or kills)" $(ARGS)
+
+test-kills: setup  ## processes killed one after the other: brokers, drivers, workers, planners
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "kills and not long" $(ARGS)
 
 test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
-	PARLEY_REAL_RELEASES=all $(BIN)/python -m pytest -q tests/real $(ARGS)
+	PARLEY_REAL_RELEASES=all $(PYTEST) tests/real $(ARGS)
 
-test-long: setup  ## the long tests that need no real brokers: every kind of Spark master, 10,000 batches, 20,000 steps
-	$(BIN)/python -m pytest -q -m long --ignore=tests/real tests $(ARGS)
+test-long: setup  ## the long tests that need no real brokers: every kind of Spark master, random examples, 20,000 steps
+	$(PYTEST) -m long --ignore=tests/real tests $(ARGS)
+	@echo "random examples of seed $(SEED); to repeat them: make test-long SEED=$(SEED)"
+	HYPOTHESIS_PROFILE=long $(PYTEST) -n $(PYTEST_WORKERS) -m "hypothesis and not long" \
+		--hypothesis-seed=$(SEED) --randomly-seed=$(SEED) tests $(ARGS)
 
 test-hostile: setup  ## a million hostile inputs each way, at clients and at embedded brokers
 	$(BIN)/python -m parley.testing.hostile --inputs 1000000 $(ARGS)
@@ -42,9 +59,16 @@ test-hostile: setup  ## a million hostile inputs each way, at clients and at emb
 test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/chaos.md
 	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/chaos.md $(ARGS)
 
+test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connector; writes docs/outages.md (Java 17, mvn)
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
+	$(BIN)/python -m tests.outage.run --spark-python .venv-spark42/bin/python --write docs/outages.md $(ARGS)
+
 test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
-	.venv-spark42/bin/python -m pytest -q -m "not long" tests/spark $(ARGS)
+	.venv-spark42/bin/python -m pytest -q -m "not (long or matrix or kills)" tests/spark $(ARGS)
+
+test-lowest:  ## the tests on the oldest releases that the requirements allow, in an environment of their own
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/lowest.py $(ARGS)
 
 demo: setup  ## the main job on an embedded cluster; ARGS="--input FILE" for data of your own
 	$(BIN)/parley demo $(ARGS)
@@ -53,6 +77,9 @@ bench: setup  ## measure against Spark's own connector and other clients; writes
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
+dist:  ## build sdist and wheels into dist/ and try each in an environment of its own
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/dist.py $(ARGS)
+
 clean:  ## remove environments, builds, caches and the demo's output
-	rm -rf .venv .venv-spark42 build native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-spark42 .venv-lowest build dist native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f src/parley/kernel/_native*.so

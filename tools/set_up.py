@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("spark", "tls", "demo")
+EXTRAS = ("cli", "spark", "tls", "demo")
 
 
 class SetUpError(Exception):
@@ -74,10 +74,11 @@ def fingerprint(spark: str) -> str:
     """Return what the environment depends on, as one line: another line means that it must be made anew."""
     project = read_project()
     parts = [project["build-system"], project["project"], project["dependency-groups"]]
-    parts += [project["tool"]["setuptools"], project["tool"]["setuptools-rust"]]
+    parts += [project["tool"]["setuptools"]]
     digest = hashlib.sha256(repr(parts).encode())
     native = [path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}]
-    for path in [CONSTRAINTS, Path(__file__), *sorted(path for path in native if "target" not in path.parts)]:
+    sources = sorted(path for path in native if "target" not in path.parts)
+    for path in [CONSTRAINTS, ROOT / "setup.py", Path(__file__), *sources]:
         digest.update(path.read_bytes())
     cargo = "cargo" if shutil.which("cargo") else "no cargo"
     return f"{digest.hexdigest()} {sys.version_info[:2]} {ROOT} pyspark {spark}, {cargo}\n"
@@ -152,20 +153,20 @@ def install_spark(environment: Path, wheel: subprocess.Popen[bytes] | None) -> N
 
 def check_kernel(environment: Path) -> None:
     """Fail where cargo is present and the native kernel is not; say which kernel runs."""
-    probe = "from parley.records import kernel_info; print(kernel_info().native)"
+    probe = "from parley.records import PURE_COST, kernel_info; print(kernel_info().native, PURE_COST, sep='\\n')"
     answer = ask(environment, probe)
     if answer.returncode != 0:
         raise SetUpError(f"parley does not import:\n{answer.stdout[-3000:]}")
-    native = answer.stdout.strip() == "True"
+    native, cost = answer.stdout.strip().split("\n", 1)
     cargo = shutil.which("cargo")
-    if cargo and not native:
-        build = [cargo, "build", "--release", "--manifest-path", str(ROOT / "native" / "Cargo.toml")]
+    if cargo and native != "True":
+        build = [cargo, "build", "--release", "--locked", "--manifest-path", str(ROOT / "native" / "Cargo.toml")]
         done = capture(build)
         raise SetUpError(
             f"cargo is present ({cargo}), but the native kernel was not built or does not import.\n"
             f"{done.stdout[-3000:]}\nMend the build, or take cargo off PATH to use the pure-Python kernel."
         )
-    say("kernel: native" if native else "kernel: pure Python, slower by far, because there is no cargo on PATH")
+    say("kernel: native" if native == "True" else f"kernel: pure Python, because there is no cargo on PATH: {cost}")
 
 
 def check_java(environment: Path) -> None:

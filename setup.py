@@ -1,0 +1,160 @@
+"""What pyproject.toml cannot say: which kernel a build has, what stays out of a wheel, where README's links lead.
+
+PARLEY_KERNEL in the environment chooses the record kernel of a wheel:
+
+    auto    compiled where cargo is on PATH, pure Python where it is not (the default)
+    native  compiled, or the build fails
+    pure    pure Python
+
+A wheel without the compiled kernel is tagged py3-none-any, for nothing in it depends on the platform. A compiled
+kernel that does not build fails the build: a fallback that nobody sees would cost speed for years.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+NATIVE = ROOT / "native" / "Cargo.toml"
+
+NOT_IN_WHEEL = (
+    "parley.testing.compare",
+    "parley.testing.golden",
+    "parley.testing.growth",
+    "parley.testing.hostile",
+    "parley.testing.minimal",
+    "parley.testing.rule_lists",
+    "parley.testing.samples",
+    "parley.testing.virtual",
+    "parley.testing.shapes",
+    "parley.testing.wire",
+)
+"""What only parley's own tests use. An sdist and an editable installation have it, a wheel does not."""
+
+OPT_OUT = "PARLEY_KERNEL=pure installs parley without it; `parley doctor` says what the pure-Python kernel costs."
+
+
+def wants_native() -> bool:
+    """Return whether this build has the compiled kernel."""
+    choice = os.environ.get("PARLEY_KERNEL") or "auto"
+    if choice not in {"auto", "native", "pure"}:
+        raise SystemExit(f"parley: PARLEY_KERNEL={choice} is not known; it takes auto, native or pure")
+    return choice == "native" or (choice == "auto" and shutil.which("cargo") is not None)
+
+
+def check_toolchain() -> None:
+    """Say in one line what the compiled kernel lacks here, before cargo says it in two hundred."""
+    needed = tomllib.loads(NATIVE.read_text(encoding="utf-8"))["package"]["rust-version"]
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise SystemExit(
+            f"parley: PARLEY_KERNEL=native needs cargo on PATH (https://rustup.rs), Rust {needed} or later"
+        )
+    asked = subprocess.run([cargo, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"(\d+)\.(\d+)", asked.stdout)
+    if asked.returncode != 0 or found is None:
+        raise SystemExit(f"parley: {cargo} does not run: {asked.stderr.strip()}\n{OPT_OUT}")
+    if tuple(map(int, found.groups())) < tuple(map(int, needed.split(".")[:2])):
+        raise SystemExit(
+            f"parley: the compiled kernel needs Rust {needed} or later, and {cargo} is {found[0]}; "
+            f"`rustup update`, or install Rust from https://rustup.rs.\n{OPT_OUT}"
+        )
+    named = any(name == "CC" or name.startswith(("CC_", "HOST_CC", "TARGET_CC")) for name in os.environ)
+    if os.name == "posix" and not named and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        raise SystemExit(
+            "parley: the compiled kernel needs a C compiler beside cargo, for libdeflate, lz4 and zstd, and none is on "
+            "PATH. Debian: apt install build-essential; Alpine: apk add build-base; macOS: xcode-select --install.\n"
+            + OPT_OUT
+        )
+
+
+class BuildWithoutLaboratory(build_py):
+    """Copies the packages without what stays out of a wheel."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        found = super().find_package_modules(package, package_dir)
+        return [one for one in found if not stays_out(f"{one[0]}.{one[1]}")]
+
+
+def stays_out(module: str) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in NOT_IN_WHEEL)
+
+
+def native_arguments() -> dict[str, Any]:
+    """Return setup()'s arguments for the compiled kernel."""
+    from setuptools_rust import Binding, RustExtension, Strip
+    from setuptools_rust.build import build_rust
+
+    class BuildKernel(build_rust):  # type: ignore[misc]
+        """Builds the kernel, or says what it takes."""
+
+        def run(self) -> None:
+            check_toolchain()
+            try:
+                super().run()
+            except Exception as error:
+                raise SystemExit(
+                    f"parley: the compiled kernel was not built: {error}\nIt takes cargo, a C compiler, and crates.io "
+                    f"or the crates of native/Cargo.lock in cargo's cache; cargo's own words are above.\n{OPT_OUT}"
+                ) from None
+
+    kernel = RustExtension(
+        "parley.kernel._native",
+        path="native/Cargo.toml",
+        binding=Binding.PyO3,
+        cargo_manifest_args=["--locked"],  # what Cargo.lock names, and nothing newer
+        debug=False,  # an editable installation would otherwise be a debug build
+        strip=Strip.All,
+    )
+    arguments: dict[str, Any] = {"rust_extensions": [kernel], "cmdclass": {"build_rust": BuildKernel}}
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        # One wheel for 3.11 and all later releases. Pythons without a GIL have no stable ABI that reaches back so far.
+        arguments["options"] = {"bdist_wheel": {"py_limited_api": "cp311"}}
+    return arguments
+
+
+def long_description(readme: str, repository: str, version: str) -> str:
+    """Return README for a package index, where links to files of the repository lead nowhere.
+
+    >>> long_description("[a](docs/a.md#b), [c](https://c.org)", "https://r.org/p", "1.0")
+    '[a](https://r.org/p/blob/v1.0/docs/a.md#b), [c](https://c.org)'
+    """
+    return re.sub(r"\]\((?!https?:|mailto:|#)", f"]({repository}/blob/v{version}/", readme)
+
+
+def version() -> str:
+    """Return the version, which is written in parley/__init__.py and nowhere else."""
+    found = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/parley/__init__.py").read_text(encoding="utf-8"), re.M)
+    assert found is not None
+    return found[1]
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    native = wants_native()
+    if not native and "sdist" not in sys.argv:
+        print("parley: building without the compiled kernel; the wheel is py3-none-any", file=sys.stderr)
+    arguments = native_arguments() if native else {}
+    arguments["cmdclass"] = {"build_py": BuildWithoutLaboratory, **arguments.get("cmdclass", {})}
+    setup(
+        version=version(),
+        long_description=long_description(readme, project["urls"]["Repository"], version()),
+        long_description_content_type="text/markdown",
+        **arguments,
+    )
+
+
+if __name__ == "__main__":
+    main()
