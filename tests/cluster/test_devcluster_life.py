@@ -92,6 +92,23 @@ def test_ports_are_those_asked_for_and_a_taken_one_is_named() -> None:
         assert cluster.bootstrap_servers == f"127.0.0.1:{port}"
 
 
+@pytest.mark.parametrize("end", [LocalCluster.kill_broker, LocalCluster.stop_broker], ids=["killed", "stopped"])
+def test_nobody_else_gets_the_port_of_a_broker_that_is_away(end: Callable[[LocalCluster, int], None]) -> None:
+    """Another program there, another cluster say, would be taken for this one by the broker's clients."""
+    with LocalCluster(brokers=2) as cluster:
+        port = int(cluster.bootstrap_servers.split(",")[0].rpartition(":")[2])
+        end(cluster, 1)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        cluster.start_broker(1)
+        socket.create_connection(("127.0.0.1", port)).close()
+        end(cluster, 1)
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # the cluster is closed: anybody may have it
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -24,7 +24,7 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.tampering import Act, Tampering
-from parley.net import Address, Backend, Clock, Server, ServerConnection, serve
+from parley.net import Address, AsyncioBackend, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
 
@@ -64,6 +64,7 @@ class Broker:
         self.state: BrokerState | None = None
         self.dialect: Dialect | None = None
         self._servers: dict[str, Server] = {}
+        self._held_ports: list[Callable[[], None]] = []
         self._fetch_sessions = self._no_sessions()
 
     def __repr__(self) -> str:
@@ -102,6 +103,7 @@ class Broker:
 
     async def listen(self) -> None:
         """Begin to accept connections, at the same ports as before. Raises NetworkError when one is taken."""
+        self.give_up_ports()
         self._fetch_sessions = self._no_sessions()
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         shared = self._shared
@@ -129,16 +131,29 @@ class Broker:
         self.addresses = {listener: server.address for listener, server in servers.items()}
 
     async def close(self) -> None:
-        """End every connection in order and stop accepting."""
+        """End every connection in order and stop accepting. Its ports stay its own until `give_up_ports`."""
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.close()
+        self._hold_ports(servers)
 
     async def abort(self) -> None:
-        """Reset every connection and stop accepting: a killed process."""
+        """Reset every connection and stop accepting: a killed process. Its ports stay its own, as after `close`."""
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.abort()
+        self._hold_ports(servers)
+
+    def _hold_ports(self, servers: Mapping[str, Server]) -> None:
+        """Let nobody else listen where this broker did: its clients would take another cluster for its own."""
+        backend = self._shared.backend or AsyncioBackend()
+        self._held_ports += [backend.hold(server.address) for server in servers.values()]
+
+    def give_up_ports(self) -> None:
+        """Let others have the ports of a broker that does not run."""
+        held, self._held_ports = self._held_ports, []
+        for give_up in held:
+            give_up()
 
     async def freeze(self) -> None:
         """Answer nothing until `thaw`; connections are made and stay."""

@@ -147,6 +147,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             self._expiry.cancel()
         for broker in self._brokers.values():
             await broker.close()
+            broker.give_up_ports()
             self._ports[broker.id] = {listener: address.port for listener, address in broker.addresses.items()}
         for stopped in self._stopped_states.values():
             stopped.close(sync=True)

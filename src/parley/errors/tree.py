@@ -90,6 +90,10 @@ class RequestTimedOut(NetworkError):
     """A deadline passed before the answer came. Whether the broker acted on the request is unknown."""
 
 
+ADDRESSES_SHOWN = 5
+"""By the text of BrokersUnreachable; its `failures` has all."""
+
+
 class BrokersUnreachable(NetworkError):
     """None of the given addresses could be used; `failures` holds the error of each address.
 
@@ -97,9 +101,11 @@ class BrokersUnreachable(NetworkError):
     """
 
     def __init__(self, failures: dict[str, Exception]) -> None:
-        texts = {address: str(error).removeprefix(f"{address}: ") for address, error in failures.items()}
-        lines = "; ".join(f"{address}: {text}" for address, text in texts.items())
-        super().__init__(f"no broker could be reached ({lines}). Check the addresses and the listeners.")
+        shown = list(failures.items())[:ADDRESSES_SHOWN]
+        lines = [f"{address}: {str(error).removeprefix(f'{address}: ')}" for address, error in shown]
+        if len(failures) > len(shown):
+            lines.append(f"and {len(failures) - len(shown)} more")
+        super().__init__(f"no broker could be reached ({'; '.join(lines)}). Check the addresses and the listeners.")
         self.failures = failures
         self.retriable = any(getattr(error, "retriable", True) for error in failures.values())
 

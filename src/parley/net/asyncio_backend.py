@@ -265,6 +265,16 @@ class AsyncioBackend:
             listener.listen(place)
         return listener
 
+    def hold(self, address: Address) -> Callable[[], None]:
+        """Bind without listening. No name is looked up: where it listened it has an address in numbers."""
+        held = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
+        try:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that ended there may linger
+            held.bind((address.host, address.port))
+        except OSError:
+            held.close()
+        return held.close
+
     def _tune(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # An explicit size switches Linux' own growing off, and its ceiling is lower: hence -1 as default.

@@ -329,6 +329,10 @@ class MemoryBackend:
         self.listeners[address] = accept
         return MemoryListener(self, address)
 
+    def hold(self, address: Address) -> Callable[[], None]:
+        """Do nothing: here no port is given out twice."""
+        return lambda: None
+
     def _faults(self, address: Address) -> Faults:
         return self.faults.get(address) or Faults()
 

@@ -135,3 +135,10 @@ class Backend(Protocol):
     async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> Listener:
         """Listen on an address; port 0 lets the system choose."""
         ...
+
+    def hold(self, address: Address) -> Callable[[], None]:
+        """Keep an address for later: who connects is refused, and nobody is given its port.
+
+        Returns what gives it up again; call it before `listen`. Where somebody has the address nothing is held.
+        """
+        ...

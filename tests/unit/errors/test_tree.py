@@ -45,6 +45,13 @@ def test_unreachable_brokers_are_listed_with_their_stages() -> None:
     assert isinstance(error, NetworkError)
 
 
+def test_of_many_unreachable_brokers_the_first_few_are_listed() -> None:
+    error = BrokersUnreachable({f"a:{port}": NetworkError("refused", stage="connect") for port in range(1, 1001)})
+    assert "a:5: refused; and 995 more)" in str(error)
+    assert len(str(error)) < 250
+    assert len(error.failures) == 1000
+
+
 def test_the_nearest_known_name_is_offered_and_nothing_far_off() -> None:
     assert nearest_hint("subscibe", ["subscribe", "assign"]) == ' Did you mean "subscribe"?'
     assert nearest_hint("xyz", ["subscribe", "assign"]) == ""
