@@ -41,22 +41,18 @@ impl DecodeArg {
 #[derive(FromPyObject)]
 pub struct ScanArg {
     position: i64,
-    passed: i64,
     end_offset: i64,
-    max_rows: i64,
-    max_bytes: usize,
-    watched: View,
+    max_epochs: usize,
+    aborted: View,
 }
 
 impl ScanArg {
     pub fn into_options(self) -> scan::Options {
         scan::Options {
             position: self.position,
-            passed: self.passed,
             end_offset: self.end_offset,
-            max_rows: self.max_rows,
-            max_bytes: self.max_bytes,
-            watched: self.watched,
+            max_epochs: self.max_epochs,
+            aborted: self.aborted,
         }
     }
 }

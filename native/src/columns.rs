@@ -9,6 +9,9 @@ pub const KEYS: u32 = 8;
 pub const VALUES: u32 = 16;
 pub const HEADERS: u32 = 32;
 
+/// An end offset that leaves nothing out.
+const NO_OFFSET_LIMIT: i64 = i64::MAX;
+
 /// What to decode and within which limits (contract.py, DecodeOptions).
 pub struct Options {
     pub first_offset: i64,
@@ -248,7 +251,7 @@ impl Builder {
 
     #[inline(always)]
     pub fn takes(&self, offset: i64) -> bool {
-        self.first_offset <= offset && offset < self.end_offset
+        self.first_offset <= offset && (offset < self.end_offset || self.end_offset == NO_OFFSET_LIMIT)
     }
 
     /// Adds one record but for its headers, which `push_header` and `end_headers` add.

@@ -83,6 +83,10 @@ fn decode_spans(
         }
         let room = if first { MAX_COLUMN_BYTES } else { MAX_COLUMN_BYTES - used };
         let (start, end) = (field(scan::SPAN_FIELDS * index), field(scan::SPAN_FIELDS * index + 1));
+        if !first {
+            let passed = spans.int64(scan::SPAN_FIELDS * index - 2).unwrap_or(-1);
+            builder.first_offset = options.first_offset.max(passed);
+        }
         let read = span_of(data, start, end)
             .and_then(|span| decode_span(span, options, first, room, &mut builder, scratch))
             .map_err(|failure| Failure { span: index as i64, ..failure })?;
@@ -91,11 +95,16 @@ fn decode_spans(
             None => return Ok((builder, index)),
         }
         if first && count > 1 {
-            let all: usize = (0..count).fold(0, |sum, at| {
-                let (from, to) = (field(scan::SPAN_FIELDS * at), field(scan::SPAN_FIELDS * at + 1));
-                usize::saturating_add(sum, to.saturating_sub(from))
-            });
-            builder.expect(all as f64 / (end - start) as f64, options.max_bytes);
+            let span_bytes =
+                |at: usize| field(scan::SPAN_FIELDS * at + 1).saturating_sub(field(scan::SPAN_FIELDS * at)) as f64;
+            // As many rows as this call may return: a table may be much longer than that.
+            let most = span_bytes(0) * (options.max_rows as f64 / builder.rows.max(1) as f64);
+            let (mut all, mut at) = (0.0, 0);
+            while at < count && all < most {
+                all += span_bytes(at);
+                at += 1;
+            }
+            builder.expect(all.min(most) / span_bytes(0), options.max_bytes);
         }
     }
     Ok((builder, count))
@@ -164,16 +173,16 @@ fn py_encode(
     Ok((Buffer::new(Owned::Bytes(output.data)), output.next_start, output.max_timestamp))
 }
 
-type ScanTuple = (Buffer, usize, i64, usize, usize, i64, i32, bool);
+type ScanTuple = (Buffer, Buffer, usize, i64, i32);
 
-/// Follows ordinary batch headers from byte `start` on; returns the fields of BatchScan.
+/// Follows batch headers from byte `start` on; returns the fields of BatchScan.
 #[pyfunction]
 fn scan_batches(py: Python<'_>, data: View, start: usize, options: ScanArg) -> PyResult<ScanTuple> {
     let options = options.into_options();
-    let found = detached(py, || Ok(scan::scan(data.bytes(), start, &options)))?;
-    let spans = found.table.len() / scan::SPAN_FIELDS;
-    let table = Buffer::new(Owned::Int64(found.table));
-    Ok((table, spans, found.rows, found.bytes, found.end, found.next_offset, found.leader_epoch, found.full))
+    let found =
+        detached(py, || Ok(compress::with_scratch(|scratch| scan::scan(data.bytes(), start, &options, scratch))))?;
+    let (table, epochs) = (Owned::Int64(found.table), Owned::Int64(found.epochs));
+    Ok((Buffer::new(table), Buffer::new(epochs), found.end, found.next_offset, found.leader_epoch))
 }
 
 type RunTuple = (usize, u8, u8, usize, i64, i64, i64, i32);

@@ -10,6 +10,8 @@ pub const HEADER_BYTES: usize = 61;
 pub const CRC_AT: usize = 17;
 pub const CRC_START: usize = 21;
 const MIN_RECORD_BYTES: usize = 7;
+/// Brokers write one record into a control batch; all are looked at for the first.
+const MAX_CONTROL_RECORDS: usize = 1024;
 
 /// The fields of a batch header that decoding needs.
 pub struct Header {
@@ -123,6 +125,25 @@ fn record(header: &Header, plain: &[u8], pos: &mut usize, builder: &mut Builder)
         builder.end_headers();
     }
     Ok((offset, headers))
+}
+
+/// Returns the type of a control batch's first record; None where the batch is damaged or has none.
+pub fn control_type(batch: &[u8], scratch: &mut Scratch) -> Option<i16> {
+    let options = Options { check_crc: true, max_span_rows: MAX_CONTROL_RECORDS, ..Options::counting() };
+    let (header, plain) = open(batch, &options, scratch).ok()?;
+    cuts(&header, plain, MAX_CONTROL_RECORDS).ok()?;
+    if header.count == 0 {
+        return None;
+    }
+    let mut pos = 0;
+    varint::read_i32(plain, &mut pos).ok()?; // the record's length
+    pos += 1;
+    varint::read_i64(plain, &mut pos).ok()?;
+    varint::read_i32(plain, &mut pos).ok()?;
+    match field(plain, &mut pos).ok()? {
+        Some([_, _, high, low, ..]) => Some(i16::from_be_bytes([*high, *low])),
+        _ => None,
+    }
 }
 
 /// Returns how the records of an opened batch are cut into pieces of at most `most` records.

@@ -274,13 +274,12 @@ def test_scans_of_batches_are_equal(parts: list[bytes], damage: list[tuple[float
         if raw:
             raw[int(where * len(raw))] = byte
     edges = st.sampled_from([-1, 0, 5, 128, 2**31, 2**62, NO_OFFSET_LIMIT])
+    pairs = data.draw(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, 100, 2**40])), max_size=4))
     options = ScanOptions(
         position=data.draw(edges),
-        passed=data.draw(edges),
         end_offset=data.draw(edges),
-        max_rows=data.draw(st.sampled_from([-1, 0, 5, 2**31 - 1])),
-        max_bytes=data.draw(st.sampled_from([0, 100, 2**31 - 1])),
-        watched=array("q", sorted(data.draw(st.sets(st.integers(-3, 3))))).tobytes(),
+        max_epochs=data.draw(st.sampled_from([0, 1, 2, 2**31 - 1])),
+        aborted=array("q", [field for pair in pairs for field in pair]).tobytes(),
     )
     start = data.draw(st.sampled_from([0, len(parts[0]) if parts else 0, len(raw) + 1]))
     both("scan_batches", bytes(raw), start, options)

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from parley.client.fetch_state import PartitionFetch, RawFetch
-from parley.client.fetch_wire import TOPIC_IDS_VERSION, FetchAnswer, find_tail
+from parley.client.fetch_wire import MOST_EPOCHS, TOPIC_IDS_VERSION, FetchAnswer, find_tail
 from parley.client.options import READ_COMMITTED, FetchOptions
 from parley.client.positions import DataLoss, Position
 from parley.client.retry import Reaction, classify
@@ -100,7 +100,9 @@ def left_out(asked: Asked, limits: Limits) -> Verdict:
 
 def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: Limits) -> Verdict:
     part, options = asked.part, limits.options
-    tail = find_tail(data, part.tp)
+    tail = find_tail(data)
+    if len(tail.epochs) == MOST_EPOCHS:
+        data = data[: tail.whole_bytes]
     if tail.next_offset >= 0 and tail.next_offset <= part.position:
         return Verdict(Do.STOP, RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"))
     if tail.next_offset < 0 and _is_cut_off(data):

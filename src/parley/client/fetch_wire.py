@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from parley.client.options import READ_COMMITTED, FetchOptions
 from parley.client.results import EpochEndOffset
-from parley.errors import CorruptRecordError
 from parley.messages import FetchRequest
-from parley.records import follow_front, iter_batches
+from parley.records import follow_front
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
 
@@ -21,10 +18,8 @@ ISOLATION_VERSION = 4
 """First Fetch version with an isolation level: older brokers would show aborted records."""
 _MAX_VERSION = 2**15 - 1
 
-# offset:8 size:4 leader_epoch:4 magic:1 crc:4 attributes:2 last_offset_delta:4 (magic 2)
-_HEAD = struct.Struct(">qiibIhi")
-_OVERHEAD = 12
-_MIN_SIZE = 49
+MOST_EPOCHS = 1_024
+"""Changes of the leader epoch that are followed in one answer; what lies behind them is fetched again."""
 
 
 class SessionPart(NamedTuple):
@@ -164,43 +159,13 @@ class Tail(NamedTuple):
     epochs: tuple[tuple[int, int], ...] = ()
 
 
-def find_tail(data: memoryview, where: TopicPartition) -> Tail:
+def find_tail(data: memoryview) -> Tail:
     """Return where the whole batches at the front of `data` end, from their headers alone.
 
     Only what tells the next position is read; the next request can be sent while everything else is
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
-    front = follow_front(data)
-    at, position, epoch = front if front is not None else (0, -1, -1)
-    size = len(data)
-    epochs: list[tuple[int, int]] = []
-    while size - at >= _HEAD.size:
-        offset, length, batch_epoch, magic, _, _, last_delta = _HEAD.unpack_from(data, at)
-        if magic != 2:
-            return _legacy_tail(data, where, Tail(position, epoch, at, _closed(epochs, position, epoch)))
-        if length < _MIN_SIZE or length > size - at - _OVERHEAD or offset < 0 or last_delta < 0:
-            break
-        if batch_epoch != epoch and position >= 0:
-            epochs.append((position, epoch))
-        position, epoch = offset + last_delta + 1, batch_epoch
-        at += _OVERHEAD + length
-    if size - at > 16 and data[at + 16] in (0, 1):
-        so_far = Tail(position, epoch, at, _closed(epochs, position, epoch))
-        return _legacy_tail(data, where, so_far)  # a message shorter than a batch header
-    return Tail(position, epoch, at, _closed(epochs, position, epoch))
-
-
-def _closed(epochs: list[tuple[int, int]], position: int, epoch: int) -> tuple[tuple[int, int], ...]:
-    return (*epochs, (position, epoch)) if position >= 0 else ()
-
-
-def _legacy_tail(data: memoryview, where: TopicPartition, so_far: Tail) -> Tail:
-    """Go on with message sets (magic 0 and 1), whose entries only `records` can tell apart."""
-    found = so_far
-    with contextlib.suppress(CorruptRecordError):  # the decoding finds it again and says it with its offset
-        for batch in iter_batches(data[so_far.whole_bytes :], where):
-            epoch = batch.leader_epoch if batch.magic == 2 else -1
-            same = found.epochs and found.epochs[-1][1] == epoch
-            ended = (*(found.epochs[:-1] if same else found.epochs), (batch.next_offset, epoch))
-            found = Tail(batch.next_offset, epoch, so_far.whole_bytes + batch.end, ended)
-    return found
+    front = follow_front(data, MOST_EPOCHS)
+    if not front.epochs:
+        return Tail(-1, -1, 0)
+    return Tail(front.next_offset, front.epochs[-1][1], front.end, front.epochs)

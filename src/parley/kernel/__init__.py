@@ -12,7 +12,9 @@ import os
 from parley.kernel import reference
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
+    MAX_CONTROL_RECORDS,
     MAX_FRAMES,
+    MAX_RUN,
     MAX_SPAN_HEADERS,
     NO_OFFSET_LIMIT,
     SPAN_FIELDS,
@@ -39,7 +41,9 @@ from parley.kernel.contract import (
 
 __all__ = [
     "MAX_COLUMN_BYTES",
+    "MAX_CONTROL_RECORDS",
     "MAX_FRAMES",
+    "MAX_RUN",
     "MAX_SPAN_HEADERS",
     "NO_OFFSET_LIMIT",
     "PURE_ASKED",

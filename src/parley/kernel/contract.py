@@ -11,8 +11,8 @@ Rules
    significant bit first, None = no nulls), rows + 1 int32 offsets, and the data.
 2. A *span* is the byte range of one whole magic-2 batch, of one compressed magic-0/1 message, or of a
    run of uncompressed magic-0/1 messages. A *span table* holds four int64 per span: start, end, the
-   position after it, its leader epoch; a decode reads the first two. Which batches are shown is decided
-   in `records`: a scan follows *ordinary* batches only (BatchScan) and stops at any other.
+   position after it (-1 where that does not matter), its leader epoch. A scan (BatchScan) decides which
+   batches are shown.
 3. Each length and count is checked against the bytes that remain before anything is allocated; a
    negative length other than -1 is malformed; decompression stops at its limit; compressed sets nest
    one level only. Foreign bytes can cause KernelError and nothing else.
@@ -158,7 +158,9 @@ class Columns:
 class DecodeOptions:
     """What to decode and within which limits.
 
-    Records outside [first_offset, end_offset) are left out. A decode stops before the span that
+    Records outside [first_offset, end_offset) are left out, and those of a span that lie below the position after
+    the span before it: offsets never go back. NO_OFFSET_LIMIT leaves no offset out, not even its own.
+    A decode stops before the span that
     would pass `max_rows` or `max_bytes` (decompressed record bytes), but never before one span is
     done; it stops as well where it holds MAX_SPAN_HEADERS headers. `max_batch_bytes` bounds one
     decompressed batch; 0 means the default rule. A batch of more than `max_span_rows` records, or of
@@ -231,41 +233,46 @@ def span_table(spans: Iterable[tuple[int, int]]) -> bytes:
     return array("q", [field for start, end in spans for field in (start, end, -1, -1)]).tobytes()
 
 
+MAX_RUN = 4096
+"""Uncompressed messages of magic 0 and 1 in one span of a scan, at most."""
+
+MAX_CONTROL_RECORDS = 1024
+"""Brokers write one record into a control batch; all are looked at for the first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
-    """From which position to which, and how many records and bytes at most.
+    """From which position to which, and how many runs of batches of one leader epoch at most.
 
-    Batches that begin below `passed` are not ordinary. `watched` holds producer ids as int64, in ascending
-    order: their transactional batches are not ordinary.
+    `aborted` holds the aborted transactions as pairs of int64, producer id and first offset, in any order.
     """
 
     position: int = 0
-    passed: int = -1
     end_offset: int = NO_OFFSET_LIMIT
-    max_rows: int = MAX_COLUMN_BYTES
-    max_bytes: int = MAX_COLUMN_BYTES
-    watched: Buffer = b""
+    max_epochs: int = MAX_COLUMN_BYTES
+    aborted: Buffer = b""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchScan:
-    """The ordinary batches from a byte position on, as their headers describe them; nothing is checked.
+    """The batches from a byte position on, as their headers describe them; little is checked.
 
-    Ordinary: whole, of magic 2, its offsets possible and not below what was passed before, not of a
-    watched producer. Batches wholly below the position are passed over; those without records and
-    control batches only move the position: the last span's, where there is one. The scan ends at `end`,
-    before the first batch that is not ordinary, begins at or behind the end offset (the position is then
-    the end offset), or would pass a limit (`full`; the first of a scan never does).
+    `table` has the batches, and runs of messages of magic 0 and 1, that show records. Those that end below the
+    position are passed over; those without records, control batches, and batches of aborted transactions only move
+    the position: the last span's, where there is one. An aborted transaction ends with its abort marker, which is
+    the only batch that is opened.
+
+    The scan ends at `end`: before the first batch that is not whole, whose offsets cannot be, or which is a damaged
+    marker that matters; before one that begins at or behind the end offset (the position is then the end offset);
+    before one of too many epochs. `epochs` has pairs of int64 for each run of batches of one leader epoch (-1 for
+    magic 0 and 1): the position after the last of them, and the epoch. `leader_epoch` is that of the last batch.
     """
 
     table: Buffer
-    spans: int
-    rows: int
-    bytes: int
+    epochs: Buffer
     end: int
     next_offset: int
     leader_epoch: int
-    full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +308,7 @@ class Kernel(Protocol):
         """
 
     def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
-        """Return the ordinary batches from byte `start` on. Never raises for foreign bytes."""
+        """Return the batches from byte `start` on. Never raises for foreign bytes."""
 
     def encode(self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
         """Return one batch of the selected rows (int32 indexes; None = all) from position `start`."""

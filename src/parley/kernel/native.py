@@ -82,9 +82,9 @@ def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOpt
 
 
 def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
-    """Return the ordinary batches from byte `start` on."""
-    table, spans, rows, size, end, next_offset, leader_epoch, full = _native.scan_batches(data, start, options)
-    return BatchScan(memoryview(table), spans, rows, size, end, next_offset, leader_epoch, full)
+    """Return the batches from byte `start` on."""
+    table, epochs, end, next_offset, leader_epoch = _native.scan_batches(data, start, options)
+    return BatchScan(memoryview(table), memoryview(epochs), end, next_offset, leader_epoch)
 
 
 def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:

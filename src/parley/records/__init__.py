@@ -40,12 +40,11 @@ from parley.records.encode import (
 from parley.records.failures import kind_of
 from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
 from parley.records.numbering import Wrapper, number_messages
-from parley.records.split import AbortedFilter, RawBatch, first_batch_bytes, follow_front, iter_batches, readable, split
+from parley.records.split import RawBatch, first_batch_bytes, follow_front, iter_batches, split
 
 __all__ = [
     "NATIVE_REMEDY",
     "PURE_COST",
-    "AbortedFilter",
     "Buffer",
     "CheckedBatch",
     "Codec",
@@ -85,7 +84,6 @@ __all__ = [
     "number_messages",
     "offsets_of",
     "partition_keys",
-    "readable",
     "records",
     "split",
     "stamp_producer",

@@ -89,14 +89,19 @@ def keyless_records(data: Buffer) -> list[int]:
     return found
 
 
+_MAX_OFFSET = 2**63 - 1
 _FROM_ZERO = array("q", range(16_384)).tobytes()
 
 
 def _counted(first: int, rows: int) -> bytes:
-    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached slice."""
+    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached slice.
+
+    Returns nothing where there are not so many.
+    """
     if first == 0 and 8 * rows <= len(_FROM_ZERO):
         return _FROM_ZERO[: 8 * rows]
-    return array("q", range(first, first + rows)).tobytes()
+    counted = range(first, first + rows)
+    return array("q", counted).tobytes() if counted[-1] <= _MAX_OFFSET else b""
 
 
 def _index(numbers: bytes, number: int) -> int:

@@ -9,25 +9,30 @@ Rules
    object is made per record; a compressed message is one of its own.
 4. What the header says is believed here only as far as the next header is found and positions are
    counted; everything else is the kernel's to check.
-5. Control batches carry no records for users. With an abort marker the producer's aborted
-   transaction ends (KIP-98); the list of aborted transactions comes with the fetch.
+5. Readers do not walk through the batches one by one: the kernel does (`ScanOptions`), and decides
+   with it which are shown. What is wrong where it stops is said here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from parley.kernel import Buffer, DecodeOptions, KernelError, ScanOptions, Want, active, span_table
+from parley.errors import CorruptRecordError
+from parley.kernel import (
+    MAX_CONTROL_RECORDS,
+    MAX_RUN,
+    Buffer,
+    DecodeOptions,
+    KernelError,
+    ScanOptions,
+    Want,
+    active,
+    span_table,
+)
 from parley.records import layout
-from parley.records.columns import var_values
 from parley.records.failures import corrupt, translate_decode
 
-MAX_RUN = 4096
-MAX_CONTROL_RECORDS = 1024
-"""Brokers write one record into a control batch; all are decoded for the first."""
-_EPOCH_FIELD = 2  # of layout.BATCH_HEADER
 _MAX_OFFSET = 2**63 - 2  # its successor, the next position, must still be an int64
 
 
@@ -67,23 +72,22 @@ class RawBatch(NamedTuple):
 
 
 class Front(NamedTuple):
-    """Ordinary batches at the front of fetched bytes: where they end, the offset after them, the last one's epoch."""
+    """The whole batches at the front of fetched bytes, as their headers describe them.
+
+    `end` is where they end, `next_offset` the offset after them. `epochs` has (next offset, leader epoch) of the last
+    batch of each run of one epoch, in order; -1 is that of magic 0 and 1. Where there is no batch, it is empty.
+    """
 
     end: int
     next_offset: int
-    leader_epoch: int
+    epochs: tuple[tuple[int, int], ...]
 
 
-def follow_front(data: Buffer) -> Front | None:
-    """Return the whole magic-2 batches of one leader epoch at the front, by their headers alone.
-
-    None where there is no such batch, or where the epoch changes among them: whoever must know where
-    walks through them. A fetch of 8 MiB has 500 batches, and these are followed by the kernel.
-    """
-    found = active.scan_batches(data, 0, ScanOptions())
-    if not found.end or found.leader_epoch != layout.BATCH_HEADER.unpack_from(data)[_EPOCH_FIELD]:
-        return None
-    return Front(found.end, found.next_offset, found.leader_epoch)
+def follow_front(data: Buffer, max_epochs: int) -> Front:
+    """Return the whole batches at the front, those of `max_epochs` runs of one epoch at most."""
+    found = active.scan_batches(data, 0, ScanOptions(max_epochs=max_epochs))
+    fields = memoryview(found.epochs).cast("B").cast("q").tolist()
+    return Front(found.end, found.next_offset, tuple(zip(fields[::2], fields[1::2], strict=True)))
 
 
 def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:
@@ -166,47 +170,26 @@ def first_batch_bytes(data: Buffer) -> int | None:
     return layout.LOG_OVERHEAD + size
 
 
-def control_type(data: Buffer, batch: RawBatch, where: tuple[str, int] | None = None) -> int:
-    """Return the type of a control batch's record: layout.ABORT, layout.COMMIT or another.
+def fault_at(data: Buffer, at: int, expected: int, where: tuple[str, int] | None = None) -> CorruptRecordError | None:
+    """Return what is wrong with the batch before which a scan ended, or None where it is only cut off.
 
-    Raises CorruptRecordError where the batch is damaged. Mutates nothing.
+    `expected` is the least offset that the error may name.
     """
     try:
-        options = DecodeOptions(want=int(Want.KEYS), max_span_rows=MAX_CONTROL_RECORDS)
-        columns = active.decode(data, span_table([(batch.start, batch.end)]), options).columns
+        batch = next(iter_batches(data, where, start=at, expected=expected), None)
+    except CorruptRecordError as error:
+        return error
+    return None if batch is None else _fault_of_marker(data, batch, where)
+
+
+def _fault_of_marker(data: Buffer, batch: RawBatch, where: tuple[str, int] | None) -> CorruptRecordError:
+    options = DecodeOptions(want=int(Want.NOTHING), max_span_rows=MAX_CONTROL_RECORDS)
+    try:
+        active.decode(data, span_table([(batch.start, batch.end)]), options)
     except KernelError as error:
-        raise translate_decode(error, batch.base_offset, where) from error
-    keys = list(var_values(columns.key)) if columns.key is not None else []
-    if not keys or keys[0] is None or len(keys[0]) < layout.CONTROL_KEY.size:
-        raise corrupt("a control batch without a control record", batch.base_offset, where)
-    kind: int = layout.CONTROL_KEY.unpack_from(keys[0])[1]
-    return kind
-
-
-class AbortedFilter:
-    """Tells which transactional batches of one fetch belong to aborted transactions.
-
-    `aborted` is the fetch's list of (producer id, first offset). Batches must be shown in log order.
-    """
-
-    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._waiting = sorted(aborted, key=itemgetter(1), reverse=True)
-        self._open: set[int] = set()
-
-    def is_aborted(self, data: Buffer, batch: RawBatch, where: tuple[str, int] | None = None) -> bool:
-        """Return whether the batch's records must not be seen. Mutates: counts the batch as passed."""
-        while self._waiting and self._waiting[-1][1] <= batch.last_offset:
-            self._open.add(self._waiting.pop()[0])
-        if not batch.is_transactional:
-            return False
-        if batch.is_control:
-            if batch.producer_id in self._open and control_type(data, batch, where) == layout.ABORT:
-                self._open.discard(batch.producer_id)
-            return False
-        return batch.producer_id in self._open
-
-
-def readable(data: Buffer, batches: Sequence[RawBatch], aborted: Iterable[tuple[int, int]] | None) -> list[RawBatch]:
-    """Return the batches that hold records for users: no control batches, no aborted ones."""
-    shown = AbortedFilter(aborted or ())
-    return [batch for batch in batches if not shown.is_aborted(data, batch) and not batch.is_control]
+        found = translate_decode(error, batch.base_offset, where)
+        if isinstance(found, CorruptRecordError):
+            found.__cause__ = error
+            return found
+        raise found from error
+    return corrupt("a control batch without a control record", batch.base_offset, where)

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from parley.client.fetch_wire import FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
+from parley.client.fetch_wire import MOST_EPOCHS, FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
 from parley.client.options import FetchOptions
 from parley.messages import FetchResponse, decode_request, encode_request, encode_response
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, split
 from parley.records.append import assign_offsets
+from parley.testing.hostile import record_shapes
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
 
@@ -114,7 +115,7 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
     for cut in cuts:
         piece = memoryview(data)[:cut]
         batches = split(piece)
-        tail = find_tail(piece, TP0)
+        tail = find_tail(piece)
         if batches:
             assert (tail.next_offset, tail.whole_bytes) == (batches[-1].next_offset, batches[-1].end)
             assert tail.leader_epoch == (batches[-1].leader_epoch if batches[-1].magic == 2 else -1)
@@ -132,9 +133,16 @@ def test_the_tail_tells_where_each_leader_epoch_ends(seed):
         data[batch.start + 12 : batch.start + 16] = epoch.to_bytes(4, "big", signed=True)
         expected.pop(epoch, None)
         expected[epoch] = batch.next_offset
-    tail = find_tail(memoryview(data), TP0)
+    tail = find_tail(memoryview(data))
     assert tail.epochs == tuple((offset, epoch) for epoch, offset in expected.items())
     assert tail.leader_epoch == epochs[-1]
+
+
+def test_a_tail_follows_so_many_epochs_and_no_more():
+    """What lies behind them is fetched again; nobody keeps a list as long as the answer."""
+    one = record_shapes.batches_of_two_epochs(2 * MOST_EPOCHS * 68).data
+    tail = find_tail(memoryview(one))
+    assert (tail.next_offset, tail.whole_bytes, len(tail.epochs)) == (MOST_EPOCHS, MOST_EPOCHS * 68, MOST_EPOCHS)
 
 
 def test_damaged_bytes_end_the_tail_and_never_raise():
@@ -144,6 +152,6 @@ def test_damaged_bytes_end_the_tail_and_never_raise():
         data = bytearray(whole)
         for _ in range(dice.randrange(1, 4)):
             data[dice.randrange(len(data))] = dice.randrange(256)
-        tail = find_tail(memoryview(data), TP0)
+        tail = find_tail(memoryview(data))
         assert 0 <= tail.whole_bytes <= len(data)
         assert tail.next_offset >= -1

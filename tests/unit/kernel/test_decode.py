@@ -14,68 +14,14 @@ from parley.kernel.contract import (
     Kernel,
     KernelError,
     KernelErrorKind,
-    ScanOptions,
     Want,
     span_table,
 )
-from parley.kernel.reference.crc import crc32, crc32c
-from parley.kernel.reference.magic2 import HEADER
 from parley.records import Record, columns_from_records, int64s, records
 
+from .made import batch, message, record, varint
+
 KIND = KernelErrorKind
-
-
-def varint(value: int) -> bytes:
-    folded = value << 1 if value >= 0 else (-value << 1) - 1
-    out = b""
-    while folded >= 0x80:
-        out += bytes((folded & 0x7F | 0x80,))
-        folded >>= 7
-    return out + bytes((folded,))
-
-
-def record(
-    offset: int = 0, timestamp: int = 0, key: bytes | None = b"k", value: bytes | None = b"v", headers: bytes = b"\0"
-) -> bytes:
-    """Return one record; `headers` is raw, count included."""
-    body = b"\0" + varint(timestamp) + varint(offset)
-    for field in (key, value):
-        body += varint(-1) if field is None else varint(len(field)) + field
-    return varint(len(body + headers)) + body + headers
-
-
-def batch(*bodies: bytes, **changes: Any) -> bytes:
-    """Return a batch of magic 2 around raw records; `changes` set fields of its header."""
-    raw = b"".join(bodies)
-    fields = {
-        "offset": 10, "size": 49 + len(raw), "epoch": 5, "magic": 2, "crc": None, "attributes": 0,
-        "last": len(bodies) - 1, "first_ms": 1000, "max_ms": 2000, "pid": -1, "pepoch": -1, "sequence": -1,
-        "count": len(bodies),
-    }  # fmt: skip
-    fields |= changes
-    crc = fields["crc"]
-    fields["crc"] = 0
-    data = bytearray(HEADER.pack(*fields.values()) + raw)
-    struct.pack_into(">I", data, 17, crc32c(data[21:]) if crc is None else crc)
-    return bytes(data)
-
-
-def message(
-    offset: int = 3,
-    key: bytes | None = b"k",
-    value: bytes | None = b"v",
-    magic: int = 1,
-    attributes: int = 0,
-    timestamp: int = 77,
-    crc: int | None = None,
-    tail: bytes = b"",
-) -> bytes:
-    """Return one message of magic 0 or 1."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
-    for field in (key, value):
-        body += b"\xff\xff\xff\xff" if field is None else struct.pack(">i", len(field)) + field
-    body += tail
-    return struct.pack(">qiI", offset, 4 + len(body), crc32(body) if crc is None else crc) + body
 
 
 def decode(kernel: Kernel, *parts: bytes, **options: Any) -> Columns:
@@ -225,76 +171,6 @@ def test_one_batch_may_decompress_to_its_limit_only(kernel: Kernel) -> None:
         assert decode(kernel, data, max_batch_bytes=10_100).rows == 1
 
 
-# ── scanning ─────────────────────────────────────────────────────────────────
-
-
-def scanned(kernel: Kernel, data: bytes, start: int = 0, **options: Any) -> tuple[list[tuple[int, ...]], Any]:
-    found = kernel.scan_batches(data, start, ScanOptions(**options))
-    fields = int64s(found.table).tolist()
-    return [tuple(fields[at : at + 4]) for at in range(0, len(fields), 4)], found
-
-
-def test_a_scan_follows_ordinary_batches(kernel: Kernel) -> None:
-    first, second = batch(record(0), record(1), offset=10, epoch=4), batch(record(0), offset=15, last=4, epoch=6)
-    data = first + second
-    table, found = scanned(kernel, data)
-    assert table == [(0, len(first), 12, 4), (len(first), len(data), 20, 6)]
-    assert (found.spans, found.rows, found.bytes, found.end) == (2, 3, len(data), len(data))
-    assert (found.next_offset, found.leader_epoch, found.full) == (20, 6, False)
-    assert scanned(kernel, data, len(first))[0] == table[1:]
-    assert scanned(kernel, data, position=12)[0] == table[1:]
-    assert scanned(kernel, data, position=11, passed=11)[0] == []
-    assert scanned(kernel, data[:-1])[0] == table[:1]
-
-
-def test_a_scan_ends_before_what_is_not_ordinary(kernel: Kernel) -> None:
-    good = batch(record(), offset=5)
-    odd = [
-        batch(record(), offset=5),  # behind what was passed
-        batch(record(), offset=-1),
-        batch(record(), offset=9, last=-1),
-        batch(record(), offset=2**63 - 1),
-        batch(record(), offset=2**63 - 2, last=1),
-        batch(record(), offset=9, size=48),
-        batch(record(), offset=9, size=2**31 - 1),
-        batch(record(), offset=9, attributes=0x10, pid=7),
-        batch(record(), offset=9, attributes=0x30, pid=7),
-        message(9),
-        b"",
-    ]
-    for data in odd:
-        table, found = scanned(kernel, good + data, watched=struct.pack("<2q", 3, 7))
-        assert (len(table), found.end, found.next_offset, found.full) == (1, len(good), 6, False)
-
-
-def test_batches_without_records_only_move_the_position(kernel: Kernel) -> None:
-    control = batch(record(), offset=20, attributes=0x20, epoch=9)
-    empty = batch(offset=21, last=8)
-    for data in (control + empty, empty.replace(b"", b"", 1) + batch(record(), offset=29, attributes=0x30)):
-        table, found = scanned(kernel, data)
-        assert (table, found.next_offset, found.end) == ([], 30, len(data))
-    good = batch(record(), offset=5)
-    table, found = scanned(kernel, good + control + empty)
-    assert table == [(0, len(good), 30, 5)]
-    assert found.rows == 1
-
-
-def test_a_scan_keeps_to_its_range_and_limits(kernel: Kernel) -> None:
-    data = b"".join(batch(record(0), record(1), offset=at, last=1) for at in (0, 2, 4))
-    size = len(data) // 3
-    table, found = scanned(kernel, data, end_offset=3)
-    assert (len(table), table[-1][2], found.next_offset, found.full) == (2, 3, 3, False)
-    table, found = scanned(kernel, data, end_offset=2)
-    assert (len(table), found.next_offset, found.full) == (1, 2, False)
-    cases = (({"max_rows": 5}, 2), ({"max_rows": 0}, 1), ({"max_bytes": 2 * size}, 2), ({"max_bytes": 0}, 1))
-    for limits, spans in cases:
-        table, found = scanned(kernel, data, **limits)
-        assert (len(table), found.full, found.end) == (spans, True, spans * size)
-    gap = batch(record(), offset=50)
-    table, found = scanned(kernel, data + gap, end_offset=40)
-    assert (len(table), found.next_offset) == (3, 40)
-
-
 # ── magic 0 and 1 ────────────────────────────────────────────────────────────
 
 
@@ -327,6 +203,13 @@ def test_a_wrapper_offset_of_zero_leaves_offsets_as_they_are(kernel: Kernel) -> 
     """What some releases of librdkafka produce; Java takes them so."""
     data = wrapped(kernel, message(0) + message(1), offset=0)
     assert [r.offset for r in records(decode(kernel, data))] == [0, 1]
+
+
+def test_the_largest_offset_is_left_out_by_a_limit_only(kernel: Kernel) -> None:
+    data = wrapped(kernel, message(2**63 - 1, magic=0) + message(2**63 - 2, magic=0), magic=0)
+    assert [r.offset for r in records(decode(kernel, data))] == [2**63 - 1, 2**63 - 2]
+    assert [r.offset for r in records(decode(kernel, data, end_offset=2**63 - 2))] == []
+    assert [r.offset for r in records(decode(kernel, data, first_offset=2**63 - 1))] == [2**63 - 1]
 
 
 def test_absolute_inner_offsets_of_magic_0(kernel: Kernel) -> None:

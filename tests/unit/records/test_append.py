@@ -23,6 +23,8 @@ from parley.records import (
     split,
 )
 
+from ...real import message_sets
+
 ROWS = [Record(n, 1000 - n, 0, b"k%d" % n if n % 2 else None, b"v" * n) for n in range(6)]
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in range(5) if codec < 4 or magic == 2]
 
@@ -181,3 +183,9 @@ def test_zstd_cannot_go_down() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"2\.1") as caught:
         convert(produced(2, 4), 1)
     assert caught.value.first_release == "2.1"
+
+
+def test_offsets_up_to_the_last_of_all_are_compared() -> None:
+    at = 2**63 - 2
+    assert check_batch(message_sets.plain_set(1, (at, at))).records == 2
+    assert check_batch(message_sets.plain_set(0, (at, at, at))).records == 3

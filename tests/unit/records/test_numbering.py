@@ -11,7 +11,7 @@ from parley.records import Wrapper, check_batch, decode_columns, number_messages
 
 from ...real import message_sets
 
-OFFSETS = st.integers(-(2**63), 2**63 - 2)
+OFFSETS = st.integers(-(2**63), 2**63 - 1)
 CODECS = st.sampled_from(list(message_sets.COMPRESSIONS.values()))
 
 
@@ -53,6 +53,16 @@ def test_good_offsets_cost_no_compression() -> None:
         assert numbered(data) == (data, [Wrapper(1, 2, 0, 2, True)])
         moved = message_sets.wrapped_set(1, codec, -1, (0, 1, 2))
         assert numbered(moved)[0] == data
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_largest_offset_of_all_is_no_end(magic: int) -> None:
+    """It is also the number that stands for no limit."""
+    data = message_sets.wrapped_set(magic, 1, 0, (5, 2**63 - 1, 7))
+    found, wrappers = numbered(data)
+    assert offsets_of(found) == [0, 1, 2]
+    assert wrappers == [Wrapper(magic, 0, 5, 7, False)]
+    assert check_batch(found).records == 3
 
 
 def test_both_formats_become_the_newer_one() -> None:

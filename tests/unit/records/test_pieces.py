@@ -10,7 +10,6 @@ import pytest
 from parley.errors import CorruptRecordError
 from parley.records import ReadOptions, check_batch, convert, decode_columns, offsets_of, records, split
 from parley.records.pieces import MAX_SPAN_ROWS
-from parley.records.split import AbortedFilter
 from parley.testing.hostile.record_shapes import TRANSACTIONAL, batch, record
 
 ROWS = 150_000
@@ -87,6 +86,5 @@ def test_the_largest_timestamp_may_be_in_any_piece() -> None:
 
 def test_a_control_batch_of_many_records_is_none() -> None:
     data = batch(b"".join(record(i) for i in range(5_000)), 5_000, flags=TRANSACTIONAL | 0x20, producer=7)
-    (control,) = split(data)
     with pytest.raises(CorruptRecordError, match="too many"):
-        AbortedFilter([(7, 0)]).is_aborted(data, control)
+        list(decode_columns(data, first_offset=0, aborted=[(7, 0)]))

@@ -54,6 +54,8 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
         if index and not roomy:
             return Decoded(builder.finish(), index)
         start, end = table[SPAN_FIELDS * index], table[SPAN_FIELDS * index + 1]
+        if index:
+            builder.first_offset = max(options.first_offset, table[SPAN_FIELDS * index - 2])
         try:
             magic = _magic(view, start, end)
             if magic == 2:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
     MAX_SPAN_HEADERS,
+    NO_OFFSET_LIMIT,
     Buffer,
     Columns,
     DecodeOptions,
@@ -64,7 +65,8 @@ class ColumnsBuilder:
     def __init__(self, options: DecodeOptions) -> None:
         want = options.want
         self.rows = 0
-        self._first, self._end, self._scale = options.first_offset, options.end_offset, options.timestamp_scale
+        self.first_offset = options.first_offset
+        self._end, self._scale = options.end_offset, options.timestamp_scale
         self._offsets = array("q") if want & Want.OFFSETS else None
         self._timestamps = array("q") if want & Want.TIMESTAMPS else None
         self._types = array("i") if want & Want.TIMESTAMP_TYPES else None
@@ -81,7 +83,7 @@ class ColumnsBuilder:
 
     def takes(self, offset: int) -> bool:
         """Return whether a record of this offset is inside the range asked for."""
-        return self._first <= offset < self._end
+        return self.first_offset <= offset and (offset < self._end or self._end == NO_OFFSET_LIMIT)
 
     def append(
         self,

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from parley.kernel.contract import (
+    MAX_CONTROL_RECORDS,
     MAX_SPAN_HEADERS,
     Buffer,
     DecodeOptions,
@@ -47,6 +48,7 @@ HEADER_BYTES = 61
 CRC_START = 21  # the checksum covers everything from the attributes on
 MIN_RECORD_BYTES = 7  # seven fields of at least one byte each
 INT64_MASK = 2**64 - 1
+_CONTROL_KEY = struct.Struct(">hh")  # version and type
 
 _MALFORMED = KernelErrorKind.MALFORMED
 
@@ -152,6 +154,19 @@ def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder
             except KernelError as error:
                 error.record = index
                 raise
+
+
+def control_type(data: memoryview, start: int, end: int) -> int | None:
+    """Return the type of a control batch's first record; None where the batch is damaged or has none."""
+    try:
+        plain, count = decompress_batch(data, start, end, DecodeOptions(max_span_rows=MAX_CONTROL_RECORDS))
+        keys = [key for _, _, key, _, _ in _iterate(_Records(plain), HEADER.unpack_from(data, start)[0], count)]
+    except KernelError:
+        return None
+    if not keys or keys[0] is None or len(keys[0]) < _CONTROL_KEY.size:
+        return None
+    kind: int = _CONTROL_KEY.unpack_from(keys[0])[1]
+    return kind
 
 
 def cut_magic2(data: memoryview, start: int, end: int, options: DecodeOptions, most: int) -> tuple[bytes, bytes]:

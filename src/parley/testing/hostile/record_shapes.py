@@ -94,7 +94,7 @@ def record(offset_delta: int = 0, *, value: bytes | None = None, headers: bytes 
 
 
 def ordinary_batches(codec: int = 0, magic: int = 2, batch_bytes: int = 16_384, headers: int = 0) -> Maker:
-    """Return the maker of batches of records of 100 bytes."""
+    """Return the maker of batches of records of 100 bytes; messages of magic 0 and 1 are compressed or stand alone."""
 
     def make(size: int) -> RecordSet:
         count = size // 110 + 1
@@ -105,24 +105,13 @@ def ordinary_batches(codec: int = 0, magic: int = 2, batch_bytes: int = 16_384, 
         made, base = [], 0
         for one in encode_batches(columns_from_records(rows, with_offsets=False), None, options):
             data = bytearray(one.data)
-            if magic == 2:  # messages may all begin at 0
-                layout.INT64.pack_into(data, 0, base)
+            # A compressed message has the offset of the last one in it.
+            layout.INT64.pack_into(data, 0, base if magic == 2 else base + one.records - 1)
             made.append(bytes(data))
             base += one.records
         return RecordSet(b"".join(made))
 
     return make
-
-
-def ordinary_aborts(size: int) -> RecordSet:
-    """Return aborted transactions of a record of 100 bytes each, with their markers."""
-    made, count = [], max(1, size // 250)
-    for number in range(count):
-        one = record(value=ordinary(100))
-        marker = bytearray(end_marker(number, 0, 0, commit=False, now_ms=0))
-        layout.INT64.pack_into(marker, 0, 2 * number + 1)
-        made += [batch(one, 1, base=2 * number, flags=TRANSACTIONAL, producer=number), bytes(marker)]
-    return RecordSet(b"".join(made), tuple((number, 2 * number) for number in range(count)))
 
 
 # -- floods --------------------------------------------------------------------------------------------
@@ -192,6 +181,30 @@ def markers(size: int) -> RecordSet:
     return RecordSet(b"".join(made), tuple((number, number) for number in range(count)))
 
 
+def compressed_markers(size: int) -> RecordSet:
+    """Return abort markers that are compressed, of two records each: no broker writes them."""
+    marker = end_marker(0, 0, 0, commit=False, now_ms=0)[layout.BATCH_HEADER_BYTES :]
+    packed = bytes(reference.compress(1, marker * 2, None, 2))
+    count = max(1, size // (layout.BATCH_HEADER_BYTES + len(packed)))
+    flags = TRANSACTIONAL | layout.CONTROL
+    made = [raw_batch(packed, 2, codec=1, base=i, last=i, flags=flags, producer=i) for i in range(count)]
+    return RecordSet(b"".join(made), tuple((number, number) for number in range(count)))
+
+
+def overlapping_batches(size: int) -> RecordSet:
+    """Return batches that all begin at 0, each with one record behind those before it."""
+    made = [batch(record(i), 1, last=i) for i in range(max(1, size // 70))]
+    return RecordSet(b"".join(made))
+
+
+def batches_of_two_epochs(size: int) -> RecordSet:
+    """Return batches of one short record, no two beside each other of one leader epoch."""
+    data = bytearray(lone_batches(size).data)
+    for number in range(len(data) // 68):
+        layout.INT32.pack_into(data, 68 * number + layout.LEADER_EPOCH_AT, number % 2)
+    return RecordSet(bytes(data))
+
+
 def aborted(size: int) -> RecordSet:
     """Return aborted batches of as many producers: none of them ordinary."""
     one, count = record(), max(1, size // 68)
@@ -248,10 +261,11 @@ def wrappers(size: int) -> RecordSet:
 
 
 class Shape(NamedTuple):
-    """A flood, and what is ordinary of its kind."""
+    """A flood, and what is ordinary of its kind; `hides` says that it shows few records or none."""
 
     make: Maker
     yardstick: Maker
+    hides: bool = False
 
 
 _PLAIN, _HEADERS, _LONE = ordinary_batches(), ordinary_batches(headers=4), ordinary_batches(batch_bytes=1)
@@ -269,13 +283,16 @@ SHAPES: dict[str, Shape] = {
     "header keys that are no UTF-8": Shape(headers_of(b"\xff" * 20, None), _HEADERS),
     "one record of headers": Shape(one_record_of_headers, _HEADERS),
     "batches of a record": Shape(lone_batches, _LONE),
-    "batches without records": Shape(empty_batches, _LONE),
-    "abort markers": Shape(markers, ordinary_aborts),
-    "aborted transactions": Shape(aborted, ordinary_aborts),
-    "committed beside aborted transactions": Shape(committed, _LONE),
+    "batches without records": Shape(empty_batches, _LONE, hides=True),
+    "abort markers": Shape(markers, _LONE, hides=True),
+    "abort markers, compressed": Shape(compressed_markers, ordinary_batches(codec=1, batch_bytes=1), hides=True),
+    "batches that overlap": Shape(overlapping_batches, _LONE),
+    "batches of two epochs": Shape(batches_of_two_epochs, _LONE),
+    "aborted transactions": Shape(aborted, _LONE, hides=True),
+    "committed beside aborted transactions": Shape(committed, _LONE, hides=True),
     "a count that lies": Shape(lying_counts, _LONE),
     "messages": Shape(messages, _MESSAGES),
-    "messages of two formats": Shape(alternating_messages, _WRAPPERS),
+    "messages of two formats": Shape(alternating_messages, _MESSAGES),
     "one compressed message": Shape(wrapped_messages, ordinary_batches(codec=1, magic=1)),
     "compressed messages": Shape(wrappers, _WRAPPERS),
 }
