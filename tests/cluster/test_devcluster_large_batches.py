@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from parley.devcluster.handlers import produce_ahead
-from parley.messages import MetadataRequest
-from parley.records import offsets_of
+from parley.devcluster import LocalCluster
+from parley.devcluster.handlers import h01_fetch, produce_ahead
+from parley.devcluster.state import appending
+from parley.messages import MetadataRequest, ProduceRequest
+from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
 from parley.testing.hostile import codec_shapes, record_shapes
 from parley.testing.wire import Wire
 
@@ -100,3 +103,51 @@ def test_small_batches_need_no_thread(leader: Talk, batch: Batch, gate: Gate) ->
         assert leader.produce(batch(10, codec=codec)).base_offset == 10 * number
     assert not any(thread.startswith("asyncio_") for thread in gate.threads), gate.threads
     assert offsets_of(leader.fetch(0).records) == list(range(40))
+
+
+def _threads_of(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[str]:
+    """Return the list to which each call of the function adds its thread."""
+    threads: list[str] = []
+    function = getattr(module, name)
+
+    def recorded(*arguments: Any, **named: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(module, name, recorded)
+    return threads
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_large_fetch_is_converted_in_a_thread(
+    leader: Talk, batch: Batch, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    threads = _threads_of(monkeypatch, h01_fetch, "convert")
+    leader.produce(batch(10))
+    leader.fetch(0, version=version)
+    assert not any(thread.startswith("asyncio_") for thread in threads), "a small one is not"
+    threads.clear()
+    leader.produce(batch(100, size=1_000))
+    found = offsets_of(leader.fetch(0, version=version).records)
+    assert found == list(range(len(found)))
+    assert len(found) > 100, "brokers cut what they convert at the size that it had"
+    assert threads
+    assert all(thread.startswith("asyncio_") for thread in threads), threads
+
+
+def test_offsets_are_written_into_compressed_messages_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker of 0.9 knows a set's offsets when it is appended; they stand inside what is compressed."""
+    threads = _threads_of(monkeypatch, appending, "assign_offsets")
+    rows = [Record(0, -1, -1, None, random.Random(number).randbytes(1_000)) for number in range(100)]
+    options = WriteOptions(magic=0, codec=1)
+    (data,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
+    with LocalCluster(1, "0.9") as cluster, Wire(cluster.broker(1).address) as wire:
+        cluster.create_topic("t", 1)
+        for base in (0, 100):
+            part = ProduceRequest.PartitionProduceData(index=0, records=bytes(data.data))
+            topic = ProduceRequest.TopicProduceData(name="t", partition_data=[part])
+            answer = wire.ask(ProduceRequest(acks=1, timeout_ms=60_000, topic_data=[topic]), 1)
+            found = answer.responses[0].partition_responses[0]
+            assert (found.error_code, found.base_offset) == (0, base)
+    assert len(threads) == 2
+    assert all(thread.startswith("asyncio_") for thread in threads), threads

@@ -24,6 +24,7 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.tampering import Act, Tampering
+from parley.messages import MessageStruct
 from parley.net import Address, AsyncioBackend, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
 from parley.schema import ApiKey
@@ -231,15 +232,20 @@ class Broker:
         self._shared.expiry.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
-        elif isinstance(answer, Slices):
+        if isinstance(answer, Slices):
             answer = await self._in_slices(connection, answer)
         return answer
 
     async def _in_slices(self, connection: ServerConnection, slices: Slices) -> Any:
-        for answer in slices.steps:
-            if answer is not None or connection.is_closed:
-                return answer
-            await asyncio.sleep(0)
+        for step in slices.steps:
+            if connection.is_closed:
+                return None
+            if step is None:
+                await asyncio.sleep(0)
+            elif isinstance(step, MessageStruct):
+                return step
+            else:
+                await asyncio.to_thread(step)
         return None
 
     async def _wait(self, connection: ServerConnection, wait: Wait) -> Any:

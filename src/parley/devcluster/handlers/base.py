@@ -68,12 +68,12 @@ class Call:
 class Wait:
     """No answer yet: `attempt(False)` is asked whenever one of `replicas` changes, `attempt(True)` at the end.
 
-    `attempt` returns None while there is still nothing to say; the last one always answers.
+    `attempt` returns None while there is still nothing to say; the last one always answers, with a message or slices.
     """
 
     replicas: Sequence[Replica]
     timeout_ms: int
-    attempt: Callable[[bool], Message | None]
+    attempt: Callable[[bool], Message | Slices | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,11 @@ class NoAnswer:
 class Slices:
     """Much to do: the broker takes one of `steps` after the other, and serves others between them.
 
-    Each is None but the last one, which is the answer. The state may change between them.
+    The last one is the answer. Each before it is None, or work that a thread does before the next step is asked for;
+    it may touch no state. The state may change between them.
     """
 
-    steps: Iterator[Message | None]
+    steps: Iterator[Message | Callable[[], None] | None]
 
 
 Answer = Message | Wait | Slices | NoAnswer

@@ -22,11 +22,13 @@ Not implemented: fetches by followers (31), directory ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, Wait
+from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, Slices, Wait
 from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
+from parley.devcluster.handlers.produce_ahead import is_large
 from parley.devcluster.state.batches import walk
 from parley.devcluster.state.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -98,6 +100,16 @@ class _Read:
     parts: Sequence[memoryview | bytes] = ()
     size: int = 0
     aborted: Sequence[AbortedTransaction] = ()
+    rewrite: Callable[[], tuple[Sequence[memoryview | bytes], int]] | None = None
+    """Returns the same in the reader's format, and its size. Raises Refused. It touches no state."""
+
+    def rewritten(self) -> None:
+        """Put the records into the reader's format. Mutates."""
+        if self.rewrite is not None:
+            try:
+                self.parts, self.size = self.rewrite()
+            except Refused as error:
+                self.code, self.parts, self.size, self.aborted = error.code, (), 0, ()
 
 
 def handle(call: Call, request: Message) -> Answer:
@@ -151,8 +163,8 @@ class _Fetch:
         self._wanted = wanted
         self._whole = call.version >= FIRST_WHOLE_BATCH_VERSION
 
-    def attempt(self, final: bool) -> Message | None:
-        """Return the response if there is enough to say."""
+    def attempt(self, final: bool) -> Message | Slices | None:
+        """Return the response if there is enough to say; sizes are those of the log, as with brokers."""
         left = min(self._request.max_bytes, MOST_BYTES) if self._whole else MOST_BYTES
         reads, size, settled = [], 0, final
         for one in self._wanted:
@@ -163,7 +175,17 @@ class _Fetch:
             settled = settled or read.code != NONE or one.diverging is not None or one.preferred is not None
         if not settled and size < self._request.min_bytes:
             return None
+        todo = [read for read in reads if read.rewrite is not None]
+        if is_large(part for read in todo for part in read.parts):
+            return Slices(self._rewritten(reads, todo))
+        for read in todo:
+            read.rewritten()
         return self._response(reads)
+
+    def _rewritten(self, reads: Sequence[_Read], todo: Sequence[_Read]) -> Iterator[Message | Callable[[], None]]:
+        """Have large conversions done in a thread, then answer."""
+        yield from (read.rewritten for read in todo)
+        yield self._response(reads)
 
     def _read(self, one: _Wanted, left: int, *, at_least_one: bool) -> _Read:
         if one.replica is None:
@@ -195,15 +217,15 @@ class _Fetch:
         )
         # Brokers slice the log at the limit, inside a batch if need be: that is what conversion may fill.
         sliced = found.size if found.next_offset >= end else max(found.size, limit)
-        parts, size = self._in_readers_format(one, replica, found, sliced)
-        if not self._whole and size > limit:
-            parts, size = [b"".join(parts)[:limit]], limit
+        rewrite, version, has_zstd = None, self._call.version, CODEC_ZSTD in replica.codecs
+        if found.parts and (version < FIRST_MAGIC_2_VERSION or (version < FIRST_ZSTD_VERSION and has_zstd)):
+            rewrite = partial(self._in_readers_format, one, has_zstd, found, sliced, None if self._whole else limit)
         aborted: Sequence[AbortedTransaction] = ()
         if self._request.isolation_level == READ_COMMITTED:
             beyond = not found.parts and self._call.profile.behaviour.aborted_when_empty
             reach = replica.log.end_offset if beyond else found.next_offset
             aborted = replica.producers.transactions.aborted_within(asked.fetch_offset, reach)
-        return _Read(NONE, parts, size, aborted)
+        return _Read(NONE, found.parts, found.size, aborted, rewrite)
 
     def _preferred(self, replica: Replica, offset: int) -> int | None:
         if not (self._request.rack_id and replica.is_leader and self._call.profile.behaviour.selects_replicas):
@@ -227,18 +249,23 @@ class _Fetch:
         return None
 
     def _in_readers_format(
-        self, one: _Wanted, replica: Replica, found: ReadResult, most_bytes: int
+        self, one: _Wanted, has_zstd: bool, found: ReadResult, sliced: int, most: int | None
     ) -> tuple[Sequence[memoryview | bytes], int]:
-        version, parts, size = self._call.version, found.parts, found.size
-        if version >= FIRST_ZSTD_VERSION or not parts:
-            return parts, size
-        if CODEC_ZSTD in replica.codecs and any(f.codec == CODEC_ZSTD for part in parts for _, f in walk(part)):
+        """Return what the reader's version can read, cut to `most` bytes, and its size. Raises Refused."""
+        version, size = self._call.version, found.size
+        parts: Sequence[memoryview | bytes] = found.parts
+        if has_zstd and any(facts.codec == CODEC_ZSTD for part in parts for _, facts in walk(part)):
             raise Refused(UNSUPPORTED_COMPRESSION_TYPE)
-        if version >= FIRST_MAGIC_2_VERSION:
-            return parts, size
         magic = 1 if version >= 2 else 0
-        if all(facts.magic <= magic for part in parts for _, facts in walk(part)):
-            return parts, size
+        if version < FIRST_MAGIC_2_VERSION and any(f.magic > magic for part in parts for _, f in walk(part)):
+            parts, size = self._converted(one, parts, magic, sliced)
+        if most is not None and size > most:
+            parts, size = [b"".join(parts)[:most]], most
+        return parts, size
+
+    def _converted(
+        self, one: _Wanted, parts: Sequence[memoryview | bytes], magic: int, sliced: int
+    ) -> tuple[Sequence[memoryview | bytes], int]:
         where = (one.followed.topic, one.followed.index)
         try:
             data = convert(b"".join(parts), magic, first_offset=one.asked.fetch_offset, where=where)
@@ -249,7 +276,7 @@ class _Fetch:
         except CorruptRecordError as error:
             raise Refused(CORRUPT_MESSAGE) from error
         if self._call.profile.behaviour.cuts_conversion:  # but for the first batch (LazyDownConversionRecords)
-            data = data[: max(most_bytes, least)]
+            data = data[: max(sliced, least)]
         return [data], len(data)
 
     def _response(self, reads: Sequence[_Read]) -> Message:

@@ -6,11 +6,11 @@ on the wire, small when decompressed and has few records is checked where it is,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.handlers.base import Call, Message, leader_replica
 from parley.devcluster.state.appending import AppendRules, prepare
-from parley.devcluster.state.batches import walk
+from parley.devcluster.state.batches import Bytes, walk
 from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.replica import Prepared
 
@@ -50,14 +50,18 @@ def prepared(call: Call, records: memoryview | None, rules: AppendRules, where: 
     return prepare(records, rules, now_ms=call.now_ms, where=where)
 
 
+Place = tuple[int, int]
+"""Offset and leader epoch that a record set is given."""
+
+
 def work_ahead(
     call: Call, request: Message, rules_of: Callable[[Call, Message], tuple[str, AppendRules]]
 ) -> Callable[[], None] | None:
     """Return what a thread has to do before the handler runs: None where the request is small."""
-    if not _is_large(request):
+    if not is_large(partition.records for topic in request.topic_data for partition in topic.partition_data):
         return None
     todo = [
-        (partition.records, rules, (name, partition.index))
+        (partition.records, rules, (name, partition.index), _place(call, name, partition.index))
         for topic in request.topic_data
         for name, rules in (rules_of(call, topic),)
         for partition in topic.partition_data
@@ -65,9 +69,10 @@ def work_ahead(
     ]
 
     def work() -> None:
-        for records, rules, where in todo:
+        for records, rules, where, place in todo:
             try:
-                outcome: list[Prepared] | Refused = prepare(records, rules, now_ms=call.now_ms, where=where)
+                sets = prepare(records, rules, now_ms=call.now_ms, where=where)
+                outcome: list[Prepared] | Refused = [_finished(one, place) for one in sets] if len(sets) == 1 else sets
             except Refused as error:
                 outcome = error
             call.ahead[id(records)] = Ahead(rules, outcome)
@@ -75,12 +80,34 @@ def work_ahead(
     return work
 
 
-def _is_large(request: Message) -> bool:
-    sets = [partition.records for topic in request.topic_data for partition in topic.partition_data]
-    if sum(len(records) for records in sets if records is not None) > LARGE_BYTES:
+def _place(call: Call, topic: str, index: int) -> Place | None:
+    """Return where a record set goes if no other comes before it."""
+    try:
+        leader = leader_replica(call, topic, index)
+    except Refused:
+        return None
+    return leader.log.end_offset, leader.leader_epoch
+
+
+def _finished(one: Prepared, place: Place | None) -> Prepared:
+    """Return a set whose bytes are ready for its place: to write offsets into compressed messages is to compress them.
+
+    Another place is found in the loop where another producer was faster.
+    """
+    finish = one.finish
+    if finish is None or place is None:
+        return one
+    ready = finish(*place)
+    return one._replace(finish=lambda *found: ready if found == place else finish(*found))
+
+
+def is_large(sets: Iterable[Bytes | None]) -> bool:
+    """Return whether so much is to be done for these record sets that a thread has to do it."""
+    given = [records for records in sets if records is not None]
+    if sum(map(len, given)) > LARGE_BYTES:
         return True
     size = count = 0
-    for codec, packed, records in _batches(sets):
+    for codec, packed, records in _batches(given):
         if codec >= len(MOST_RATIO) or records < 0:
             return True
         size += packed * MOST_RATIO[codec]
@@ -88,9 +115,9 @@ def _is_large(request: Message) -> bool:
     return size > LARGE_DECOMPRESSED_BYTES or count > MANY_RECORDS
 
 
-def _batches(sets: list[memoryview | None]) -> Iterator[tuple[int, int, int]]:
+def _batches(sets: list[Bytes]) -> Iterator[tuple[int, int, int]]:
     """Yield codec, size and record count of each batch; the count is -1 where only the inside tells it."""
     for records in sets:
-        for _, facts in walk(records) if records is not None else ():
+        for _, facts in walk(records):
             known = facts.magic == 2 or not facts.codec
             yield facts.codec, facts.size, facts.record_count if known else -1

@@ -28,10 +28,10 @@ class Slab:
 
     __slots__ = ("size", "used", "view")
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.view = memoryview(bytearray(size))
-        self.used = 0
+    def __init__(self, memory: Bytes, used: int = 0) -> None:
+        self.size = len(memory)
+        self.view = memoryview(memory)
+        self.used = used
 
 
 class Extent(NamedTuple):
@@ -109,11 +109,11 @@ class MemoryStore:
         middle = len(head)
         needed = middle + len(rest)
         slab = self._slab
-        if needed > ALONE_BYTES:
-            slab = Slab(needed)  # else up to half of each slab would stay empty
-        elif slab is None or slab.used + needed > slab.size:
+        if needed > ALONE_BYTES:  # else up to half of each slab would stay empty
+            return Extent(Slab(b"".join((head, rest)), needed), 0, needed)
+        if slab is None or slab.used + needed > slab.size:
             usual = FIRST_SLAB_BYTES if slab is None else min(slab.size * 2, LARGEST_SLAB_BYTES)
-            self._slab = slab = Slab(max(usual, needed))
+            self._slab = slab = Slab(bytearray(max(usual, needed)))
         start = slab.used
         slab.used = end = start + needed
         slab.view[start : start + middle] = head
