@@ -125,7 +125,7 @@ async def produced(connection: BrokerConnection, records: bytes) -> None:
 
 
 async def test_a_large_produce_of_lz4() -> None:
-    """What is left grows with the frame: its buffer is enlarged, and the log takes a copy. 100 MB hold 50 to 100 ms."""
+    """What is left grows with the frame: its buffer is enlarged, and the log takes a copy. 100 MB hold 50 to 220 ms."""
     record = Record(0, 1_000, 0, None, random.Random(1).randbytes(1_000_000))
     columns = columns_from_records([record] * 32, with_offsets=False)
     (batch,) = encode_batches(columns, None, WriteOptions(codec=3, max_batch_bytes=2**31 - 1))
