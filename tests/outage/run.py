@@ -195,6 +195,11 @@ def scene(cluster: LocalCluster, away: int, seconds: float, keys: Sequence[tuple
         return any(error is not None or at > back for at, error in events.since(key, began))
 
     wait_for(begun, over, RECOVERY_SECONDS)
+    for key in begun:
+        for _, error in events.since(key, began):
+            if error is not None:
+                print(f"{key}: {error[:2000]}", file=sys.stderr)
+                break
     return {key: outcome(events.since(key, began), began, back) if key in begun else NOT_BEGUN for key in keys}
 
 

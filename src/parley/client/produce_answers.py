@@ -102,9 +102,11 @@ _BY_SEQUENCE = {
 }
 
 
-def too_late(batch: OutBatch, last_error: KafkaError | None) -> RequestTimedOut:
+def too_late(batch: OutBatch, last_error: KafkaError | None, *, leaderless: bool) -> RequestTimedOut:
     """Return the error of a call whose delivery timeout has passed, with the last error as its cause."""
-    because = f" (last error: {last_error})" if last_error is not None else ""
+    because = " (no broker leads the partition)" if leaderless else ""
+    if last_error is not None:
+        because = f" (last error: {last_error})"
     text = f"{batch.records} records for {batch.tp} were not acknowledged within delivery_timeout_ms{because}"
     error = RequestTimedOut(text, stage="request")
     error.__cause__ = last_error

@@ -346,7 +346,8 @@ class Sender:
         """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
         for batch in log.overdue(now):
             if batch.call.error is None:
-                self.abandon(batch.call, too_late(batch, log.last_error))
+                leaderless = log.last_error is None and self._cluster.leader(log.tp).node is None
+                self.abandon(batch.call, too_late(batch, log.last_error, leaderless=leaderless))
 
     # -- the rest -------------------------------------------------------------------------------------
 

@@ -242,7 +242,7 @@ def _new_driver(options: SinkOptions, prefix: str) -> Driver:
 
     settings, client = _settings(options), client_for(options.client)
     coordination = Coordinators(client, settings.timeout_ms, frozenset([query_id_name(prefix)]))
-    journal = TopicJournal(client, settings.journal, settings.timeout_ms)
+    journal = TopicJournal(client, settings.journal, settings.timeout_ms, options.produce)
     return Driver(prefix, coordination, journal, settings.go_on_after_loss)
 
 

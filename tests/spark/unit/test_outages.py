@@ -18,9 +18,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient
+from parley.client import BlockingClient, NewTopic
 from parley.devcluster import LocalCluster
-from parley.errors import NetworkError
+from parley.errors import NetworkError, RequestTimedOut
 from parley.spark.batch_plan import plan_batch
 from parley.spark.clients import client_for
 from parley.spark.options import Use
@@ -29,6 +29,8 @@ from parley.spark.ranges import OffsetRange
 from parley.spark.reading import read_range
 from parley.spark.source_options import SourceOptions, read_source_options
 from parley.spark.stream import StreamReader
+from parley.spark.write.intent import Mark
+from parley.spark.write.kafka import TopicJournal
 from parley.spark.write.options import read_sink_options
 
 ALL = ReadAllAvailable()
@@ -109,6 +111,26 @@ def test_rows_are_written_when_the_brokers_are_back(cluster: LocalCluster) -> No
     for _ in range(2):  # as its first call, and as one that has worked
         with away(cluster, 2):
             assert client_for(found.client).produce("t", ROWS, options=found.produce).records == 2
+
+
+def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(cluster: LocalCluster) -> None:
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topic": "t",
+        "kafka.delivery.timeout.ms": "1500",
+        "kafka.request.timeout.ms": "1000",
+    }
+    found = read_sink_options(given, Use.BATCH_WRITE)
+    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        client.create_topics([NewTopic("journal", replica_assignments={0: [2]})])
+        journal = TopicJournal(client, "journal", 60_000, found.produce)
+        journal.write(Mark())
+        cluster.kill_broker(2)
+        client.metadata(["journal"])
+        with pytest.raises(RequestTimedOut, match=r"journal-0 .* \(no broker leads the partition\)"):
+            journal.write(Mark())
+        cluster.start_broker(2)
+        journal.write(Mark())
 
 
 TIMES: list[tuple[dict[str, str], float, float]] = [

@@ -37,9 +37,8 @@ class Sink:
     def driver(self, **more: Any) -> Driver:
         """Return a new driver, as after a restart."""
         coordination = Coordinators(self.client, self.timeout_ms, frozenset([query_id_name(self.prefix)]))
-        return Driver(
-            self.prefix, coordination, TopicJournal(self.client, f"{self.prefix}-journal", self.timeout_ms), **more
-        )
+        journal = TopicJournal(self.client, f"{self.prefix}-journal", self.timeout_ms, ProduceOptions())
+        return Driver(self.prefix, coordination, journal, **more)
 
     def write(self, plan: Plan, batch: int, tasks: Sequence[Sequence[str]]) -> list[Any]:
         """Write the tasks of a batch and return their messages."""

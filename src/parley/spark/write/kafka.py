@@ -116,11 +116,19 @@ def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
 
 
 class TopicJournal:
-    """`Journal` in a compacted topic of one partition, made when it is first needed."""
+    """`Journal` in a compacted topic of one partition, made when it is first needed.
 
-    def __init__(self, client: BlockingClient, topic: str, timeout_ms: int) -> None:
+    `produce` are the options of the rows: an entry waits for its brokers as long as they do.
+    """
+
+    def __init__(self, client: BlockingClient, topic: str, timeout_ms: int, produce: ProduceOptions) -> None:
         self._client, self._place, self._timeout_ms = client, TopicPartition(topic, 0), timeout_ms
-        self._options = ProduceOptions(enable_idempotence=True, allow_auto_create_topics=False)
+        self._options = ProduceOptions(
+            enable_idempotence=True,
+            allow_auto_create_topics=False,
+            delivery_timeout_ms=produce.delivery_timeout_ms,
+            max_block_ms=max(produce.max_block_ms, produce.delivery_timeout_ms),
+        )
         self._is_there = False
         self._refused: BrokerError | None = None
 
