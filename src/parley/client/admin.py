@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.results import CreatedTopic, NewTopic
 from parley.client.retry import Deadline, Reaction, classify
+from parley.client.routing import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, at_controller
 from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
@@ -16,8 +17,7 @@ from parley.schema import ApiKey
 from parley.types import TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
-T = TypeVar("T")
-NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED = 41, 89
+THROTTLING_QUOTA_EXCEEDED = 89
 VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
 """First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
 _MAX_VERSION = 2**15 - 1
@@ -63,7 +63,7 @@ async def create_topics(
         _raise_all(errors)
 
     if pending:
-        await _at_controller(cluster, "creating topics", deadline, attempt)
+        await at_controller(cluster, "creating topics", deadline, attempt)
         if not validate_only:
             await _until_led(cluster, pending, deadline)
     return made
@@ -107,7 +107,7 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
         _raise_all(errors)
 
     if pending:
-        await _at_controller(cluster, "deleting topics", deadline, attempt)
+        await at_controller(cluster, "deleting topics", deadline, attempt)
     for name in pending:
         cluster.schedule.unwant(name)
         cluster.cache.forget(name)
@@ -183,31 +183,6 @@ def _raise_all(errors: list[KafkaError]) -> None:
     raise errors[0]
 
 
-async def _at_controller(
-    cluster: Cluster, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
-) -> T:
-    async def once() -> T:
-        if cluster.view.controller_id not in cluster.view.brokers and await _names_controllers(cluster):
-            await cluster.refresh(deadline)
-        controller = cluster.view.controller_id
-        # Metadata v0 names no controller: any broker, which may answer NOT_CONTROLLER
-        conn = await cluster.connection(controller if controller in cluster.view.brokers else None)
-        try:
-            return await attempt(conn)
-        except KafkaError as error:
-            if getattr(error, "code", 0) == NOT_CONTROLLER:
-                await cluster.refresh_quietly(deadline)
-            raise
-
-    return await cluster.retrying(what, deadline, once)
-
-
-async def _names_controllers(cluster: Cluster) -> bool:
-    """Whether asking again may tell the controller: Metadata v0 never does."""
-    usable = (await cluster.connection(None)).versions.usable(ApiKey.METADATA)
-    return usable is not None and usable.max > 0
-
-
 async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
     """Return when every partition of these topics has a leader that this client can see."""
     names = set(topics)
@@ -217,6 +192,8 @@ async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline
         for name in names:
             for index in view.topics[name].partitions:
                 if cluster.leader(TopicPartition(name, index)).node is None:
-                    raise broker_error(5, "the new partition has no leader yet", topic=name, partition=index)
+                    raise broker_error(
+                        LEADER_NOT_AVAILABLE, "the new partition has no leader yet", topic=name, partition=index
+                    )
 
     await cluster.retrying("waiting for leaders of new topics", deadline, attempt)

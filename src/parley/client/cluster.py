@@ -24,6 +24,7 @@ from parley.client.cluster_view import (
     read_nodes,
 )
 from parley.client.connecting import connect_options
+from parley.client.coordinators import KeyType
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.interests import Interests
 from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, MetadataCache
@@ -31,7 +32,7 @@ from parley.client.metadata_source import MetadataSource, creating_request, meta
 from parley.client.options import ClientOptions
 from parley.client.overdue import missing_topic, without_metadata
 from parley.client.refresh import RefreshRequest, RefreshSchedule
-from parley.client.retry import Backoff, Deadline, Reaction, classify, nowhere
+from parley.client.retry import Backoff, Deadline, Reaction, backoff_after, classify, nowhere
 from parley.errors import KafkaError, NetworkError, broker_error
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.net import Deadline as ClockDeadline
@@ -72,6 +73,8 @@ class Cluster:
         self._refreshing: asyncio.Task[Applied] | None = None
         self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
+        self.coordinators: dict[tuple[KeyType, str], int] = {}
+        """The broker that coordinates a group or a transactional id, as `routing` found out last."""
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -288,9 +291,9 @@ class Cluster:
 
     # -- retries --------------------------------------------------------------------------------------
 
-    async def pause(self, attempt: int, deadline: Deadline) -> None:
+    async def pause(self, attempt: int, deadline: Deadline, backoff: Backoff | None = None) -> None:
         """Wait the backoff of a retry, at most until the deadline."""
-        delay = self.backoff.delay_ms(attempt, self.dice)
+        delay = (backoff or self.backoff).delay_ms(attempt, self.dice)
         await self.clock.sleep_ms(min(delay, deadline.remaining_ms(self.now_ms())))
 
     async def retrying(
@@ -313,7 +316,8 @@ class Cluster:
                         error.add_note(f"{what}: gave up after {count} attempts in {self.now_ms() - began} ms")
                     raise
                 log.debug("%s: %s; trying again", what, error)
-            await self.pause(count - 1, deadline)
+                backoff = backoff_after(error, self.backoff)
+            await self.pause(count - 1, deadline, backoff)
             if refreshing and reaction is Reaction.REFRESH:
                 await self.refresh_quietly(deadline)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from parley.client.cluster import Cluster
-from parley.client.coordinators import find_coordinator
+from parley.client.coordinators import KeyType
 from parley.client.retry import Deadline
+from parley.client.routing import at_coordinator
 from parley.errors import RequestTimedOut, broker_error
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest
 from parley.net import BrokerConnection
@@ -15,7 +16,6 @@ from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from parley.versions import VersionRange
 
-T = TypeVar("T")
 BATCHED_FETCH = 8
 """First OffsetFetch version that takes several groups (KIP-709)."""
 STABLE_VERSION = 7
@@ -72,7 +72,8 @@ async def commit_offsets(
                     )
 
     if offsets:
-        await _at_coordinator(cluster, group_id, f"committing offsets of group {group_id}", deadline, attempt)
+        what = f"committing offsets of group {group_id}"
+        await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
 
 
 async def committed_offsets(
@@ -94,7 +95,8 @@ async def committed_offsets(
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         return _read_committed(cluster, reply.message, reply.version, wanted)
 
-    found = await _at_coordinator(cluster, group_id, f"fetching offsets of group {group_id}", deadline, attempt)
+    what = f"fetching offsets of group {group_id}"
+    found = await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
     await _catch_up(cluster, group_id, found, deadline)
     return found
 
@@ -180,15 +182,3 @@ def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Ve
     """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only where all ids are known."""
     by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
     return VersionRange(1, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)
-
-
-async def _at_coordinator(
-    cluster: Cluster, group_id: str, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
-) -> T:
-    """Find the group's coordinator and try there, anew after each error that may pass."""
-
-    async def once() -> T:
-        node_id = await find_coordinator(cluster, group_id, deadline)
-        return await attempt(await cluster.connection(node_id))
-
-    return await cluster.retrying(what, deadline, once)

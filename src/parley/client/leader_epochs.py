@@ -7,15 +7,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from parley.client import arguments
 from parley.client.cluster import Cluster
 from parley.client.results import EpochEndOffset
-from parley.client.retry import Deadline, Reaction, classify
-from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
+from parley.client.retry import Deadline
+from parley.client.routing import at_leaders
+from parley.errors import BrokerError, ConfigError, KafkaError, RemoteProtocolError, broker_error
 from parley.messages import OffsetForLeaderEpochRequest
 from parley.net import BrokerConnection, Reply
 from parley.types import TopicPartition, shown
@@ -24,7 +24,7 @@ from parley.versions import BrokerVersions, Feature
 NOT_AVAILABLE = EpochEndOffset(available=False)
 """The answer where the leader cannot be asked."""
 CONSUMER = -1
-LEADER_NOT_AVAILABLE, FENCED_LEADER_EPOCH = 5, 74
+FENCED_LEADER_EPOCH = 74
 
 
 class EpochQuestion(NamedTuple):
@@ -104,42 +104,20 @@ async def offsets_for_leader_epochs(
     missing topic or partition, ConfigError for a negative epoch, RequestTimedOut at the deadline.
     """
     wanted = {tp: _question(tp, value) for tp, value in asked.items()}
-    found: dict[TopicPartition, EpochEndOffset] = {}
-    with cluster.interested(wanted):
 
-        async def attempt() -> None:
-            missing = {tp: question for tp, question in wanted.items() if tp not in found}
-            await cluster.ensure_partitions(missing, deadline)
-            groups: dict[int, dict[TopicPartition, EpochQuestion]] = {}
-            for tp, question in missing.items():
-                leader = cluster.leader(tp)
-                if leader.node is None:
-                    text = "no broker leads it now"
-                    raise broker_error(LEADER_NOT_AVAILABLE, text, topic=tp.topic, partition=tp.partition)
-                if question.current_leader_epoch < 0:
-                    question = question._replace(current_leader_epoch=leader.epoch)
-                groups.setdefault(leader.node.id, {})[tp] = question
-            timeout_ms = cluster.request_timeout_ms(deadline)
+    async def ask(conn: BrokerConnection, group: Mapping[TopicPartition, EpochQuestion]) -> Answers:
+        questions = {tp: _in_the_epoch_of(cluster, tp, question) for tp, question in group.items()}
+        answers = await ask_leader(cluster, conn, questions, cluster.request_timeout_ms(deadline))
+        return {tp: _final_if_given(answer, wanted[tp]) for tp, answer in answers.items()}
 
-            async def ask(node_id: int, group: Mapping[TopicPartition, EpochQuestion]) -> Answers:
-                return await ask_leader(cluster, await cluster.connection(node_id), group, timeout_ms)
+    return await at_leaders(cluster, "asking where leader epochs end", deadline, wanted, ask)
 
-            work = [ask(node_id, group) for node_id, group in groups.items()]
-            errors: list[BaseException] = []
-            for answers in await asyncio.gather(*work, return_exceptions=True):
-                if isinstance(answers, BaseException):
-                    errors.append(answers)
-                    continue
-                for tp, answer in answers.items():
-                    if isinstance(answer, EpochEndOffset):
-                        found[tp] = answer
-                    else:
-                        errors.append(_final_if_given(answer, wanted[tp]))
-            for error in sorted(errors, key=lambda error: classify(error) is not Reaction.FAIL):
-                raise error  # one that will not pass before one that may
 
-        await cluster.retrying("asking where leader epochs end", deadline, attempt)
-    return {tp: found[tp] for tp in asked}
+def _in_the_epoch_of(cluster: Cluster, tp: TopicPartition, question: EpochQuestion) -> EpochQuestion:
+    """Let the question carry the epoch in which the leader leads, where the caller gave none."""
+    if question.current_leader_epoch >= 0:
+        return question
+    return question._replace(current_leader_epoch=cluster.leader(tp).epoch)
 
 
 def _question(tp: TopicPartition, value: Asked) -> EpochQuestion:
@@ -153,8 +131,8 @@ def _question(tp: TopicPartition, value: Asked) -> EpochQuestion:
     return question
 
 
-def _final_if_given(error: KafkaError, question: EpochQuestion) -> KafkaError:
+def _final_if_given(answer: EpochEndOffset | KafkaError, question: EpochQuestion) -> EpochEndOffset | KafkaError:
     """An epoch that the caller insists on does not get newer by asking again."""
-    if getattr(error, "code", 0) == FENCED_LEADER_EPOCH and question.current_leader_epoch >= 0:
-        error.retriable = False
-    return error
+    if isinstance(answer, BrokerError) and answer.code == FENCED_LEADER_EPOCH and question.current_leader_epoch >= 0:
+        answer.retriable = False
+    return answer

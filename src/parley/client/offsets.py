@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -11,10 +10,11 @@ from parley.client.cluster import Cluster
 from parley.client.cluster_view import TRUSTED_EPOCHS_VERSION
 from parley.client.options import READ_COMMITTED
 from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
-from parley.client.retry import Deadline, Reaction, classify
+from parley.client.retry import Deadline
+from parley.client.routing import at_leaders
 from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
 from parley.messages import ListOffsetsRequest
-from parley.net import Reply
+from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import TopicPartition, shown
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -30,9 +30,8 @@ _FEATURES = {
     9: Feature.LATEST_TIERED_OFFSET,
 }
 
-UNKNOWN_LEADER_EPOCH = 75
-
 Spec = OffsetSpec | Timestamp
+Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
 
 
 def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
@@ -79,58 +78,21 @@ async def list_offsets(
     0.10.1), the broker's error for a missing topic or partition, RequestTimedOut at the deadline.
     """
     wanted = {tp: spec_code(spec) for tp, spec in specs.items()}
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    with cluster.interested(wanted):
 
-        async def attempt() -> None:
-            missing = {tp: code for tp, code in wanted.items() if tp not in found}
-            await cluster.ensure_partitions(missing, deadline)
-            groups: dict[int, dict[TopicPartition, int]] = {}
-            for tp, code in missing.items():
-                leader = cluster.leader(tp).node
-                if leader is None:
-                    raise broker_error(5, "no broker leads it now", topic=tp.topic, partition=tp.partition)
-                groups.setdefault(leader.id, {})[tp] = code
-            work = [
-                _ask_leader(cluster, node, group, isolation_level, deadline, found) for node, group in groups.items()
-            ]
-            errors = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
-            if any(getattr(error, "code", 0) == UNKNOWN_LEADER_EPOCH for error in errors):
-                # P16: the leader is behind us, or a topic without id was created again. Metadata will say which.
-                await cluster.refresh_quietly(deadline)
-            _raise_worst(errors)
+    async def ask(conn: BrokerConnection, group: Mapping[TopicPartition, int]) -> Answers:
+        low = max(lowest_version(code, isolation_level) for code in group.values())
+        allowed = VersionRange(low, _MAX_VERSION)
+        conn.versions.choose(ApiKey.LIST_OFFSETS, allowed, feature=_FEATURES.get(low))
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
+        message = _request(group, epochs, isolation_level, timeout_ms)
+        answers = _read(await cluster.ask(conn, message, timeout_ms, allowed), group)
+        for tp, answer in answers.items():
+            if isinstance(answer, OffsetAndTimestamp):
+                cluster.see_epoch(tp, answer.leader_epoch)
+        return answers
 
-        await cluster.retrying("listing offsets", deadline, attempt)
-    return {tp: found[tp] for tp in specs}
-
-
-def _raise_worst(errors: list[BaseException]) -> None:
-    """Raise the error that decides: one that will not pass before one that may."""
-    for error in errors:
-        if classify(error) is Reaction.FAIL:
-            raise error
-    for error in errors:
-        raise error
-
-
-async def _ask_leader(
-    cluster: Cluster,
-    node_id: int,
-    group: Mapping[TopicPartition, int],
-    isolation_level: str,
-    deadline: Deadline,
-    found: dict[TopicPartition, OffsetAndTimestamp],
-) -> None:
-    """Ask one leader. Mutates `found`; raises the first partition's error after taking the others."""
-    conn = await cluster.connection(node_id)
-    low = max(lowest_version(code, isolation_level) for code in group.values())
-    allowed = VersionRange(low, _MAX_VERSION)
-    conn.versions.choose(ApiKey.LIST_OFFSETS, allowed, feature=_FEATURES.get(low))
-    timeout_ms = cluster.request_timeout_ms(deadline)
-    epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
-    message = _request(group, epochs, isolation_level, timeout_ms)
-    reply = await cluster.ask(conn, message, timeout_ms, allowed)
-    _take(cluster, reply, group, found)
+    return await at_leaders(cluster, "listing offsets", deadline, wanted, ask)
 
 
 def _request(
@@ -152,34 +114,26 @@ def _request(
     )
 
 
-def _take(
-    cluster: Cluster,
-    reply: Reply,
-    asked: Collection[TopicPartition],
-    found: dict[TopicPartition, OffsetAndTimestamp],
-) -> None:
-    failed: list[KafkaError] = []
-    left_out = set(asked)
+def _read(reply: Reply, asked: Collection[TopicPartition]) -> Answers:
+    found: Answers = {}
     for topic in reply.message.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
-            if tp not in left_out:
-                continue  # never asked for, or told twice
-            left_out.remove(tp)
+            if tp not in asked or tp in found:
+                continue  # never asked for, or answered twice
             if part.error_code:
-                error = broker_error(
+                found[tp] = broker_error(
                     part.error_code,
                     topic=tp.topic,
                     partition=tp.partition,
                     api="LIST_OFFSETS",
                     version=reply.version,
                 )
-                failed.append(error)
             elif reply.version == 0:
                 old = part.old_style_offsets
                 found[tp] = OffsetAndTimestamp(old[0] if old else -1)
             else:
                 found[tp] = OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
-                cluster.see_epoch(tp, part.leader_epoch)
-    failed += [RemoteProtocolError(f"the broker's ListOffsets answer leaves out {tp}") for tp in sorted(left_out)]
-    _raise_worst(list(failed))
+    for tp in sorted(set(asked) - found.keys()):
+        found[tp] = RemoteProtocolError(f"the broker's ListOffsets answer leaves out {tp}")
+    return found

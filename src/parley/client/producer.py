@@ -34,6 +34,7 @@ from parley.client.produce_state import InTransaction, OutBatch, ProduceCall
 from parley.client.produce_wire import ZSTD_VERSION, magic_for
 from parley.client.results import ProduceResult
 from parley.client.retry import Deadline
+from parley.client.routing import at_any
 from parley.client.sequences import PartitionSequences
 from parley.errors import KafkaError, UnsupportedVersionError, broker_error
 from parley.messages import InitProducerIdRequest
@@ -309,26 +310,15 @@ class Producer:
     async def _new_identity(self, deadline: Deadline) -> tuple[int, int]:
         """Return a producer id and epoch from any broker that gives them out (InitProducerId, 0.11)."""
 
-        async def attempt() -> tuple[int, int]:
-            refusal: KafkaError | None = None
-            for node_id in [None, *self._cluster.view.brokers]:
-                try:
-                    conn = await self._cluster.connection(node_id)
-                    conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)
-                except UnsupportedVersionError as error:
-                    refusal = error  # a cluster may be half upgraded: another broker may know it
-                    continue
-                except KafkaError as error:
-                    refusal = refusal or error
-                    continue
-                message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
-                reply = await self._cluster.ask(conn, message, self._cluster.request_timeout_ms(deadline))
-                if reply.message.error_code:
-                    raise broker_error(reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version)
-                return reply.message.producer_id, reply.message.producer_epoch
-            raise refusal or KafkaError("no broker to ask for a producer id")
+        async def attempt(conn: BrokerConnection) -> tuple[int, int]:
+            message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
+            reply = await self._cluster.ask(conn, message, self._cluster.request_timeout_ms(deadline))
+            if reply.message.error_code:
+                raise broker_error(reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version)
+            return reply.message.producer_id, reply.message.producer_epoch
 
-        return await self._cluster.retrying("getting a producer id", deadline, attempt)
+        what, feature = "getting a producer id", Feature.IDEMPOTENT_PRODUCER
+        return await at_any(self._cluster, what, deadline, attempt, feature=feature)
 
 
 def _check_guarantees(plan: TopicPlan, options: ProduceOptions) -> None:

@@ -13,10 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from parley.errors import BrokersUnreachable, KafkaError
+from parley.errors import BrokerError, BrokersUnreachable, KafkaError
 
 JITTER = 0.2
 """Kafka's CommonClientConfigs.RETRY_BACKOFF_JITTER."""
+
+
+CONCURRENT_TRANSACTIONS = 51
+"""The markers of the transaction before are still being written: that is soon over."""
 
 
 class Reaction(Enum):
@@ -60,6 +64,16 @@ class Backoff:
         """Return the pause before retry number `attempt`, counted from 0."""
         base = min(float(self.max_ms), self.initial_ms * 2.0 ** min(attempt, 40))
         return min(round(base * (1 + JITTER * (2 * dice() - 1))), max(self.max_ms, self.initial_ms))
+
+
+_SOON = Backoff(20, 250)
+"""Java's producer begins with 20 ms too."""
+
+
+def backoff_after(error: KafkaError, usual: Backoff) -> Backoff:
+    """Return the pauses after an error: the usual ones, or shorter ones for what is soon over."""
+    soon = isinstance(error, BrokerError) and error.code == CONCURRENT_TRANSACTIONS
+    return _SOON if soon else usual
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parley.client import arguments
 from parley.client.cluster import Cluster
-from parley.client.coordinators import Coordinators, KeyType
+from parley.client.coordinators import KeyType
 from parley.client.retry import Deadline
+from parley.client.routing import at_all, at_coordinator, find_coordinators
 from parley.errors import ConfigError, broker_error
 from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest
 from parley.net import BrokerConnection
@@ -80,14 +80,6 @@ async def list_transactions(
     cluster: Cluster, wanted: TransactionFilter, deadline: Deadline
 ) -> list[TransactionListing]:
     """Ask every broker which transactions it coordinates; see `AsyncClient.list_transactions`."""
-    nodes = sorted(cluster.view.brokers)
-    found = await asyncio.gather(*(_list_at(cluster, node, wanted, deadline) for node in nodes))
-    return sorted({entry.transactional_id: entry for part in found for entry in part}.values())
-
-
-async def _list_at(
-    cluster: Cluster, node: int, wanted: TransactionFilter, deadline: Deadline
-) -> list[TransactionListing]:
     allowed = VersionRange(wanted.lowest_version, _MAX)
     message = ListTransactionsRequest(
         state_filters=list(wanted.states),
@@ -96,8 +88,7 @@ async def _list_at(
         transactional_id_pattern=wanted.id_pattern,
     )
 
-    async def attempt() -> list[TransactionListing]:
-        conn = await cluster.connection(node)
+    async def attempt(conn: BrokerConnection) -> list[Any]:
         conn.versions.choose(ApiKey.LIST_TRANSACTIONS, allowed, feature=_feature(wanted))
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         if reply.message.error_code:
@@ -106,13 +97,18 @@ async def _list_at(
             raise broker_error(code, api=ApiKey.LIST_TRANSACTIONS.name, version=reply.version, broker=where)
         if reply.message.unknown_state_filters:
             names = ", ".join(reply.message.unknown_state_filters)
-            raise ConfigError(f"broker {node} knows no transaction state called {names}")
-        return [
-            TransactionListing(entry.transactional_id, entry.producer_id, entry.transaction_state, node)
-            for entry in reply.message.transaction_states
-        ]
+            raise ConfigError(f"broker {conn.address} knows no transaction state called {names}")
+        return list(reply.message.transaction_states)
 
-    return await cluster.retrying(f"listing the transactions of broker {node}", deadline, attempt)
+    answers = await at_all(cluster, "listing transactions", deadline, attempt)
+    found = {
+        entry.transactional_id: TransactionListing(
+            entry.transactional_id, entry.producer_id, entry.transaction_state, node
+        )
+        for node, entries in answers.items()
+        for entry in entries
+    }
+    return sorted(found.values())
 
 
 def _feature(wanted: TransactionFilter) -> Feature | None:
@@ -120,18 +116,19 @@ def _feature(wanted: TransactionFilter) -> Feature | None:
 
 
 async def describe_transactions(
-    cluster: Cluster, coordinators: Coordinators, transactional_ids: Iterable[str], deadline: Deadline
+    cluster: Cluster, transactional_ids: Iterable[str], deadline: Deadline
 ) -> dict[str, TransactionDescription | None]:
     """Ask the coordinator of each id; see `AsyncClient.describe_transactions`."""
     wanted = list(dict.fromkeys(transactional_ids))
-    await coordinators.find(KeyType.TRANSACTION, wanted, deadline)
+    await find_coordinators(cluster, KeyType.TRANSACTION, wanted, deadline)
     found: dict[str, TransactionDescription | None] = {}
     for name in wanted:
 
         async def attempt(conn: BrokerConnection, name: str = name) -> TransactionDescription | None:
             return await _describe_at(cluster, conn, name, deadline)
 
-        found[name] = await coordinators.ask(KeyType.TRANSACTION, name, f"describing {name}", deadline, attempt)
+        what = f"describing the transactions of {name}"
+        found[name] = await at_coordinator(cluster, KeyType.TRANSACTION, name, what, deadline, attempt)
     return found
 
 

@@ -14,7 +14,6 @@ from parley.types import Names, texts
 if TYPE_CHECKING:
     from parley.client.api import AsyncClient
     from parley.client.cluster import Cluster
-    from parley.client.coordinators import Coordinators
     from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
     from parley.client.transaction_blocking import BlockingTransactionProducer
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
@@ -27,7 +26,6 @@ class TransactionCalls:
     """The transactional part of AsyncClient, which starts itself with the first call."""
 
     def __init__(self) -> None:
-        self._coordinators: Coordinators | None = None
         self._transactional: weakref.WeakSet[TransactionProducer] = weakref.WeakSet()
 
     async def _started(self) -> Cluster:
@@ -59,11 +57,7 @@ class TransactionCalls:
             produce=options if options is not None else ProduceOptions(),
         )
 
-        async def connect() -> tuple[Cluster, Coordinators]:
-            cluster = await self._started()
-            return cluster, self._coordinating(cluster)
-
-        made = TransactionProducer(connect, wanted)
+        made = TransactionProducer(self._started, wanted)
         self._transactional.add(made)
         return made
 
@@ -91,7 +85,7 @@ class TransactionCalls:
         arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline = cluster.deadline(timeout_ms)
-        await end_transaction(cluster, self._coordinating(cluster), prepared, deadline, committed=committed)
+        await end_transaction(cluster, prepared, deadline, committed=committed)
 
     async def fence(
         self,
@@ -116,8 +110,7 @@ class TransactionCalls:
         arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline, limit_ms = cluster.deadline(timeout_ms), transaction_timeout_ms
-        coordinators = self._coordinating(cluster)
-        return await fence(cluster, coordinators, wanted, deadline, transaction_timeout_ms=limit_ms)
+        return await fence(cluster, wanted, deadline, transaction_timeout_ms=limit_ms)
 
     async def list_transactions(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
@@ -148,14 +141,7 @@ class TransactionCalls:
         arguments.timeout(timeout_ms)
         cluster = await self._started()
         deadline = cluster.deadline(timeout_ms)
-        return await describe_transactions(cluster, self._coordinating(cluster), wanted, deadline)
-
-    def _coordinating(self, cluster: Cluster) -> Coordinators:
-        if self._coordinators is None:
-            from parley.client.coordinators import Coordinators
-
-            self._coordinators = Coordinators(cluster)
-        return self._coordinators
+        return await describe_transactions(cluster, wanted, deadline)
 
     async def _close_transactions(self) -> None:
         while self._transactional:

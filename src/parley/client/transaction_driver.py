@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from parley.client.cluster import Cluster
-from parley.client.coordinators import Coordinators, KeyType
+from parley.client.coordinators import KeyType
 from parley.client.retry import Deadline
+from parley.client.routing import at_coordinator
 from parley.client.transaction_options import TransactionOptions
 from parley.client.transaction_requests import (
     GroupMember,
@@ -37,10 +38,8 @@ _API = {Step.INIT_PRODUCER_ID: ApiKey.INIT_PRODUCER_ID, Step.END_TXN: ApiKey.END
 class TransactionDriver:
     """The requests of one transactional producer. Belongs to the event loop; mutates the state it is given."""
 
-    def __init__(
-        self, cluster: Cluster, coordinators: Coordinators, options: TransactionOptions, txn: TransactionState
-    ) -> None:
-        self._cluster, self._coordinators, self._options, self._txn = cluster, coordinators, options, txn
+    def __init__(self, cluster: Cluster, options: TransactionOptions, txn: TransactionState) -> None:
+        self._cluster, self._options, self._txn = cluster, options, txn
 
     async def generation(self) -> int:
         """Return the generation of the protocol for the next transaction: as the brokers connected to can do."""
@@ -105,7 +104,7 @@ class TransactionDriver:
             await self._at_coordinator(f"adding the offsets of group {group_id}", deadline, enrol)
         self._txn.groups.add(group_id)
         what = f"committing offsets of group {group_id} in a transaction"
-        await self._coordinators.ask(KeyType.GROUP, group_id, what, deadline, commit)
+        await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, commit)
 
     # -- inside ---------------------------------------------------------------------------------------
 
@@ -142,4 +141,4 @@ class TransactionDriver:
         self, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
     ) -> T:
         key = self._options.transactional_id
-        return await self._coordinators.ask(KeyType.TRANSACTION, key, what, deadline, attempt)
+        return await at_coordinator(self._cluster, KeyType.TRANSACTION, key, what, deadline, attempt)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from parley.client import arguments
 from parley.client.cluster import Cluster
-from parley.client.coordinators import Coordinators, KeyType
+from parley.client.coordinators import KeyType
 from parley.client.retry import Deadline
+from parley.client.routing import at_coordinator, find_coordinators
 from parley.client.transaction_requests import Writer, end_txn, init_producer_id
 from parley.client.transaction_state import NOBODY, Identity
 from parley.client.transaction_verdicts import FENCED, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE
@@ -63,7 +64,7 @@ class FencedProducer(NamedTuple):
 
 
 async def end_transaction(
-    cluster: Cluster, coordinators: Coordinators, prepared: PreparedTransaction, deadline: Deadline, *, committed: bool
+    cluster: Cluster, prepared: PreparedTransaction, deadline: Deadline, *, committed: bool
 ) -> None:
     """Commit or abort a prepared transaction; see `AsyncClient.end_transaction`."""
     if prepared.is_empty:
@@ -75,7 +76,7 @@ async def end_transaction(
         await end_txn(cluster, conn, writer, deadline, committed=committed)
 
     try:
-        await coordinators.ask(KeyType.TRANSACTION, prepared.transactional_id, what, deadline, attempt)
+        await at_coordinator(cluster, KeyType.TRANSACTION, prepared.transactional_id, what, deadline, attempt)
     except BrokerError as error:
         outcome = _outcome(prepared, error, committed=committed)
         if outcome is None:
@@ -120,7 +121,6 @@ def _outcome(prepared: PreparedTransaction, error: BrokerError, *, committed: bo
 
 async def fence(
     cluster: Cluster,
-    coordinators: Coordinators,
     transactional_ids: Iterable[str],
     deadline: Deadline,
     *,
@@ -128,7 +128,7 @@ async def fence(
 ) -> dict[str, FencedProducer]:
     """Fence ids one after the other; see `AsyncClient.fence`."""
     wanted = list(dict.fromkeys(transactional_ids))
-    await coordinators.find(KeyType.TRANSACTION, wanted, deadline)
+    await find_coordinators(cluster, KeyType.TRANSACTION, wanted, deadline)
     found = {}
     limits_ms = FENCING_TIMEOUTS_MS if transaction_timeout_ms is None else (transaction_timeout_ms,)
     for transactional_id in wanted:
@@ -144,6 +144,6 @@ async def fence(
             raise AssertionError("the last limit returns or raises")
 
         what = f"fencing {transactional_id}"
-        identity = await coordinators.ask(KeyType.TRANSACTION, transactional_id, what, deadline, attempt)
+        identity = await at_coordinator(cluster, KeyType.TRANSACTION, transactional_id, what, deadline, attempt)
         found[transactional_id] = FencedProducer(transactional_id, *identity)
     return found

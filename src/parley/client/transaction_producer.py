@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from parley.client import arguments
 from parley.client.cluster import Cluster
-from parley.client.coordinators import Coordinators
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import given_up, write
 from parley.client.produce_state import InTransaction, OutBatch
@@ -63,9 +62,7 @@ class TransactionProducer:
     _driver: TransactionDriver
     _writer: TransactionWriter
 
-    def __init__(
-        self, connect: Callable[[], Awaitable[tuple[Cluster, Coordinators]]], options: TransactionOptions
-    ) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Cluster]], options: TransactionOptions) -> None:
         self._connect, self._connected, self.options = connect, False, options
         self._txn = TransactionState(options.transactional_id)
         self._written = WrittenTopics()
@@ -387,8 +384,8 @@ class TransactionProducer:
 
     async def _reach(self) -> None:
         if not self._connected:
-            self._cluster, coordinators = await self._connect()
-            self._driver = TransactionDriver(self._cluster, coordinators, self.options, self._txn)
+            self._cluster = await self._connect()
+            self._driver = TransactionDriver(self._cluster, self.options, self._txn)
             self._writer = TransactionWriter(self._cluster, self._admit)
             self._connected = True
 
