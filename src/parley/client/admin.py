@@ -10,6 +10,7 @@ from parley.client.cluster import Cluster
 from parley.client.results import CreatedTopic, NewTopic
 from parley.client.retry import Deadline, Reaction, classify
 from parley.client.routing import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, at_controller
+from parley.client.wanted_topics import ensure_topics
 from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
@@ -188,7 +189,7 @@ async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline
     names = set(topics)
 
     async def attempt() -> None:
-        view = await cluster.ensure_topics(names, deadline)
+        view = await ensure_topics(cluster, names, deadline)
         for name in names:
             for index in view.topics[name].partitions:
                 if cluster.leader(TopicPartition(name, index)).node is None:

@@ -25,6 +25,7 @@ from parley.client.results import (
     ProduceResult,
 )
 from parley.client.transaction_calls import TransactionCalls
+from parley.client.wanted_topics import ensure_topics
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
 from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
@@ -131,10 +132,10 @@ class AsyncClient(TransactionCalls):
         if names is None:
             return await cluster.describe_all(deadline)
         if cluster.schedule.want(names):
-            return await cluster.ensure_topics(names, deadline)
+            return await ensure_topics(cluster, names, deadline)
         cluster.schedule.hurry()
         await cluster.refresh_until(deadline)
-        return await cluster.ensure_topics(names, deadline)
+        return await ensure_topics(cluster, names, deadline)
 
     async def api_versions(self, node_id: int | None = None) -> BrokerVersions:
         """Return what a broker can do, as it said on the connection in use (None: any broker)."""

@@ -27,13 +27,13 @@ from parley.client.connecting import connect_options
 from parley.client.coordinators import KeyType
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.interests import Interests
-from parley.client.metadata import UNKNOWN_TOPIC_OR_PARTITION, MetadataCache
-from parley.client.metadata_source import MetadataSource, creating_request, metadata_request
+from parley.client.metadata import MetadataCache
+from parley.client.metadata_source import MetadataSource, metadata_request
 from parley.client.options import ClientOptions
-from parley.client.overdue import missing_topic, without_metadata
+from parley.client.overdue import without_metadata
 from parley.client.refresh import RefreshRequest, RefreshSchedule
 from parley.client.retry import Backoff, Deadline, Reaction, backoff_after, classify, nowhere
-from parley.errors import KafkaError, NetworkError, broker_error
+from parley.errors import KafkaError, NetworkError
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.net import Deadline as ClockDeadline
 from parley.schema import ApiKey
@@ -43,8 +43,6 @@ from parley.versions import BrokerVersions, VersionRange
 log = logging.getLogger("parley.client")
 T = TypeVar("T")
 
-UNKNOWN_TOPIC_GRACE_MS = 2_000
-"""A topic that was just created may be unknown to a broker for a moment; then it counts as missing."""
 REBOOTSTRAP_REQUIRED = 129
 
 
@@ -91,6 +89,11 @@ class Cluster:
         return max(1, min(self.options.request_timeout_ms, deadline.remaining_ms(self.now_ms())))
 
     # -- brokers --------------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> Address | None:
+        """The broker that the last Metadata request went to."""
+        return self._source.asked
 
     @property
     def view(self) -> ClusterMetadata:
@@ -202,7 +205,7 @@ class Cluster:
         Waits out the backoff first. Raises NetworkError when no broker answers, or none in time.
         """
         self.schedule.request_full()
-        return await self._refresh_once(deadline)
+        return await self.join_refresh(deadline)
 
     async def refresh_until(self, deadline: Deadline) -> None:
         """Refresh, and again after errors that may pass, until the deadline: what a call that needs metadata does."""
@@ -218,62 +221,6 @@ class Cluster:
         now = self.now_ms()
         if self._refreshing is None and self.schedule.needed(now) and self.schedule.due_in_ms(now) == 0:
             self._start_refresh()
-
-    async def ensure_topics(
-        self, topics: Iterable[str], deadline: Deadline, *, auto_create: bool = False
-    ) -> ClusterMetadata:
-        """Return metadata in which all these topics stand.
-
-        Raises the topic's error (missing: UNKNOWN_TOPIC_OR_PARTITION, not authorized, bad name); a
-        missing one is asked for again for a moment first, since a new topic takes time to be known. That
-        moment begins with the first answer: while no broker can be reached nothing is said about topics.
-        """
-        names = set(topics)
-        if not self.schedule.want(names) and any(name not in self.view.topics for name in names):
-            self.schedule.request_full()
-        answered: Deadline | None = None
-        attempt, asked = 0, dict[str, None]()
-        while missing := [name for name in sorted(names) if name not in self.view.topics]:
-            said = missing_topic(asked, auto_create=auto_create)
-            if attempt:
-                self._raise_topic_errors(missing, said, final=answered is not None and answered.passed(self.now_ms()))
-                if auto_create:
-                    await self._create_by_asking(missing, deadline)
-                await self.pause(attempt - 1, answered or deadline)
-                self.schedule.request_full()
-            try:
-                await self._refresh_once(deadline)
-                asked[str(self._source.asked)] = None
-                grace_ms = UNKNOWN_TOPIC_GRACE_MS * (10 if auto_create else 1)
-                answered = answered or deadline.earlier(self.now_ms(), grace_ms)
-            except KafkaError as error:
-                if asked and deadline.passed(self.now_ms()):
-                    self._raise_topic_errors(missing, said, final=True)
-                if classify(error) is Reaction.FAIL or deadline.passed(self.now_ms()):
-                    raise
-            attempt += 1
-        return self.view
-
-    async def ensure_partitions(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> ClusterMetadata:
-        """Return metadata in which all these partitions stand; asks for a moment. Raises as `ensure_topics`."""
-        wanted = list(partitions)
-        await self.ensure_topics({tp.topic for tp in wanted}, deadline)
-        answered: Deadline | None = None
-        attempt = 0
-        while missing := [tp for tp in wanted if self.view.partition(tp) is None]:
-            if answered is not None:
-                if answered.passed(self.now_ms()):
-                    break
-                # A partition that was just added may be unknown to the broker that is asked.
-                await self.pause(attempt - 1, answered)
-            attempt += 1
-            await self.refresh_until(deadline)
-            answered = answered or deadline.earlier(self.now_ms(), UNKNOWN_TOPIC_GRACE_MS)
-        for tp in missing:
-            topic = self.view.topics.get(tp.topic)
-            count = len(topic.partitions) if topic is not None else 0
-            raise _final(tp, f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}')
-        return self.view
 
     async def describe_all(self, deadline: Deadline) -> ClusterMetadata:
         """Return metadata of every topic of the cluster. The cache keeps what it knows of topics in use."""
@@ -323,7 +270,8 @@ class Cluster:
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    async def _refresh_once(self, deadline: Deadline) -> Applied:
+    async def join_refresh(self, deadline: Deadline) -> Applied:
+        """Return what the refresh under way brings; begin one, for what is due, where there is none."""
         task = self._refreshing if self._refreshing is not None else self._start_refresh()
         try:
             async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
@@ -371,12 +319,6 @@ class Cluster:
         for topic in sorted(applied.recreated - {tp.topic for tp in lost}):
             tell(self._on_event, TopicRecreated(topic))
 
-    async def _create_by_asking(self, names: list[str], deadline: Deadline) -> None:
-        """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
-        with contextlib.suppress(KafkaError):
-            conn = await self.connection(None)
-            await self.ask(conn, creating_request(names), self.request_timeout_ms(deadline))
-
     async def _ask(self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline) -> MetadataUpdate:
         version = conn.versions.choose(ApiKey.METADATA)
         topics = None if request is None else sorted(request.topics)
@@ -398,22 +340,3 @@ class Cluster:
 
     def _tell_pool(self) -> None:
         self.pool.update_nodes({node.id: Address(node.host, node.port) for node in self.view.brokers.values()})
-
-    def _raise_topic_errors(self, names: Iterable[str], said: str, *, final: bool) -> None:
-        for name in names:
-            code = self.cache.topic_error(name)
-            error = broker_error(code, topic=name, api="METADATA") if code else None
-            if error is not None and classify(error) is Reaction.FAIL:
-                self.schedule.unwant(name)
-                raise error
-            if final:
-                self.schedule.unwant(name)
-                missing = code in (0, UNKNOWN_TOPIC_OR_PARTITION)
-                raise _final(TopicPartition(name, -1), said if missing else None, code or UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _final(tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION) -> KafkaError:
-    """Return a broker's error that was retried long enough: not retriable any more."""
-    error = broker_error(code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None)
-    error.retriable = False
-    return error

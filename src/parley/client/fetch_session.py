@@ -31,6 +31,7 @@ from parley.client.position_keeping import Found, Kept, PositionKeeper
 from parley.client.positions import DataLoss, Stage
 from parley.client.recreation import ROUND_MS, rewound
 from parley.client.retry import Reaction, classify
+from parley.client.wanted_topics import ensure_partitions
 from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
 from parley.types import ZERO_UUID, TopicPartition
 
@@ -60,10 +61,10 @@ class FetchSession:
         self._closed = False
 
     async def start(self) -> None:
-        """Find the partitions and begin to fetch. Raises as `Cluster.ensure_partitions`."""
+        """Find the partitions and begin to fetch. Raises as `ensure_partitions`."""
         self._scope.enter_context(self._cluster.interested(self._parts))
         try:
-            await self._cluster.ensure_partitions(self._parts, self._cluster.deadline(self._conduct.patience_ms))
+            await ensure_partitions(self._cluster, self._parts, self._cluster.deadline(self._conduct.patience_ms))
         except BaseException:
             self._scope.close()
             raise

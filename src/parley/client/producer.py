@@ -36,6 +36,7 @@ from parley.client.results import ProduceResult
 from parley.client.retry import Deadline
 from parley.client.routing import at_any
 from parley.client.sequences import PartitionSequences
+from parley.client.wanted_topics import ensure_topics
 from parley.errors import KafkaError, UnsupportedVersionError, broker_error
 from parley.messages import InitProducerIdRequest
 from parley.net import BrokerConnection
@@ -266,7 +267,7 @@ class Producer:
 
     async def _plan(self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int) -> TopicPlan:
         """Ask the leaders of a topic what they take."""
-        await self._cluster.ensure_topics([topic], deadline, auto_create=options.allow_auto_create_topics)
+        await ensure_topics(self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics)
         await self._known_partition(topic, highest, deadline)
 
         async def attempt() -> TopicPlan:

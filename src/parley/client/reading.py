@@ -14,6 +14,7 @@ from parley.client.positions import PartitionPosition
 from parley.client.recreation import Incarnation
 from parley.client.results import OffsetSpec, PartitionRange, Timestamp
 from parley.client.retry import Deadline
+from parley.client.wanted_topics import ensure_topics
 from parley.errors import ConfigError
 from parley.types import ZERO_UUID, TopicPartition, shown
 
@@ -51,7 +52,7 @@ async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes], 
     """Refresh where a topic has another id than planned: what is cached here may be older than the plan."""
     planned = {tp: topic_id for tp, topic_id in planned.items() if topic_id != ZERO_UUID}
     if planned:
-        view = await cluster.ensure_topics({tp.topic for tp in planned}, deadline)
+        view = await ensure_topics(cluster, {tp.topic for tp in planned}, deadline)
         if any(view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()):
             cluster.schedule.hurry()
             await cluster.refresh_until(deadline)

@@ -27,6 +27,7 @@ from parley.client.coordinators import (
     takes_several,
 )
 from parley.client.retry import Deadline, Reaction, classify
+from parley.client.wanted_topics import ensure_partitions
 from parley.errors import BrokerError, KafkaError, NetworkError, UnsupportedVersionError, broker_error
 from parley.net import Address, BrokerConnection
 from parley.schema import ApiKey
@@ -116,7 +117,7 @@ async def at_leaders(
 
     async def once() -> None:
         missing = {tp: question for tp, question in questions.items() if tp not in found}
-        await cluster.ensure_partitions(missing, deadline)
+        await ensure_partitions(cluster, missing, deadline)
         groups: dict[int, dict[TopicPartition, Question]] = {}
         for tp, question in missing.items():
             leader = cluster.leader(tp).node
