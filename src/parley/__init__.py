@@ -1,12 +1,12 @@
 """parley: Apache Kafka of any release, from Python and Spark.
 
-    import parley
-
-    with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
-        client.create_topics([parley.NewTopic("flights", num_partitions=4)])
-        client.produce("flights", table)                       # pyarrow, columns "key" and "value"
-        for batch in client.fetch(parley.TopicPartition("flights", 0), 0, end_offset=1000):
-            print(batch.num_rows)                              # pyarrow.RecordBatch
+>>> import parley, pyarrow
+>>> with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
+...     created = client.create_topics([parley.NewTopic("cities", num_partitions=1)])
+...     written = client.produce("cities", pyarrow.table({"key": ["no", "is"], "value": ["Oslo", "Reykjavík"]}))
+...     for batch in client.fetch(parley.TopicPartition("cities", 0), parley.EARLIEST, parley.LATEST):
+...         print(batch.column("value").cast("string").to_pylist())  # batch is a pyarrow.RecordBatch
+['Oslo', 'Reykjavík']
 
 Importing parley loads nothing but itself; each name brings what it needs when it is first used.
 """

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 class AsyncClient(TransactionCalls):
     """A client of one cluster, for one event loop.
 
-    >>> async def first_rows() -> None:
+    >>> async def rows() -> None:
     ...     async with AsyncClient(bootstrap_servers="localhost:9092") as client:
-    ...         async for batch in client.fetch(TopicPartition("flights", 0), 0, 1000):
+    ...         async for batch in client.fetch(TopicPartition("flights", 0), 0, 2):
     ...             print(batch.num_rows)
+    >>> asyncio.run(rows())
+    2
 
     Options are those of ClientOptions, given as one or by name. `require` names the features that every
     broker must have; `start` checks them. `on_event` is called in the loop with each event (`PossibleDataLoss`,

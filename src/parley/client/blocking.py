@@ -109,10 +109,11 @@ os.register_at_fork(after_in_child=_after_fork)
 class BlockingClient(BlockingTransactionCalls):
     """A client of one cluster whose calls return when they are done. Any thread may use it.
 
-    >>> with BlockingClient(bootstrap_servers="localhost:9092") as client:  # doctest: +SKIP
-    ...     client.produce("flights", table)
+    >>> from parley import EARLIEST, LATEST, TopicPartition
+    >>> with BlockingClient(bootstrap_servers="localhost:9092") as client:
     ...     for batch in client.fetch(TopicPartition("flights", 0), EARLIEST, LATEST):
     ...         print(batch.num_rows)
+    2
 
     Options and methods are those of AsyncClient, whose docstrings say what they raise. `on_event` is called in
     the loop's thread; a pickled copy has none.

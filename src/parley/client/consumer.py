@@ -22,10 +22,13 @@ class Consumer:
     """A consumer of assigned partitions, for one event loop and one task at a time.
 
     >>> async def read() -> None:
-    ...     async with Consumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
+    ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
+    ...     async with Consumer(bootstrap_servers="localhost:9092", **options) as consumer:
     ...         consumer.assign([TopicPartition("flights", 0)])
-    ...         async for record in consumer:
-    ...             print(record.offset, record.value)
+    ...         record = await consumer.getone()  # or: async for record in consumer
+    ...         print(record.offset, record.value)
+    >>> asyncio.run(read())
+    0 b'SK4035'
 
     Options are those of ClientOptions and ConsumerOptions, by name; with `client` given only the latter, and
     that client stays open. Offsets are committed for `group_id` without membership. Positions are validated

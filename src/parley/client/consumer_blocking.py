@@ -26,10 +26,11 @@ T = TypeVar("T")
 class BlockingConsumer:
     """A consumer of assigned partitions whose calls return when they are done.
 
-    >>> with BlockingConsumer(bootstrap_servers="localhost:9092") as consumer:  # doctest: +SKIP
+    >>> with BlockingConsumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
     ...     consumer.assign([TopicPartition("flights", 0)])
-    ...     for record in consumer:
-    ...         print(record.offset, record.value)
+    ...     record = consumer.getone()  # or: for record in consumer
+    ...     print(record.offset, record.value)
+    0 b'SK4035'
 
     Options and methods are those of Consumer, whose docstrings say what they raise. `on_data_loss` is called
     in the loop's thread. After a fork the child makes one of its own.

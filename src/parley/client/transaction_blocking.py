@@ -27,9 +27,12 @@ T = TypeVar("T")
 class BlockingTransactionProducer:
     """A transactional producer whose calls return when they are done; made by `BlockingClient.transaction_producer`.
 
-    >>> with client.transaction_producer("copier-1") as producer:  # doctest: +SKIP
-    ...     with producer.transaction():
-    ...         producer.produce("flights", table)
+    >>> import parley, pyarrow
+    >>> with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
+    ...     with client.transaction_producer("copier-1") as producer:
+    ...         with producer.transaction():  # commits at the end, aborts on an exception
+    ...             producer.produce("copies", pyarrow.table({"value": ["one", "two"]})).records
+    2
 
     Methods are those of TransactionProducer, whose docstrings say what they raise. It belongs to the process
     that made it: it cannot be pickled, and not be used after a fork. What another process needs in order to

@@ -1,7 +1,8 @@
 """A Kafka cluster for development and tests, in this process, each broker speaking as its own release.
 
-with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
-    print(cluster.bootstrap_servers)
+>>> with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
+...     cluster.bootstrap_servers.count("127.0.0.1")
+3
 """
 
 from parley.devcluster.blocking import BrokerHandle, LocalCluster

@@ -1,8 +1,9 @@
 """Kafka's messages: one class each for all versions, with compiled encoders and decoders.
 
-    from parley.messages import FetchRequest, encode_request
-    request = FetchRequest(max_wait_ms=500, topics=[FetchRequest.FetchTopic(topic="t")])
-    segments = encode_request(request, version=12, correlation_id=1, client_id="me")
+>>> from parley.messages import MetadataRequest, encode_body
+>>> request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="flights")])
+>>> b"".join(encode_body(request, version=1))
+b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).

@@ -1,14 +1,10 @@
 """Kafka in Spark without JARs: `format("parley")` for reading and writing, batch and stream.
 
-import parley.spark
-
-parley.spark.register(spark)
-rows = (
-    spark.read.format("parley")
-    .option("kafka.bootstrap.servers", "localhost:9092")
-    .option("subscribe", "flights")
-    .load()
-)
+>>> import parley.spark
+>>> parley.spark.register(spark)
+>>> flights = spark.read.format("parley").option("kafka.bootstrap.servers", "localhost:9092")
+>>> flights.option("subscribe", "flights").load().count()
+2
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Real Kafka brokers of any release from 0.9 on, from Maven artifacts, for tests and benchmarks.
 
->>> from parley.testing.realbroker import RealCluster, available
->>> if available() is None:                           # doctest: +SKIP
-...     with RealCluster("3.9", brokers=2, releases={2: "3.7"}) as cluster:
-...         print(cluster.bootstrap_servers)
+>>> from parley.testing.realbroker import RealCluster
+>>> with RealCluster("3.9", brokers=2, releases={2: "3.7"}) as cluster:
+...     cluster.bootstrap_servers.count("127.0.0.1")
+2
+
+`available()` says what is missing, None if nothing is.
 """
 
 from __future__ import annotations
