@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from benchmarks.report import Section
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.testing.realbroker import RealCluster, jar_folder
 from parley.testing.realbroker.java import java_command
 from parley.testing.realbroker.process import temporary_folder
@@ -89,7 +89,7 @@ class Bench:
         """The address of the broker whose topics are read."""
         if self.bootstrap is None:
             return self.cluster.bootstrap_servers
-        with BlockingClient(bootstrap_servers=self.bootstrap) as client:
+        with Client(bootstrap_servers=self.bootstrap) as client:
             self._filled |= set(client.metadata(None).topics)
         return self.bootstrap
 

@@ -26,7 +26,7 @@ from confluent_kafka import TopicPartition as TheirPartition
 from benchmarks.bench import Bench
 from benchmarks.leader_moves_plot import draw
 from benchmarks.moving_cluster import TOPIC
-from parley.client import BlockingClient, FetchOptions, TopicPartition
+from parley.client import Client, FetchOptions, TopicPartition
 from parley.client.cluster_view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.client.metadata import MetadataCache, Policy
 from parley.types import Node
@@ -103,7 +103,7 @@ def play_parley(bootstrap: str, tell: Callable[[str], Any]) -> Times:
     """Move, write and read, again and again; return the milliseconds until acknowledged, and until read."""
     arrived: dict[int, float] = {}
     news = threading.Condition()
-    with BlockingClient(bootstrap_servers=bootstrap) as writer, BlockingClient(bootstrap_servers=bootstrap) as reader:
+    with Client(bootstrap_servers=bootstrap) as writer, Client(bootstrap_servers=bootstrap) as reader:
 
         def read() -> None:
             seen = 0
@@ -182,8 +182,8 @@ def measure_load() -> Loaded:
     stop, seen, sent = threading.Event(), list[int](), 0
     with (
         moving_cluster(HINTS) as (bootstrap, tell),
-        BlockingClient(bootstrap_servers=bootstrap) as writer,
-        BlockingClient(bootstrap_servers=bootstrap) as reader,
+        Client(bootstrap_servers=bootstrap) as writer,
+        Client(bootstrap_servers=bootstrap) as reader,
     ):
 
         def read() -> None:

@@ -10,7 +10,7 @@ import sys
 
 import pyarrow as pa
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 
 TOPIC = "many"
@@ -21,7 +21,7 @@ def main() -> None:
     with LocalCluster(brokers=3, release="3.9") as cluster:
         cluster.create_topic(TOPIC, partitions=partitions, replication_factor=1)
         rows = {"value": [b"x"] * partitions, "partition": pa.array(range(partitions), pa.int32())}
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce(TOPIC, pa.record_batch(rows))
         print(json.dumps({"bootstrap": cluster.bootstrap_servers}), flush=True)
         sys.stdin.read()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from benchmarks.bench import PARTITIONS, Bench, progress
 from benchmarks.report import Section, goal, table
-from parley.client import BlockingClient, NewTopic, ProduceOptions
+from parley.client import Client, NewTopic, ProduceOptions
 
 RECORD_BYTES = 106
 GROWTH_MB = 20
@@ -49,7 +49,7 @@ def fill(bench: Bench, records: int) -> None:
         (b'{"id":%d,"note":"' % number).ljust(94, b"abcdefghij"[number % 10 :][:1]) + b'"}' for number in range(ROWS)
     ]
     rows = pa.record_batch({"key": keys, "value": values})
-    with BlockingClient(bootstrap_servers=bench.bootstrap_servers) as client:
+    with Client(bootstrap_servers=bench.bootstrap_servers) as client:
         client.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
         whole, rest = divmod(records, ROWS)
         pieces = (rows if number < whole else rows.slice(0, rest) for number in range(whole + bool(rest)))

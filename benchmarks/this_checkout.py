@@ -31,11 +31,11 @@ def main() -> None:
 
 def read(bootstrap: str, repeat: int) -> Times:
     """Read all of each topic with the Arrow client."""
-    from parley import EARLIEST, LATEST, BlockingClient, TopicPartition
+    from parley import EARLIEST, LATEST, Client, TopicPartition
 
     def all_of(topic: str) -> None:
         ranges = {TopicPartition(topic, index): (EARLIEST, LATEST) for index in range(PARTITIONS)}
-        with BlockingClient(bootstrap_servers=bootstrap) as client:
+        with Client(bootstrap_servers=bootstrap) as client:
             for found in client.fetch_many(ranges):
                 del found
 
@@ -46,12 +46,12 @@ def write(bootstrap: str, repeat: int) -> Times:
     """Write a table with the Arrow client, in each codec."""
     import pyarrow as pa
 
-    from parley import BlockingClient, ProduceOptions
+    from parley import Client, ProduceOptions
 
     numbers = [f"{number:010d}" for number in range(ROWS)]
     table = pa.table({"key": numbers, "value": [number * 9 + "abcdef" for number in numbers]})
     found = {}
-    with BlockingClient(bootstrap_servers=bootstrap) as client:
+    with Client(bootstrap_servers=bootstrap) as client:
         for name, codec in CODECS.items():
             with new_topic(client) as topic:
                 options = ProduceOptions(compression_type=codec)
@@ -74,7 +74,7 @@ def leader_moves(bootstrap: str, repeat: int) -> Times:
 def spark(bootstrap: str, repeat: int) -> Times:
     """Read all columns, and write keys and values at least once and exactly once, in one Spark session."""
     from benchmarks.jobs import load, noop, session
-    from parley.client import BlockingClient
+    from parley.client import Client
 
     spark = session("")
     found = {}
@@ -83,7 +83,7 @@ def spark(bootstrap: str, repeat: int) -> Times:
         found[f"Spark reads, {topic}"] = timed(repeat, partial(noop, frame))
     rows = load(spark, "parley", bootstrap, "plain").select("key", "value").cache()
     rows.count()
-    with BlockingClient(bootstrap_servers=bootstrap) as client:
+    with Client(bootstrap_servers=bootstrap) as client:
         for delivery in ("at-least-once", "exactly-once"):
             with new_topic(client) as topic:
                 options = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "delivery": delivery}
@@ -96,9 +96,9 @@ def spark(bootstrap: str, repeat: int) -> Times:
 @contextmanager
 def new_topic(client: object) -> Iterator[str]:
     """Yield the name of a topic that is there until the end of the block."""
-    from parley.client import BlockingClient, NewTopic
+    from parley.client import Client, NewTopic
 
-    assert isinstance(client, BlockingClient)
+    assert isinstance(client, Client)
     topic = f"turn-{time.time_ns()}"
     client.create_topics([NewTopic(topic, PARTITIONS, 1)])
     try:

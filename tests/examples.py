@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import parley
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +76,7 @@ def run(document: Path, line: int, text: str, bootstrap_servers: str) -> None:
 @contextmanager
 def cluster_of_examples() -> Iterator[str]:
     """Yield the address of a cluster that has what examples read and write."""
-    with LocalCluster(brokers=1) as cluster, BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         for topic in ("flights", "copies", "in", "out"):
             cluster.create_topic(topic, partitions=1)
         client.produce("flights", pa.table({"key": ["osl", "kef"], "value": ["SK4035", "FI318"]}))

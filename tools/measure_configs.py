@@ -83,14 +83,14 @@ def known() -> Table:
 
 def measured(bootstrap_servers: str) -> dict[int, Mapping[str, Config]]:
     """Ask a broker for its settings, a topic's, and those of the other kinds that it knows."""
-    with parley.BlockingClient(bootstrap_servers=bootstrap_servers) as client:
+    with parley.Client(bootstrap_servers=bootstrap_servers) as client:
         client.create_topics([parley.NewTopic(TOPIC_NAME, num_partitions=1, replication_factor=1)])
         # Groups and client metrics have settings where none was made: any name does.
         names = {TOPIC: TOPIC_NAME, BROKER: "1"}
         return {kind: described(client, kind, names.get(kind, "none")) for kind in RESOURCES.values()}
 
 
-def described(client: parley.BlockingClient, kind: int, resource: str) -> Mapping[str, Config]:
+def described(client: parley.Client, kind: int, resource: str) -> Mapping[str, Config]:
     """Return one resource's settings by name; nothing where the broker does not know the kind."""
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=resource, configuration_keys=None

@@ -48,7 +48,7 @@ def round_trips() -> tuple[str, int]:
     with LocalCluster(brokers=1) as cluster:
         for codec in CODECS:
             options = parley.ProduceOptions(compression_type=codec)
-            with parley.BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            with parley.Client(bootstrap_servers=cluster.bootstrap_servers) as client:
                 client.create_topics([parley.NewTopic(codec)])
                 client.produce(codec, pyarrow.table({"value": values}), options=options)
                 read = client.fetch(parley.TopicPartition(codec, 0), parley.EARLIEST, parley.LATEST)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks.jobs import COLUMNS, FORMATS, arguments_of, say, session
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 
 PARTITIONS = 4
 WARM_UP, ROWS = 5, 12
@@ -25,7 +25,7 @@ def main() -> None:
     arguments = arguments_of()
     spark = session(arguments.jars)
     topic = f"latency-{time.time_ns()}"
-    with BlockingClient(bootstrap_servers=arguments.bootstrap) as client:
+    with Client(bootstrap_servers=arguments.bootstrap) as client:
         client.create_topics([NewTopic(topic, PARTITIONS, 1)])
         for turn in range(arguments.rounds + 1):
             names = list(FORMATS)
@@ -37,7 +37,7 @@ def main() -> None:
     spark.stop()
 
 
-def stream(spark: SparkSession, client: BlockingClient, source: str, topic: str, bootstrap: str) -> list[float]:
+def stream(spark: SparkSession, client: Client, source: str, topic: str, bootstrap: str) -> list[float]:
     """Return the milliseconds of each micro-batch of one row, but for the first ones."""
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
     with tempfile.TemporaryDirectory() as checkpoint:
@@ -51,7 +51,7 @@ def stream(spark: SparkSession, client: BlockingClient, source: str, topic: str,
     return found[WARM_UP:]
 
 
-def one_row(client: BlockingClient, query: StreamingQuery, topic: str) -> float:
+def one_row(client: Client, query: StreamingQuery, topic: str) -> float:
     seen = query.lastProgress.batchId if query.lastProgress is not None else -1
     client.produce(topic, pa.record_batch({"value": [b"x" * 96]}))
 

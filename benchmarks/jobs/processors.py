@@ -9,14 +9,14 @@ from benchmarks.bench import CODECS
 from benchmarks.jobs import FORMATS, arguments_of, load, noop, say, session
 from benchmarks.jobs.processes import processor_seconds
 from benchmarks.jobs.write import CONTESTANTS, cached, new_topic, save
-from parley.client import BlockingClient
+from parley.client import Client
 
 
 def main() -> None:
     arguments = arguments_of(lambda parser: parser.add_argument("--broker-pid", type=int, required=True))
     spark, bootstrap = session(arguments.jars), arguments.bootstrap
     frame = cached(spark, bootstrap)
-    with BlockingClient(bootstrap_servers=bootstrap) as client:
+    with Client(bootstrap_servers=bootstrap) as client:
         for topic in arguments.topics:
             frames = {source: load(spark, source, bootstrap, topic) for source in FORMATS}
             for turn in range(arguments.rounds + 1):

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.bench import CODECS, PARTITIONS
 from benchmarks.jobs import arguments_of, load, say, session
-from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, NewTopic, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, FetchOptions, NewTopic, TopicPartition
 
 CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
     "spark": ("kafka", {}),
@@ -41,7 +41,7 @@ def save(frame: DataFrame, bootstrap: str, topic: str, contestant: str, codec: s
 
 
 @contextmanager
-def new_topic(client: BlockingClient) -> Iterator[str]:
+def new_topic(client: Client) -> Iterator[str]:
     """Yield the name of a topic that is there until the end of the block."""
     topic = f"write-{time.time_ns()}"
     client.create_topics([NewTopic(topic, PARTITIONS, 1)])
@@ -51,7 +51,7 @@ def new_topic(client: BlockingClient) -> Iterator[str]:
         client.delete_topics([topic])
 
 
-def turn(frame: DataFrame, client: BlockingClient, bootstrap: str, contestant: str, codec: str) -> float:
+def turn(frame: DataFrame, client: Client, bootstrap: str, contestant: str, codec: str) -> float:
     """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
     with new_topic(client) as topic:
         start = time.perf_counter()
@@ -63,7 +63,7 @@ def turn(frame: DataFrame, client: BlockingClient, bootstrap: str, contestant: s
         return seconds
 
 
-def count(client: BlockingClient, topic: str) -> int:
+def count(client: Client, topic: str) -> int:
     """Return the committed rows, once the markers of their transactions are in the logs (EndTxn is answered before)."""
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     ends = client.list_offsets(dict.fromkeys(places, LATEST))
@@ -81,7 +81,7 @@ def main() -> None:
     arguments = arguments_of()
     spark = session(arguments.jars)
     frame = cached(spark, arguments.bootstrap)
-    with BlockingClient(bootstrap_servers=arguments.bootstrap) as client:
+    with Client(bootstrap_servers=arguments.bootstrap) as client:
         for topic in arguments.topics:
             for round_number in range(arguments.rounds + 1):
                 first = round_number % len(CONTESTANTS)

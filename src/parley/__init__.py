@@ -1,7 +1,7 @@
 """parley: Apache Kafka of any release, from Python and Spark.
 
 >>> import parley, pyarrow
->>> with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
+>>> with parley.Client(bootstrap_servers="localhost:9092") as client:
 ...     created = client.create_topics([parley.NewTopic("cities", num_partitions=1)])
 ...     written = client.produce("cities", pyarrow.table({"key": ["no", "is"], "value": ["Oslo", "Reykjavík"]}))
 ...     for batch in client.fetch(parley.TopicPartition("cities", 0), parley.EARLIEST, parley.LATEST):
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         EARLIEST,
         LATEST,
         AsyncClient,
-        BlockingClient,
-        BlockingConsumer,
+        AsyncConsumer,
+        Client,
         ClientOptions,
         Consumer,
         ConsumerOptions,
@@ -44,10 +44,10 @@ _HOME = {
             "EARLIEST",
             "LATEST",
             "AsyncClient",
-            "BlockingClient",
-            "BlockingConsumer",
-            "ClientOptions",
+            "Client",
             "Consumer",
+            "ClientOptions",
+            "AsyncConsumer",
             "ConsumerOptions",
             "FetchOptions",
             "NewTopic",
@@ -66,8 +66,8 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "AsyncClient",
-    "BlockingClient",
-    "BlockingConsumer",
+    "AsyncConsumer",
+    "Client",
     "ClientOptions",
     "Consumer",
     "ConsumerOptions",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.testing.realbroker import RealCluster
 
@@ -71,5 +71,5 @@ def started(release: str | None, topics: tuple[str, ...]) -> Iterator[Cluster]:
 
 
 def _make(cluster: Cluster, topics: tuple[str, ...]) -> None:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.create_topics([NewTopic(name, num_partitions=3, replication_factor=REPLICAS) for name in topics])

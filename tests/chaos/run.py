@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, FetchOptions, TopicPartition
 
 from . import processes
 from .brokers import REPLICAS, Cluster, kind_of, started
@@ -108,7 +108,7 @@ class Run:
         """Run, kill, count. Raises TimeoutError when the job does not get on."""
         with started(self._release, (SOURCE, SINK)) as cluster:
             self._began = time.monotonic()
-            with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
                 feeding = threading.Thread(target=self._feed, args=(client,))
                 feeding.start()
                 try:
@@ -128,7 +128,7 @@ class Run:
 
     # -- the source -----------------------------------------------------------------------------------
 
-    def _feed(self, client: BlockingClient) -> None:
+    def _feed(self, client: Client) -> None:
         """Write numbered rows until all kills are done, never far ahead of the job however slow it is."""
         try:
             while not self._enough.wait(0.05):
@@ -215,7 +215,7 @@ class Run:
 
     # -- counting -------------------------------------------------------------------------------------
 
-    def _count(self, client: BlockingClient) -> None:
+    def _count(self, client: Client) -> None:
         places = [TopicPartition(SINK, index) for index in client.metadata([SINK]).topics[SINK].partitions]
         ends = self._stable_ends(client, places)
         found: Counter[int] = Counter()
@@ -226,7 +226,7 @@ class Run:
         self.account.lost = sum(number not in found for number in range(self._written))
         self.account.duplicated = sum(count - 1 for count in found.values())
 
-    def _stable_ends(self, client: BlockingClient, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _stable_ends(self, client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where read_committed consumers get to, once ended transactions have their markers."""
         deadline = time.monotonic() + MARKER_SECONDS
         while True:

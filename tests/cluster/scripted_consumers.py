@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from parley.client import Consumer
+from parley.client import AsyncConsumer
 from parley.schema import ApiKey
 
 from ..support import GENEROUS_MS, GENEROUS_S
@@ -21,13 +21,13 @@ QUICK = {
 }
 
 
-def consumer_of(cluster: Scripted, **options: Any) -> Consumer:
-    return Consumer(
+def consumer_of(cluster: Scripted, **options: Any) -> AsyncConsumer:
+    return AsyncConsumer(
         bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, "auto_offset_reset": "earliest", **options}
     )
 
 
-async def offsets(consumer: Consumer, count: int) -> list[int]:
+async def offsets(consumer: AsyncConsumer, count: int) -> list[int]:
     """Return the offsets of exactly so many records."""
     found: list[int] = []
     async with asyncio.timeout(GENEROUS_S):

@@ -14,8 +14,8 @@ from parley.client import (
     EARLIEST,
     LATEST,
     AsyncClient,
-    BlockingClient,
-    BlockingConsumer,
+    Client,
+    Consumer,
     FetchOptions,
     ProduceOptions,
     TopicPartition,
@@ -44,21 +44,21 @@ def topic(cluster: LocalCluster) -> str:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster, topic: str) -> Iterator[BlockingClient]:
+def client(cluster: LocalCluster, topic: str) -> Iterator[Client]:
     """A client that has written to the topic while it had one partition, and then got two more."""
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **FRESH_METADATA) as made:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, **FRESH_METADATA) as made:
         made.produce(topic, ONE)
         cluster.add_partitions(topic, 3)
         yield made
 
 
-def values(client: BlockingClient, topic: str, partition: int) -> list[str]:
+def values(client: Client, topic: str, partition: int) -> list[str]:
     batches = client.fetch(TopicPartition(topic, partition), EARLIEST, LATEST)
     return [value.decode() for batch in batches for value in batch.column("value").to_pylist()]
 
 
 @pytest.mark.parametrize("how", ["argument", "column", "large column"])
-def test_a_partition_added_since_is_written(client: BlockingClient, topic: str, how: str) -> None:
+def test_a_partition_added_since_is_written(client: Client, topic: str, how: str) -> None:
     if how == "argument":
         client.produce(topic, ONE, partition=2)
         assert values(client, topic, 2) == ["old"]
@@ -78,7 +78,7 @@ async def test_the_asynchronous_client_writes_it_too(cluster: LocalCluster, topi
         assert (await client.produce(topic, ONE, partition=2)).records == 1
 
 
-def test_a_transaction_writes_it_too(cluster: LocalCluster, client: BlockingClient, topic: str) -> None:
+def test_a_transaction_writes_it_too(cluster: LocalCluster, client: Client, topic: str) -> None:
     if cluster.broker(1).release.startswith("0.9"):
         return  # no transactions there
     with client.transaction_producer(f"writer-of-{topic}") as producer:
@@ -94,7 +94,7 @@ def test_a_transaction_writes_it_too(cluster: LocalCluster, client: BlockingClie
 def test_a_partition_added_while_a_call_waits_for_it_is_written(cluster: LocalCluster, topic: str) -> None:
     """The broker that is asked hears of the partition later."""
     tp = TopicPartition(topic, 2)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **FRESH_METADATA) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, **FRESH_METADATA) as client:
         client.produce(topic, ONE)
         cluster.add_partitions(topic, 3, unaware=[1, 2, 3])
         cluster.clear_requests()
@@ -110,7 +110,7 @@ def test_a_partition_added_while_a_call_waits_for_it_is_written(cluster: LocalCl
         assert (written.records, asked[tp].offset) == (1, 0)
 
 
-def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(client: BlockingClient, topic: str) -> None:
+def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(client: Client, topic: str) -> None:
     with pytest.raises(BrokerError, match=r"3 partitions after .* ms of asking for metadata") as refused:
         client.produce(topic, ONE, partition=7, options=ProduceOptions(max_block_ms=300))
     assert (refused.value.name, refused.value.partition) == ("UNKNOWN_TOPIC_OR_PARTITION", 7)
@@ -120,14 +120,14 @@ def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(client
 def test_a_partition_added_since_is_read_and_asked_about(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 2)
     servers = cluster.bootstrap_servers
-    with BlockingClient(bootstrap_servers=servers, **FRESH_METADATA) as client:
+    with Client(bootstrap_servers=servers, **FRESH_METADATA) as client:
         client.produce(topic, ONE)
         assert values(client, topic, 0) == ["old"]
-        with BlockingConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", **FRESH_METADATA) as consumer:
+        with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **FRESH_METADATA) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             assert consumer.getone().value == b"old"
             cluster.add_partitions(topic, 3)
-            with BlockingClient(bootstrap_servers=servers) as other:
+            with Client(bootstrap_servers=servers) as other:
                 other.produce(topic, TO_THE_NEW_ONE)
             assert client.list_offsets({tp: LATEST})[tp].offset == 1
             assert values(client, topic, 2) == ["new"]

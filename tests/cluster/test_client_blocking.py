@@ -16,7 +16,7 @@ import pytest
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     ProduceOptions,
     TopicPartition,
@@ -37,15 +37,15 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     if "t" in cluster._cluster.state.image.topics:
         cluster.delete_topic("t")
     cluster.create_topic("t", partitions=2, replication_factor=3)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as made:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as made:
         yield made
 
 
-def values(client: BlockingClient, tp: TopicPartition = TP) -> list[int]:
+def values(client: Client, tp: TopicPartition = TP) -> list[int]:
     return [int(v) for batch in client.fetch(tp, EARLIEST, LATEST) for v in batch["value"].to_pylist()]
 
 
@@ -53,7 +53,7 @@ def rows(start: int, count: int) -> pa.Table:
     return pa.table({"value": [str(i) for i in range(start, start + count)]})
 
 
-def test_many_threads_share_one_client(client: BlockingClient) -> None:
+def test_many_threads_share_one_client(client: Client) -> None:
     def work(index: int) -> int:
         for turn in range(5):
             client.produce(
@@ -70,18 +70,16 @@ def test_many_threads_share_one_client(client: BlockingClient) -> None:
         assert mine == sorted(mine)
 
 
-def test_clients_share_one_thread(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_clients_share_one_thread(cluster: LocalCluster, client: Client) -> None:
     before = {thread.name for thread in threading.enumerate()}
-    others = [BlockingClient(bootstrap_servers=cluster.bootstrap_servers).start() for _ in range(3)]
+    others = [Client(bootstrap_servers=cluster.bootstrap_servers).start() for _ in range(3)]
     new = {thread.name for thread in threading.enumerate()} - before
     assert not [name for name in new if "parley network" in name]
     for other in others:
         other.close()
 
 
-def test_records_are_encoded_and_decoded_in_the_callers_thread(
-    client: BlockingClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_encoded_and_decoded_in_the_callers_thread(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def watched(work):
@@ -99,7 +97,7 @@ def test_records_are_encoded_and_decoded_in_the_callers_thread(
     assert set(threads) == {threading.current_thread()}
 
 
-def test_c18_a_fork_begins_anew_and_leaves_the_parent_alone(client: BlockingClient) -> None:
+def test_c18_a_fork_begins_anew_and_leaves_the_parent_alone(client: Client) -> None:
     client.produce("t", rows(0, 10), partition=0)
     endless = client.fetch(TP, 0, options=FetchOptions(fetch_max_wait_ms=100))
     assert next(endless).num_rows == 10
@@ -125,7 +123,7 @@ def test_c18_a_fork_begins_anew_and_leaves_the_parent_alone(client: BlockingClie
     assert values(client) == list(range(30))
 
 
-def test_a_copy_carries_the_options_only(client: BlockingClient) -> None:
+def test_a_copy_carries_the_options_only(client: Client) -> None:
     copy = pickle.loads(pickle.dumps(client))
     assert copy.options == client.options
     with copy:
@@ -134,7 +132,7 @@ def test_a_copy_carries_the_options_only(client: BlockingClient) -> None:
 
 
 def test_it_starts_by_itself_and_a_closed_client_says_so(cluster: LocalCluster) -> None:
-    client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers)
+    client = Client(bootstrap_servers=cluster.bootstrap_servers)
     assert client.metadata().brokers
     client.close()
     client.close()
@@ -142,7 +140,7 @@ def test_it_starts_by_itself_and_a_closed_client_says_so(cluster: LocalCluster) 
         client.metadata()
 
 
-def test_a_blocking_call_inside_the_loop_is_refused(client: BlockingClient) -> None:
+def test_a_blocking_call_inside_the_loop_is_refused(client: Client) -> None:
     async def inside() -> None:
         client.metadata()
 
@@ -151,7 +149,7 @@ def test_a_blocking_call_inside_the_loop_is_refused(client: BlockingClient) -> N
         future.result(5)
 
 
-def test_leaving_an_iterator_early_ends_its_requests(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_leaving_an_iterator_early_ends_its_requests(cluster: LocalCluster, client: Client) -> None:
     client.produce("t", rows(0, 10), partition=0)
     batches = client.fetch(TP, 0, options=FetchOptions(fetch_max_wait_ms=50))
     assert next(batches).num_rows == 10
@@ -162,7 +160,7 @@ def test_leaving_an_iterator_early_ends_its_requests(cluster: LocalCluster, clie
     assert not cluster.requests("Fetch")
 
 
-def test_rows_may_come_one_batch_after_the_other(client: BlockingClient) -> None:
+def test_rows_may_come_one_batch_after_the_other(client: Client) -> None:
     def made() -> Iterator[pa.RecordBatch]:
         for start in range(0, 5_000, 100):
             yield from rows(start, 100).to_batches()
@@ -171,7 +169,7 @@ def test_rows_may_come_one_batch_after_the_other(client: BlockingClient) -> None
     assert values(client) == list(range(5_000))
 
 
-def test_an_error_of_the_rows_surfaces_and_leaves_the_client_usable(client: BlockingClient) -> None:
+def test_an_error_of_the_rows_surfaces_and_leaves_the_client_usable(client: Client) -> None:
     def made() -> Iterator[pa.RecordBatch]:
         yield from rows(0, 10).to_batches()
         raise ZeroDivisionError
@@ -184,7 +182,7 @@ def test_an_error_of_the_rows_surfaces_and_leaves_the_client_usable(client: Bloc
     assert values(client) == list(range(100, 110))
 
 
-def test_an_interrupted_call_gives_its_turn_back(client: BlockingClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_call_gives_its_turn_back(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C between the turn and its use: numbers are taken back, and the next call is not kept waiting."""
     encode = producer.encode
     calls = 0
@@ -205,7 +203,7 @@ def test_an_interrupted_call_gives_its_turn_back(client: BlockingClient, monkeyp
     assert found[:-10] in ([], list(range(10)))  # what was handed over before may have been sent
 
 
-def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalCluster, client: Client) -> None:
     payload = pa.array([b"x" * 10_000] * 500)
     for _ in range(8):
         client.produce("t", pa.table({"value": payload}), partition=0)
@@ -222,7 +220,7 @@ def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalClu
     assert rows_read + sum(batch.num_rows for batch in batches) == 4_000
 
 
-def test_many_messages_wait_their_turn_in_the_buffer(client: BlockingClient) -> None:
+def test_many_messages_wait_their_turn_in_the_buffer(client: Client) -> None:
     payload = pa.array([b"x" * 10_000] * 1_000)
     options = ProduceOptions(buffer_memory=300_000, batch_size=100_000)
     assert (

@@ -12,7 +12,7 @@ import pytest
 
 from parley.client import (
     AsyncClient,
-    BlockingClient,
+    Client,
     EpochEndOffset,
     FetchOptions,
     PartitionRange,
@@ -49,7 +49,7 @@ def values(count: int) -> pa.Table:
 
 def test_each_leader_tells_where_an_epoch_ended(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce(topic, values(3))
         leader, first = cluster.leaders(topic)[0]
         cluster.move_leader(topic, 0, leader % 3 + 1)
@@ -68,7 +68,7 @@ def test_each_leader_tells_where_an_epoch_ended(cluster: LocalCluster, topic: st
 def test_p04_old_leaders_are_not_asked(release: str) -> None:
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", values(3))
             found = client.offsets_for_leader_epochs({TP: 0})
             assert found == {TP: EpochEndOffset(-1, -1, available=False)}
@@ -121,7 +121,7 @@ async def test_p11_an_answer_that_leaves_the_partition_out_is_asked_for_again() 
 
 def test_a_range_of_a_topic_created_anew_is_not_read(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce(topic, values(5))
         found = client.metadata([topic]).topic_id(topic)
         wanted = PartitionRange(0, 5, topic_id=b"another topic id")

@@ -13,7 +13,7 @@ import pytest
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     ProduceOptions,
     TopicPartition,
@@ -55,7 +55,7 @@ def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> No
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         tp = TopicPartition("t", 0)
-        with BlockingClient(
+        with Client(
             bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000
         ) as client:
             client.produce("t", pa.table({"value": ["0"]}))
@@ -74,7 +74,7 @@ def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> No
 def test_without_hints_one_refresh_per_move_is_enough() -> None:
     with LocalCluster(brokers=3, release="2.4") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", pa.table({"value": ["0"]}))
             cluster.clear_requests()
             for turn in range(5):
@@ -90,7 +90,7 @@ def test_without_hints_one_refresh_per_move_is_enough() -> None:
 def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
             cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", times=-1)
             began = time.monotonic()
@@ -109,7 +109,7 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
 def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:
     with LocalCluster(brokers=1, release="3.9") as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
             cluster.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
             with pytest.raises(BrokerError) as caught:
@@ -122,7 +122,7 @@ def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:
 def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, configs={"max.message.bytes": "2000"})
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             for start in (0, 1_000):
                 result = client.produce("t", numbers(start, 1_000), options=ProduceOptions(batch_size=100_000))
                 assert result.records == 1_000
@@ -139,7 +139,7 @@ def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
 def test_c16_all_brokers_away_and_back() -> None:
     with LocalCluster(brokers=2, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=2)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
             for broker_id in (1, 2):
                 cluster.kill_broker(broker_id)
@@ -152,7 +152,7 @@ def test_c16_all_brokers_away_and_back() -> None:
 
 def test_no_broker_reachable_names_every_address_and_stage() -> None:
     with pytest.raises(BrokersUnreachable) as caught:
-        BlockingClient(bootstrap_servers="127.0.0.1:1,no-such-host.invalid:9092").start()
+        Client(bootstrap_servers="127.0.0.1:1,no-such-host.invalid:9092").start()
     assert set(caught.value.failures) == {"127.0.0.1:1", "no-such-host.invalid:9092"}
     assert {error.stage for error in caught.value.failures.values()} == {"connect", "name lookup"}
 
@@ -160,7 +160,7 @@ def test_no_broker_reachable_names_every_address_and_stage() -> None:
 def test_an_end_that_the_log_does_not_have_is_data_loss_in_time() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800) as client:
             client.produce("t", numbers(0, 10))
             rows: list[int] = []
             with pytest.raises(DataLossError) as caught:
@@ -172,13 +172,13 @@ def test_an_end_that_the_log_does_not_have_is_data_loss_in_time() -> None:
 def test_a_topic_that_is_re_created_is_not_read_on_silently() -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
             batches = client.fetch(TopicPartition("t", 0), 0, options=FetchOptions(fetch_max_wait_ms=20))
             assert next(batches).num_rows == 10
             cluster.delete_topic("t")
             cluster.create_topic("t", partitions=1, replication_factor=3)
-            with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as other:
+            with Client(bootstrap_servers=cluster.bootstrap_servers) as other:
                 other.produce("t", numbers(100, 50))
             with pytest.raises(DataLossError, match="created again"):
                 next(batches)
@@ -193,7 +193,7 @@ def test_p19_a_corrupt_batch_names_its_offset_again_and_again_and_can_be_passed(
     with LocalCluster(brokers=1, release="4.3", data_dir=tmp_path) as cluster:
         cluster.create_topic("t", partitions=1)
         tp = TopicPartition("t", 0)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             for start in (0, 10, 20):
                 client.produce("t", numbers(start, 10))
             _damage(tmp_path, b"\x0415")
@@ -225,7 +225,7 @@ def _damage(directory: os.PathLike[str], text: bytes) -> None:
 def test_a_broker_that_finds_its_records_corrupt_is_believed() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
             cluster.fail("Fetch", "CORRUPT_MESSAGE")
             with pytest.raises(CorruptRecordError) as caught:
@@ -236,7 +236,7 @@ def test_a_broker_that_finds_its_records_corrupt_is_believed() -> None:
 def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
-        client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers)
+        client = Client(bootstrap_servers=cluster.bootstrap_servers)
         client.produce("t", numbers(0, 1))
         cluster.delay("Produce", 10_000)
         caught: list[BaseException] = []

@@ -14,7 +14,7 @@ from parley.client import (
     LATEST,
     MAX_TIMESTAMP,
     AsyncClient,
-    BlockingClient,
+    Client,
     FetchOptions,
     NewTopic,
     OffsetAndMetadata,
@@ -44,8 +44,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS) as made:
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS) as made:
         yield made
 
 
@@ -61,23 +61,23 @@ def table(count: int, start: int = 0) -> pa.Table:
     return pa.table({"key": [f"k{i % 50}" for i in numbers], "value": [f"value {i}" for i in numbers]})
 
 
-def read_all(client: BlockingClient, topic: str, **options: object) -> list[bytes]:
+def read_all(client: Client, topic: str, **options: object) -> list[bytes]:
     tps = [TopicPartition(topic, index) for index in range(4)]
     reading = client.fetch_many(dict.fromkeys(tps, (EARLIEST, LATEST)), FetchOptions(**options))
     return [value for found in reading for value in found.batch.column("value").to_pylist()]
 
 
-def magic(client: BlockingClient) -> int:
+def magic(client: Client) -> int:
     highest = client.api_versions().choose(ApiKey.PRODUCE)
     return 2 if highest >= 3 else highest - 1 if highest else 0
 
 
-def codecs(client: BlockingClient) -> list[str]:
+def codecs(client: Client) -> list[str]:
     zstd = client.api_versions().usable(ApiKey.PRODUCE).max >= 7
     return ["none", "gzip", "snappy", "lz4", *(["zstd"] if zstd else [])]
 
 
-def test_what_is_written_is_read_with_every_codec(client: BlockingClient, topic: str) -> None:
+def test_what_is_written_is_read_with_every_codec(client: Client, topic: str) -> None:
     sent = 0
     for codec in codecs(client):
         options = ProduceOptions(compression_type=codec, batch_size=2_000)
@@ -89,7 +89,7 @@ def test_what_is_written_is_read_with_every_codec(client: BlockingClient, topic:
     assert sorted(found) == sorted(f"value {i}".encode() for i in range(sent))
 
 
-def test_offsets_of_the_acknowledgements_are_where_the_rows_lie(client: BlockingClient, topic: str) -> None:
+def test_offsets_of_the_acknowledgements_are_where_the_rows_lie(client: Client, topic: str) -> None:
     for start in (0, 300):
         result = client.produce(topic, table(300, start), options=ProduceOptions(batch_size=1_000))
         for tp, ack in result.partitions.items():
@@ -103,7 +103,7 @@ def test_offsets_of_the_acknowledgements_are_where_the_rows_lie(client: Blocking
                 following += part.records
 
 
-def test_a_range_is_read_exactly(client: BlockingClient, topic: str) -> None:
+def test_a_range_is_read_exactly(client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 2)
     rows = pa.table({"value": [str(i) for i in range(100)]})
     client.produce(topic, rows, partition=2, options=ProduceOptions(batch_size=300, compression_type="gzip"))
@@ -113,7 +113,7 @@ def test_a_range_is_read_exactly(client: BlockingClient, topic: str) -> None:
         assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(start, end))
 
 
-def test_list_offsets_at_both_ends_and_by_time(client: BlockingClient, topic: str) -> None:
+def test_list_offsets_at_both_ends_and_by_time(client: Client, topic: str) -> None:
     tp, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = pa.array([1_000, 2_000, 3_000, 4_000], pa.timestamp("ms"))
     client.produce(topic, pa.table({"value": ["a", "b", "c", "d"], "timestamp": times}), partition=0)
@@ -136,7 +136,7 @@ def test_list_offsets_at_both_ends_and_by_time(client: BlockingClient, topic: st
         assert client.list_offsets({tp: MAX_TIMESTAMP})[tp].offset == 3
 
 
-def test_headers_arrive_or_are_refused_before_anything_is_sent(client: BlockingClient, topic: str) -> None:
+def test_headers_arrive_or_are_refused_before_anything_is_sent(client: Client, topic: str) -> None:
     headers = pa.array([[{"key": "h", "value": b"1"}, {"key": "n", "value": None}], []])
     rows = pa.table({"value": ["a", "b"], "headers": headers})
     if magic(client) == 2:
@@ -150,7 +150,7 @@ def test_headers_arrive_or_are_refused_before_anything_is_sent(client: BlockingC
         assert client.list_offsets({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset == 0
 
 
-def test_nulls_empties_and_times_survive(client: BlockingClient, topic: str) -> None:
+def test_nulls_empties_and_times_survive(client: Client, topic: str) -> None:
     keys, values = pa.array([None, b"", b"k", b"x"]), pa.array([b"v", None, b"", b"y"])
     times = pa.array([0, 5, 2**41, 7], pa.int64())
     client.produce(topic, pa.table({"key": keys, "value": values, "timestamp": times}), partition=3)
@@ -161,7 +161,7 @@ def test_nulls_empties_and_times_survive(client: BlockingClient, topic: str) -> 
     assert found == (times.to_pylist() if magic(client) > 0 else [-1] * 4)
 
 
-def test_guarantees_that_a_broker_lacks(client: BlockingClient, topic: str) -> None:
+def test_guarantees_that_a_broker_lacks(client: Client, topic: str) -> None:
     explicit = ProduceOptions(enable_idempotence=True)
     committed = FetchOptions(isolation_level="read_committed")
     if magic(client) == 2:
@@ -182,7 +182,7 @@ def test_guarantees_that_a_broker_lacks(client: BlockingClient, topic: str) -> N
 
 
 @pytest.mark.parametrize("acks", ["all", "1", "0"])
-def test_each_kind_of_acknowledgement(client: BlockingClient, topic: str, acks: str) -> None:
+def test_each_kind_of_acknowledgement(client: Client, topic: str, acks: str) -> None:
     result = client.produce(topic, table(50), options=ProduceOptions(acks=acks))
     assert result.records == 50
     if acks == "0":
@@ -194,7 +194,7 @@ def test_each_kind_of_acknowledgement(client: BlockingClient, topic: str, acks: 
         assert len(read_all(client, topic)) == 50
 
 
-def test_offsets_are_committed_and_come_back(client: BlockingClient, topic: str) -> None:
+def test_offsets_are_committed_and_come_back(client: Client, topic: str) -> None:
     tp, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     assert client.committed_offsets(f"g-{topic}", [tp, other]) == {tp: None, other: None}
     client.commit_offsets(f"g-{topic}", {tp: OffsetAndMetadata(5, "note")})
@@ -203,7 +203,7 @@ def test_offsets_are_committed_and_come_back(client: BlockingClient, topic: str)
     assert client.committed_offsets(f"g-{topic}", []) == {}
 
 
-def test_metadata_of_one_topic_and_of_all(client: BlockingClient, topic: str) -> None:
+def test_metadata_of_one_topic_and_of_all(client: Client, topic: str) -> None:
     view = client.metadata([topic])
     assert sorted(view.topics[topic].partitions) == [0, 1, 2, 3]
     assert set(view.brokers) == {1, 2, 3}
@@ -212,9 +212,7 @@ def test_metadata_of_one_topic_and_of_all(client: BlockingClient, topic: str) ->
     assert client.metadata([topic]).topics.keys() >= {topic}
 
 
-def test_what_does_not_exist_is_said_and_not_made(
-    client: BlockingClient, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_exist_is_said_and_not_made(client: Client, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parley.client.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)  # how long it might still come
     with pytest.raises(BrokerError) as caught:
         list(client.fetch(TopicPartition("no-such-topic", 0), EARLIEST, 1))
@@ -230,7 +228,7 @@ def test_what_does_not_exist_is_said_and_not_made(
         assert (caught.value.code, caught.value.topic, caught.value.partition) == (3, topic, 9)
 
 
-def test_topics_are_created_used_at_once_and_deleted(client: BlockingClient, cluster: LocalCluster) -> None:
+def test_topics_are_created_used_at_once_and_deleted(client: Client, cluster: LocalCluster) -> None:
     if client.api_versions().usable(ApiKey.CREATE_TOPICS) is None:
         with pytest.raises(UnsupportedVersionError) as caught:
             client.create_topics([NewTopic("fresh")])
@@ -250,12 +248,12 @@ def test_topics_are_created_used_at_once_and_deleted(client: BlockingClient, clu
     assert caught.value.code == 3
 
 
-def test_any_request_can_be_sent(client: BlockingClient, topic: str) -> None:
+def test_any_request_can_be_sent(client: Client, topic: str) -> None:
     answer = client.request(2, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)]))
     assert [found.name for found in answer.topics] == [topic]
 
 
-def test_shapes_choose_columns_and_types(client: BlockingClient, topic: str) -> None:
+def test_shapes_choose_columns_and_types(client: Client, topic: str) -> None:
     client.produce(topic, pa.table({"key": ["k"], "value": ["v"], "timestamp": pa.array([5], pa.int64())}), partition=0)
     tp = TopicPartition(topic, 0)
     (batch,) = client.fetch(tp, 0, 1, FetchOptions(shape=record_shape(["value", "offset"])))
@@ -273,7 +271,7 @@ def test_shapes_choose_columns_and_types(client: BlockingClient, topic: str) -> 
         record_shape(["valu"])
 
 
-def test_a_message_larger_than_the_fetch_is_read_all_the_same(client: BlockingClient, topic: str) -> None:
+def test_a_message_larger_than_the_fetch_is_read_all_the_same(client: Client, topic: str) -> None:
     """Brokers before Fetch v3 return nothing whole then; the fetch grows (KIP-74)."""
     tp = TopicPartition(topic, 0)
     values = ["s", "x" * 5_000, "y" * 700_000, "z"]
@@ -286,7 +284,7 @@ def test_a_message_larger_than_the_fetch_is_read_all_the_same(client: BlockingCl
         assert (caught.value.code, caught.value.partition) == (10, 0)
 
 
-def test_an_offset_that_is_not_there_is_data_loss(client: BlockingClient, topic: str) -> None:
+def test_an_offset_that_is_not_there_is_data_loss(client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     client.produce(topic, table(10), partition=0)
     with pytest.raises(DataLossError) as caught:
@@ -295,7 +293,7 @@ def test_an_offset_that_is_not_there_is_data_loss(client: BlockingClient, topic:
     assert (error.topic, error.partition, error.expected_offset, error.available_offset) == (topic, 0, 50, 10)
 
 
-def test_rows_name_their_own_topics_and_partitions(client: BlockingClient, cluster: LocalCluster, topic: str) -> None:
+def test_rows_name_their_own_topics_and_partitions(client: Client, cluster: LocalCluster, topic: str) -> None:
     other = topic + "-b"
     cluster.create_topic(other, partitions=4)
     rows = pa.table(
@@ -315,7 +313,7 @@ def test_rows_name_their_own_topics_and_partitions(client: BlockingClient, clust
     assert sorted(read_all(client, other)) == [b"2", b"4"]
 
 
-def test_the_newest_common_versions_are_spoken(client: BlockingClient, cluster: LocalCluster, topic: str) -> None:
+def test_the_newest_common_versions_are_spoken(client: Client, cluster: LocalCluster, topic: str) -> None:
     client.produce(topic, table(200))
     assert len(read_all(client, topic)) == 200
     used = client.versions_in_use()

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from parley.client import AsyncClient, BlockingClient
+from parley.client import AsyncClient, Client
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, UnsupportedVersionError
 from parley.messages import MetadataRequest
@@ -17,10 +17,10 @@ from parley.versions import Feature, VersionRange
 def test_the_broker_and_the_release_that_lack_a_required_feature_are_named() -> None:
     with LocalCluster(2, releases={1: "3.9", 2: "2.4"}) as cluster:
         servers = cluster.bootstrap_servers
-        with BlockingClient(bootstrap_servers=servers, require=["zstd", Feature.CLUSTER_ID]) as client:
+        with Client(bootstrap_servers=servers, require=["zstd", Feature.CLUSTER_ID]) as client:
             assert client.supports("zstd")
         with pytest.raises(UnsupportedVersionError) as refused:
-            BlockingClient(bootstrap_servers=servers, require=["zstd", "topic-ids"]).start()
+            Client(bootstrap_servers=servers, require=["zstd", "topic-ids"]).start()
         error = refused.value
         assert (error.local, error.feature, error.first_release, error.api) == (True, "topic-ids", "2.8", "Metadata")
         assert (error.client_range, error.broker_range) == ((10, 13), (0, 9))
@@ -35,7 +35,7 @@ def test_an_unknown_requirement_is_told_before_anything_is_connected() -> None:
 
 def test_requirements_travel_with_a_pickled_client() -> None:
     with LocalCluster(1, release="2.4") as cluster:
-        client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers, require=["topic-ids"])
+        client = Client(bootstrap_servers=cluster.bootstrap_servers, require=["topic-ids"])
         with pytest.raises(UnsupportedVersionError):
             pickle.loads(pickle.dumps(client)).start()
 

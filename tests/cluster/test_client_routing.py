@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from parley.client import BlockingClient, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition
+from parley.client import Client, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition
 from parley.devcluster import LocalCluster
 
 from ..support import GENEROUS_MS
@@ -12,10 +12,8 @@ from ..support import GENEROUS_MS
 TP = TopicPartition("t", 0)
 
 
-def client_of(cluster: LocalCluster) -> BlockingClient:
-    return BlockingClient(
-        bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS, retry_backoff_ms=5
-    )
+def client_of(cluster: LocalCluster) -> Client:
+    return Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS, retry_backoff_ms=5)
 
 
 def test_a_groups_coordinator_is_looked_up_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from parley.client import (
     AsyncClient,
-    BlockingClient,
+    Client,
     OffsetAndMetadata,
 )
 from parley.client.transaction_state import State
@@ -305,7 +305,7 @@ def test_a_cluster_in_the_middle_of_its_upgrade_to_0_11_is_asked_where_it_can() 
     with LocalCluster(brokers=3, releases={1: "0.10.2", 2: "0.10.2", 3: "0.11"}) as cluster:
         cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
         cluster.move_leader(TOPIC, 0, 3)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
             cluster.move_coordinator("id", 3)
             with client.transaction_producer("id") as producer, producer.transaction():
                 producer.produce(TOPIC, pa.table({"value": ["a"]}))

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from parley.client import (
-    BlockingClient,
-    BlockingTransactionProducer,
+    Client,
     OffsetAndMetadata,
+    TransactionProducer,
 )
 from parley.client.transaction_state import State
 from parley.devcluster import LocalCluster
@@ -63,15 +63,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with connect(cluster) as made:
         yield made
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["request lost", "answer lost"])
-def test_c15_a_lost_connection_at_any_step_costs_nothing(
-    cluster: LocalCluster, client: BlockingClient, executed: bool
-) -> None:
+def test_c15_a_lost_connection_at_any_step_costs_nothing(cluster: LocalCluster, client: Client, executed: bool) -> None:
     expected = []
     for number, step in enumerate(STEPS):
         with client.transaction_producer(f"id-{number}") as first:
@@ -87,7 +85,7 @@ def test_c15_a_lost_connection_at_any_step_costs_nothing(
 
 
 @pytest.mark.parametrize("whom", ["coordinator", "leader", "other"])
-def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: BlockingClient, whom: str) -> None:
+def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: Client, whom: str) -> None:
     def die() -> int:
         victims = {"coordinator": coordinator(client, "id"), "leader": cluster.leaders(TOPIC)[0][0]}
         victim = victims.get(whom) or next(b.id for b in cluster.brokers if b.id not in victims.values())
@@ -114,7 +112,7 @@ def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: BlockingCl
     assert sorted(account(cluster)) == [10 * at for at in range(done)]
 
 
-def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, client: Client) -> None:
     def move() -> None:
         cluster.move_coordinator("id", coordinator(client, "id") % 3 + 1)
 
@@ -136,7 +134,7 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
     assert sorted(account(cluster)) == [0, 1, 10, 11, 20, 21, 30, 31]
 
 
-def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: Client) -> None:
     """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is told."""
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     with client.transaction_producer("id") as producer, ThreadPoolExecutor(1) as pool:
@@ -155,9 +153,7 @@ def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, c
             assert asked.result() == {TP: OffsetAndMetadata(2)}
 
 
-def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(
-    cluster: LocalCluster, client: BlockingClient
-) -> None:
+def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(cluster: LocalCluster, client: Client) -> None:
     for number in range(3):
         dead = connect(cluster).transaction_producer("id").start()
         dead.begin_transaction()
@@ -170,8 +166,8 @@ def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(
     assert not list(cluster.transactions()["id"].partitions)
 
 
-def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: BlockingClient) -> None:
-    def zombie(written: bool) -> BlockingTransactionProducer:
+def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Client) -> None:
+    def zombie(written: bool) -> TransactionProducer:
         made = client.transaction_producer("id").start()
         made.begin_transaction()
         if written:
@@ -244,7 +240,7 @@ def test_c15_chaos(seed: int) -> None:
 
 
 def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
-    cluster: LocalCluster, client: BlockingClient
+    cluster: LocalCluster, client: Client
 ) -> None:
     """Contract (f): what the transaction had written is gone, so it must not be committed as if it were not."""
     release = cluster.brokers[0].release
@@ -287,7 +283,7 @@ def test_a_topic_created_anew_is_noticed_at_the_end_of_the_transaction_too(relea
         assert sorted(account(cluster)) == [1]
 
 
-def test_a_transaction_reads_as_nothing_until_it_is_committed(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_a_transaction_reads_as_nothing_until_it_is_committed(cluster: LocalCluster, client: Client) -> None:
     with client.transaction_producer("id") as producer:
         producer.begin_transaction()
         write(producer, 1)

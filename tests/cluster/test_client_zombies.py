@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley.client import LATEST, BlockingClient, BlockingTransactionProducer, FetchOptions, TopicPartition
+from parley.client import LATEST, Client, FetchOptions, TopicPartition, TransactionProducer
 from parley.client.transaction_state import State
 from parley.devcluster import LocalCluster
 from parley.errors import BrokerError, ProducerFencedError
@@ -31,8 +31,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as made:
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as made:
         yield made
 
 
@@ -40,7 +40,7 @@ def is_old(cluster: LocalCluster) -> bool:
     return cluster.broker(1).release.startswith(OLD)
 
 
-def written(client: BlockingClient, name: str) -> BlockingTransactionProducer:
+def written(client: Client, name: str) -> TransactionProducer:
     """Return a producer in a transaction that has rows in a partition: from then on it is the leader that it asks."""
     producer = client.transaction_producer(name, transaction_timeout_ms=10_000).start()
     producer.begin_transaction()
@@ -48,7 +48,7 @@ def written(client: BlockingClient, name: str) -> BlockingTransactionProducer:
     return producer
 
 
-def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, client: Client) -> None:
     zombie = written(client, "taken-over")
     with client.transaction_producer("taken-over"):
         if is_old(cluster):
@@ -68,14 +68,14 @@ def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, clie
     zombie.close()
 
 
-def test_a_fenced_commit_says_so_at_once(client: BlockingClient) -> None:
+def test_a_fenced_commit_says_so_at_once(client: Client) -> None:
     zombie = written(client, "committing")
     with client.transaction_producer("committing"), pytest.raises(ProducerFencedError):
         zombie.commit_transaction()
     zombie.close()
 
 
-def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCluster, client: Client) -> None:
     end = client.list_offsets({TopicPartition(TOPIC, 0): LATEST})[TopicPartition(TOPIC, 0)].offset
     producer = client.transaction_producer("in-a-block").start()
 
@@ -94,9 +94,7 @@ def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCl
     assert sum(batch.num_rows for batch in client.fetch(tp, end, LATEST, committed)) == 0
 
 
-def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(
-    cluster: LocalCluster, client: BlockingClient
-) -> None:
+def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(cluster: LocalCluster, client: Client) -> None:
     """Which is why the error of produce is not ProducerFencedError: on Kafka 4.3 the producer can go on."""
     producer = written(client, "slow")
     cluster.advance(30_000)

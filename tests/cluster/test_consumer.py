@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient, BlockingConsumer, Consumer, OffsetAndMetadata, TopicPartition, record_shape
+from parley.client import AsyncConsumer, Client, Consumer, OffsetAndMetadata, TopicPartition, record_shape
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, DataLossError, LocalProtocolError
 from parley.schema import ApiKey
@@ -38,7 +38,7 @@ def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
             "partition": pa.array([i % PARTITIONS for i in range(COUNT)], pa.int32()),
         }
     )
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce(name, rows)
     return name
 
@@ -52,7 +52,7 @@ def group(topic: str) -> str:
 
 
 async def test_records_come_in_order_and_positions_follow(cluster: LocalCluster, topic: str) -> None:
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(tps(topic))
         seen: dict[TopicPartition, list[int]] = {tp: [] for tp in tps(topic)}
         first = await consumer.getone()
@@ -70,7 +70,7 @@ async def test_records_come_in_order_and_positions_follow(cluster: LocalCluster,
 
 async def test_batches_and_records_may_alternate(cluster: LocalCluster, topic: str) -> None:
     options = {"auto_offset_reset": "earliest", "shape": record_shape(["offset", "value"]), "max_batch_rows": 10}
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         tp = tps(topic)[0]
         consumer.assign([tp])
         offsets = [(await consumer.getone()).offset]
@@ -86,7 +86,7 @@ async def test_batches_and_records_may_alternate(cluster: LocalCluster, topic: s
 
 
 async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> None:
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
         consumer.assign(tps(topic))
         first, second = tps(topic)
         assert await consumer.position(first) == COUNT // 2, "latest is the default"
@@ -112,7 +112,7 @@ async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> Non
 
 
 async def test_what_is_assigned_anew_is_read_and_the_rest_forgotten(cluster: LocalCluster, topic: str) -> None:
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         first, second = tps(topic)
         with pytest.raises(LocalProtocolError, match="nothing is assigned"):
             await consumer.getone()
@@ -130,7 +130,7 @@ async def test_what_is_assigned_anew_is_read_and_the_rest_forgotten(cluster: Loc
 def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: LocalCluster, topic: str) -> None:
     options = {"group_id": group(topic), "auto_offset_reset": "earliest"}
     first, second = tps(topic)
-    with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         consumer.assign([first])
         assert consumer.committed(first) is None
         consumer.getmany(timeout_ms=GENEROUS_MS, max_records=30)
@@ -138,9 +138,9 @@ def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: Loca
         assert where.offset == 30
         consumer.commit()
         consumer.commit({second: (40, "by hand")})
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             carried = client.supports(Feature.COMMITTED_LEADER_EPOCH)
-    with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         consumer.assign([first, second])
         assert (consumer.position(first), consumer.position(second)) == (30, 40)
         found = consumer.committed(first)
@@ -157,7 +157,7 @@ def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: Loca
 
 async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(cluster: LocalCluster, topic: str) -> None:
     options = {"group_id": group(topic), "auto_offset_reset": "none"}
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         tp = tps(topic)[0]
         consumer.assign([tp])
         for _ in range(2):
@@ -171,7 +171,7 @@ async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(clust
 
 def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: LocalCluster, topic: str) -> None:
     tp = tps(topic)[0]
-    with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group(topic)) as consumer:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group(topic)) as consumer:
         consumer.assign([tp])
         for offset, epoch in ((6, 0), (7, -1), (6, -1), (5, 0), (6, 0)):
             consumer.commit({tp: OffsetAndMetadata(offset, "", epoch)})
@@ -184,7 +184,7 @@ def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: Local
 
 
 async def test_two_tasks_may_wait_for_different_partitions(cluster: LocalCluster, topic: str) -> None:
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         first, second = tps(topic)
         consumer.assign([first, second])
         got = await asyncio.gather(consumer.getone(first), consumer.getone(second))
@@ -198,11 +198,11 @@ async def test_bad_options_are_named(cluster: LocalCluster) -> None:
         ({"group": "g"}, "group_id"),
     ):
         with pytest.raises(ConfigError, match=text):
-            Consumer(bootstrap_servers=cluster.bootstrap_servers, **wrong)
-    consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers)
+            AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, **wrong)
+    consumer = AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers)
     with pytest.raises(LocalProtocolError, match="not started"):
         await consumer.getone()
-    async with Consumer(bootstrap_servers=cluster.bootstrap_servers) as started:
+    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers) as started:
         with pytest.raises(ConfigError, match="group_id"):
             await started.commit()
 
@@ -210,7 +210,7 @@ async def test_bad_options_are_named(cluster: LocalCluster) -> None:
 def test_p17_a_session_tells_brokers_only_what_changed() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=3, replication_factor=1)
-        with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign(tps("t"))
             consumer.getmany(timeout_ms=50)
         asked = [entry.message for entry in cluster.requests(ApiKey.FETCH)]
@@ -221,7 +221,7 @@ def test_p17_a_session_tells_brokers_only_what_changed() -> None:
 async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=1)
-        consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
+        consumer = AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
         await consumer.start()
         consumer.assign([TopicPartition("t", 0)])
         assert await consumer.getmany(timeout_ms=50) == {}
@@ -236,7 +236,7 @@ async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
 async def test_many_partitions_are_placed_with_few_requests() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=300, replication_factor=1)
-        async with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             many = [TopicPartition("t", index) for index in range(300)]
             consumer.assign(many)
             assert [await consumer.position(tp) for tp in many] == [0] * 300
@@ -245,7 +245,7 @@ async def test_many_partitions_are_placed_with_few_requests() -> None:
 
 
 def test_a_consumer_of_the_parent_is_refused_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = BlockingConsumer(bootstrap_servers="127.0.0.1:1")
+    consumer = Consumer(bootstrap_servers="127.0.0.1:1")
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: -1)
         with pytest.raises(LocalProtocolError, match="make a new one after a fork"):

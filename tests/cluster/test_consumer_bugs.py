@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from parley.client import EARLIEST, AsyncClient, Consumer, PartitionRange, TopicPartition
+from parley.client import EARLIEST, AsyncClient, AsyncConsumer, PartitionRange, TopicPartition
 from parley.client.positions import Stage
 from parley.errors import BrokerError
 from parley.messages import ListOffsetsResponse, MetadataResponse
@@ -147,7 +147,7 @@ async def test_l10_metadata_right_after_an_assignment_knows_the_topic() -> None:
     async with (
         Scripted(1) as cluster,
         AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
-        Consumer(client) as consumer,
+        AsyncConsumer(client) as consumer,
     ):
         consumer.assign([TP])
         assert "t" in (await client.metadata(["t"])).topics

@@ -9,8 +9,8 @@ import pytest
 
 from parley.client import (
     LATEST,
-    BlockingClient,
-    BlockingConsumer,
+    Client,
+    Consumer,
     ConsumerRecord,
     FetchOptions,
     OffsetAndMetadata,
@@ -39,11 +39,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 def produce(cluster: LocalCluster, word: str, count: int) -> None:
     """Write records in batches of one: so an election can lose an exact number."""
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce("t", pa.table({"value": [f"{word} {i}" for i in range(count)]}), options=PAIRS)
 
 
-def take(consumer: BlockingConsumer, count: int) -> list[ConsumerRecord]:
+def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     """Return exactly so many records."""
     found: list[ConsumerRecord] = []
     while len(found) < count:
@@ -58,8 +58,8 @@ def words(records: list[ConsumerRecord]) -> list[tuple[int, str]]:
     return [(record.offset, (record.value or b"").decode()) for record in records]
 
 
-def consumer_of(cluster: LocalCluster, **options: object) -> BlockingConsumer:
-    return BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
+def consumer_of(cluster: LocalCluster, **options: object) -> Consumer:
+    return Consumer(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
 
 
 # -- truncation ------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_p07_a_committed_position_of_a_lost_history_is_found_out_before_anything
 
 def test_p07_a_bounded_reading_does_not_cross_into_another_history(cluster: LocalCluster) -> None:
     produce(cluster, "old", 10)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10) as client:
         options = FetchOptions(fetch_max_wait_ms=50)
         reading = client.fetch_many({TP: PartitionRange(0, 30)}, options)
         seen = 0
@@ -145,7 +145,7 @@ def test_p07_a_range_planned_in_an_epoch_without_records_is_read(cluster: LocalC
     produce(cluster, "old", 10)
     for turn in range(4):
         cluster.move_leader("t", 0, turn % 3 + 1)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10) as client:
         planned = client.list_offsets({TP: LATEST})[TP]
         epoch = cluster.leaders("t")[0][1]
         for leader in (3, 2):
@@ -190,7 +190,7 @@ def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=1)
         with (
-            BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+            Client(bootstrap_servers=cluster.bootstrap_servers) as client,
             client.transaction_producer("p18") as producer,
         ):
             for word, keep in (("a", True), ("b", False), ("c", True), ("d", False)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pyarrow
 import pytest
 
-from parley.client import EARLIEST, LATEST, BlockingClient, ProduceOptions, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, ProduceOptions, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults import EVERY_TIME
 from parley.errors import RemoteProtocolError
@@ -195,7 +195,7 @@ def test_c08_acknowledgements_in_another_order_end_the_call_and_lose_nothing(new
     with pytest.raises(RemoteProtocolError, match="out of order"):
         load.run(trouble)
     newest.clear_faults()
-    with BlockingClient(bootstrap_servers=newest.bootstrap_servers) as client:
+    with Client(bootstrap_servers=newest.bootstrap_servers) as client:
         tps = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         read = [[int(value) for batch in client.fetch(tp, EARLIEST, LATEST) for value in values(batch)] for tp in tps]
     account = settle_account(range(load.sent), read)

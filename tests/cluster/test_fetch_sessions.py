@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley import BlockingClient, BlockingConsumer, TopicPartition
+from parley import Client, Consumer, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults import EVERY_TIME
 from parley.devcluster.state.cluster_state import ClusterSettings
@@ -22,16 +22,16 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield running
 
 
-def consumer_of(cluster: LocalCluster) -> BlockingConsumer:
+def consumer_of(cluster: LocalCluster) -> Consumer:
     servers = cluster.bootstrap_servers
-    return BlockingConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", fetch_max_wait_ms=20)
+    return Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", fetch_max_wait_ms=20)
 
 
-def write(client: BlockingClient, partition: int, *values: str) -> None:
+def write(client: Client, partition: int, *values: str) -> None:
     client.produce("t", pa.table({"value": list(values)}), partition)
 
 
-def read(consumer: BlockingConsumer, count: int) -> list[str]:
+def read(consumer: Consumer, count: int) -> list[str]:
     """Read until so many records are there; return their values."""
     found: list[str] = []
     while len(found) < count:
@@ -41,7 +41,7 @@ def read(consumer: BlockingConsumer, count: int) -> list[str]:
 
 
 def test_a_consumer_names_only_what_changed(cluster: LocalCluster) -> None:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
         consumer.assign(PARTS)
         for turn in range(3):
             write(client, turn, f"{turn}")
@@ -56,7 +56,7 @@ def test_a_consumer_names_only_what_changed(cluster: LocalCluster) -> None:
 
 
 def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(cluster: LocalCluster) -> None:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
         consumer.assign(PARTS)
         write(client, 0, "before")
         assert read(consumer, 1) == ["before"]
@@ -67,7 +67,7 @@ def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(cluste
 
 
 def test_a_fault_reaches_partitions_that_only_the_session_names(cluster: LocalCluster) -> None:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
         consumer.assign(PARTS)
         write(client, 0, "first")
         assert read(consumer, 1) == ["first"]
@@ -85,7 +85,7 @@ def test_a_reader_without_room_for_a_session_asks_in_full() -> None:
     settings = ClusterSettings(max_incremental_fetch_session_cache_slots=0)
     with LocalCluster(brokers=1, settings=settings) as cluster:
         cluster.create_topic("t", partitions=4)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
             consumer.assign(PARTS)
             write(client, 2, "a")
             assert read(consumer, 1) == ["a"]

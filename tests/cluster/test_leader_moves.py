@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import AsyncClient, Consumer, ProduceOptions, TopicPartition
+from parley.client import AsyncClient, AsyncConsumer, ProduceOptions, TopicPartition
 from parley.devcluster import AsyncLocalCluster
 from parley.testing.virtual import VirtualTime
 
@@ -27,7 +27,7 @@ class Moving:
         self.cluster.create_topic(TOPIC, 2, 4)
         seams: dict[str, Any] = {"backend": self.time.network, "clock": self.time.clock, "dice": self.time.dice}
         self.client = AsyncClient(bootstrap_servers=self.cluster.bootstrap_servers, **seams)
-        self.consumer = Consumer(self.client, auto_offset_reset="earliest", fetch_max_wait_ms=100)
+        self.consumer = AsyncConsumer(self.client, auto_offset_reset="earliest", fetch_max_wait_ms=100)
         self.time.run(self._begin())
         self.written = 0
         self.write_and_read()

@@ -26,9 +26,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield running
 
 
-def client_of(cluster: LocalCluster, listener: str) -> parley.BlockingClient:
+def client_of(cluster: LocalCluster, listener: str) -> parley.Client:
     properties = {**cluster.client_properties(listener=listener), "allow_plaintext_password": True}
-    return parley.BlockingClient(ClientOptions.from_properties(properties))
+    return parley.Client(ClientOptions.from_properties(properties))
 
 
 @pytest.mark.parametrize("listener", list(LISTENERS))

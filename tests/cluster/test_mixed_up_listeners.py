@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import BrokersUnreachable, KafkaError
 
@@ -67,7 +67,7 @@ def listening(answer: bytes, port: int = 0) -> Iterator[Listener]:
 def test_v04_an_answer_of_another_protocol_is_told_at_once(answer: bytes, protocol: str, words: str) -> None:
     login = LOGIN if protocol.startswith("SASL") else {}
     with listening(answer) as listener:
-        client = BlockingClient(bootstrap_servers=listener.address, security_protocol=protocol, **login)
+        client = Client(bootstrap_servers=listener.address, security_protocol=protocol, **login)
         with pytest.raises(BrokersUnreachable, match=words) as caught:
             client.metadata()
         assert listener.accepted == 1
@@ -78,7 +78,7 @@ def test_v04_an_answer_of_another_protocol_is_told_at_once(answer: bytes, protoc
 def test_v04_a_closed_connection_proves_nothing_and_both_causes_are_named(protocol: str) -> None:
     """A broker that is going down does the same: whoever retries may succeed."""
     with listening(b"") as listener:
-        client = BlockingClient(bootstrap_servers=listener.address, security_protocol=protocol)
+        client = Client(bootstrap_servers=listener.address, security_protocol=protocol)
         causes = "this listener wants TLS or SASL.*older than 0.10" if protocol == "PLAINTEXT" else "plaintext"
         with pytest.raises(BrokersUnreachable, match=causes) as caught:
             client.metadata()
@@ -88,7 +88,7 @@ def test_v04_a_closed_connection_proves_nothing_and_both_causes_are_named(protoc
 def test_v04_a_client_in_use_does_not_wait_for_a_listener_to_change_its_kind() -> None:
     """Its broker is gone and a TLS listener has the port: the call fails long before its deadline of a minute."""
     with LocalCluster(brokers=1) as cluster:
-        client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=60_000)
+        client = Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=60_000)
         client.metadata()
         port = int(cluster.bootstrap_servers.rpartition(":")[2])
     with listening(TLS_ALERT, port), pytest.raises(KafkaError, match="TLS alert") as caught:

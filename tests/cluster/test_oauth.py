@@ -36,13 +36,13 @@ def cluster() -> Iterator[LocalCluster]:
         yield running
 
 
-def client_of(cluster: LocalCluster, **properties: object) -> parley.BlockingClient:
+def client_of(cluster: LocalCluster, **properties: object) -> parley.Client:
     dotted = {name.replace("__", "."): value for name, value in properties.items()}
     common = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
-    return parley.BlockingClient(ClientOptions.from_properties({**common, "sasl.mechanism": "OAUTHBEARER", **dotted}))
+    return parley.Client(ClientOptions.from_properties({**common, "sasl.mechanism": "OAUTHBEARER", **dotted}))
 
 
-def works(client: parley.BlockingClient, topic: str) -> bool:
+def works(client: parley.Client, topic: str) -> bool:
     with client:
         client.create_topics([parley.NewTopic(topic, num_partitions=6, replication_factor=1)])
         client.produce(topic, pyarrow.table({"value": ["a"] * 60}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient, BlockingConsumer, ProduceOptions, TopicPartition
+from parley.client import Client, Consumer, ProduceOptions, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.versions import releases
 
@@ -18,7 +18,7 @@ QUICK = {
 }
 
 
-def take(consumer: BlockingConsumer, count: int) -> list[tuple[int, str]]:
+def take(consumer: Consumer, count: int) -> list[tuple[int, str]]:
     """Return offsets and values of exactly so many records."""
     found: list[tuple[int, str]] = []
     while len(found) < count:
@@ -34,7 +34,7 @@ def test_p15_a_topic_created_again_with_older_records_is_read_whole(release: str
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=1)
         timed(cluster, "old", 100, 1_700_000_000_000)
-        with BlockingConsumer(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as consumer:
+        with Consumer(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as consumer:
             consumer.assign([TP])
             assert len(take(consumer, 100)) == 100
             cluster.recreate_topic("t")
@@ -48,5 +48,5 @@ def timed(cluster: LocalCluster, word: str, count: int, timestamp_ms: int) -> No
     """Write records that all have one timestamp, where the release has timestamps, in one batch."""
     times = pa.array([timestamp_ms] * count, pa.timestamp("ms", "UTC"))
     rows = pa.table({"value": [f"{word} {i}" for i in range(count)], "timestamp": times})
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce("t", rows, options=ProduceOptions(enable_idempotence=False))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import EARLIEST, LATEST, AsyncClient, Consumer, NewTopic, TopicPartition
+from parley.client import EARLIEST, LATEST, AsyncClient, AsyncConsumer, NewTopic, TopicPartition
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.errors import BrokersUnreachable, KafkaError, NetworkError, RequestTimedOut
 from parley.net import AdvancingClock
@@ -144,7 +144,7 @@ async def test_a_consumer_waits_through_any_outage(cluster: AsyncLocalCluster, g
     clock = AdvancingClock()
     async with (
         AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client,
-        Consumer(client, group_id=group, auto_offset_reset="earliest") as consumer,
+        AsyncConsumer(client, group_id=group, auto_offset_reset="earliest") as consumer,
     ):
         await client.produce("t", pa.table({"value": ["a"]}))
         consumer.assign([TP])  # where it begins is looked up in the outage

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import AsyncClient, BlockingClient, ProduceOptions
+from parley.client import AsyncClient, Client, ProduceOptions
 from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import BrokerError, BrokersUnreachable, KafkaError, NetworkError, RequestTimedOut
 from parley.net import ServerConnection, serve
@@ -119,7 +119,7 @@ def test_rows_for_a_missing_topic_say_that_it_is_missing(
             "parley.client.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 80
         )  # ten times this where it may be created
     options = ProduceOptions(max_block_ms=max_block_ms)
-    with BlockingClient(bootstrap_servers=strict.bootstrap_servers) as client:
+    with Client(bootstrap_servers=strict.bootstrap_servers) as client:
         with pytest.raises(BrokerError) as refused:
             client.produce("missing", ROWS, options=options)
         assert (refused.value.name, refused.value.topic) == ("UNKNOWN_TOPIC_OR_PARTITION", "missing")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import EARLIEST, LATEST, BlockingClient, ProduceOptions, TopicPartition, TopicRecreated
+from parley.client import EARLIEST, LATEST, Client, ProduceOptions, TopicPartition, TopicRecreated
 from parley.devcluster import LocalCluster
 
 from ..support import GENEROUS_MS, GENEROUS_S
@@ -42,7 +42,7 @@ def rows(start: int, count: int = 50) -> pa.Table:
     return pa.table({"value": [str(i) for i in range(start, start + count)]})
 
 
-def values(client: BlockingClient, partition: int) -> list[int]:
+def values(client: Client, partition: int) -> list[int]:
     batches = client.fetch(TopicPartition("t", partition), EARLIEST, LATEST)
     return [int(value) for batch in batches for value in batch["value"].to_pylist()]
 
@@ -52,7 +52,7 @@ def test_the_producer_goes_on_in_the_new_topic_without_an_error(
     start: Callable[[str], LocalCluster], release: str
 ) -> None:
     cluster = start(release)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
         for turn in range(4):
             for call in range(3):
                 for partition in (0, 1):
@@ -70,7 +70,7 @@ def test_sequences_start_over_for_the_new_topic_and_the_application_is_told(rele
     heard: list[object] = []
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append) as client:
             for _ in range(3):
                 client.produce("t", rows(0), 0, OPTIONS)
             cluster.recreate_topic("t")
@@ -97,7 +97,7 @@ def test_re_created_again_and_again_under_load(start: Callable[[str], LocalClust
     written = [0, 0]
 
     def write(partition: int) -> None:
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
             try:
                 while not stop.is_set():
                     client.produce("t", rows(written[partition], 200), partition, OPTIONS)
@@ -123,7 +123,7 @@ def test_re_created_again_and_again_under_load(start: Callable[[str], LocalClust
     for writer in writers:
         writer.join(60)
     assert not errors
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
         for partition in (0, 1):
             found = values(client, partition)
             assert found == list(range(written[partition] - len(found), written[partition]))

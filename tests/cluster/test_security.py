@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 import trustme
 
-from parley.client import BlockingClient, ClientOptions
+from parley.client import Client, ClientOptions
 from parley.devcluster import AsyncLocalCluster, LocalCluster, Security
 from parley.devcluster.security import unsecured_principal
 from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
@@ -44,12 +44,12 @@ LOGINS = [
 ]
 
 
-def client_of(cluster: LocalCluster, *, mechanism: str | None = None, **changes: Any) -> BlockingClient:
+def client_of(cluster: LocalCluster, *, mechanism: str | None = None, **changes: Any) -> Client:
     properties = {**cluster.client_properties(mechanism=mechanism), "allow_plaintext_password": True, **changes}
-    return BlockingClient(ClientOptions.from_properties(properties))
+    return Client(ClientOptions.from_properties(properties))
 
 
-def write_and_read(client: BlockingClient) -> None:
+def write_and_read(client: Client) -> None:
     from parley.types import TopicPartition
 
     written = client.produce(TOPIC, pa.table({"value": [b"one", b"two"]}))
@@ -132,7 +132,7 @@ class TestRefusals:
     At once: milliseconds on a quiet machine; the limits below only tell it from a request's time-out of 30 s.
     """
 
-    def fails(self, expected: type[KafkaError], words: str, client: BlockingClient, seconds: float = 5) -> None:
+    def fails(self, expected: type[KafkaError], words: str, client: Client, seconds: float = 5) -> None:
         begun = time.monotonic()
         with pytest.raises(expected, match=words) as caught, client:
             client.metadata()
@@ -146,7 +146,7 @@ class TestRefusals:
         del properties["sasl.jaas.config"]
         wrong = {**properties, "sasl_plain_username": user, "sasl_plain_password": CANARY + "not"}
         words = "credentials|refused"
-        self.fails(AuthenticationError, words, BlockingClient(ClientOptions.from_properties(wrong)))
+        self.fails(AuthenticationError, words, Client(ClientOptions.from_properties(wrong)))
 
     def test_a_mechanism_that_is_not_enabled(self) -> None:
         with LocalCluster(brokers=1, security=Security("SASL_SSL", users=USERS, mechanisms=["PLAIN"])) as cluster:
@@ -159,9 +159,9 @@ class TestRefusals:
             properties = cluster.client_properties()
             del properties["sasl.jaas.config"]
 
-            def client_with(token: str) -> BlockingClient:
+            def client_with(token: str) -> Client:
                 given = {**properties, "sasl_oauth_token_provider": lambda: token}
-                return BlockingClient(ClientOptions.from_properties(given))
+                return Client(ClientOptions.from_properties(given))
 
             with client_with("right") as client:
                 client.metadata()
@@ -173,7 +173,7 @@ class TestRefusals:
         self.fails(NetworkError, "certificate is not trusted.*ssl_cafile", client)
 
     def test_plaintext_to_tls(self, cluster: LocalCluster) -> None:
-        client = BlockingClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800)
+        client = Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800)
         self.fails(NetworkError, "security_protocol", client, seconds=1.5)
 
     @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
@@ -181,14 +181,14 @@ class TestRefusals:
         login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": CANARY}
         properties = login if protocol == "SASL_SSL" else {}
         options = {"bootstrap_servers": plaintext.bootstrap_servers, "security_protocol": protocol, **properties}
-        client = BlockingClient(ClientOptions.from_properties({**options, "default_api_timeout_ms": 800}))
+        client = Client(ClientOptions.from_properties({**options, "default_api_timeout_ms": 800}))
         self.fails(NetworkError, "security_protocol=PLAINTEXT", client, seconds=1.5)
 
     def test_no_login_where_one_is_wanted(self, cluster: LocalCluster) -> None:
         properties = {**cluster.client_properties(), "security.protocol": "SSL", "default_api_timeout_ms": 800}
         for name in ("sasl.mechanism", "sasl.jaas.config"):
             del properties[name]
-        client = BlockingClient(ClientOptions.from_properties(properties))
+        client = Client(ClientOptions.from_properties(properties))
         self.fails(NetworkError, "security_protocol", client, seconds=1.5)
 
     def test_a_login_where_none_is_wanted(self) -> None:
@@ -223,7 +223,7 @@ class TestCertificates:
         self.ca.cert_pem.write_to_path(str(file))
         with LocalCluster(brokers=1, security=Security("SSL", ssl_context=context)) as cluster:
             options = {"bootstrap_servers": cluster.bootstrap_servers, "security_protocol": "SSL", **changes}
-            with BlockingClient(ClientOptions.from_properties({"ssl_cafile": str(file), **options})) as client:
+            with Client(ClientOptions.from_properties({"ssl_cafile": str(file), **options})) as client:
                 client.metadata()
 
     @pytest.mark.parametrize("host", ["127.0.0.1"])
@@ -272,10 +272,10 @@ class TestCertificates:
             )  # fmt: skip
             fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
             if fine:
-                with BlockingClient(options) as client:
+                with Client(options) as client:
                     client.metadata()
             else:
-                with pytest.raises(NetworkError, match=r"ssl_certfile"), BlockingClient(options) as client:
+                with pytest.raises(NetworkError, match=r"ssl_certfile"), Client(options) as client:
                     client.metadata()
 
     def test_client_certificates_as_properties(self) -> None:

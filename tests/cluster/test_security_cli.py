@@ -18,7 +18,7 @@ import pytest
 
 from parley.cli import main
 from parley.cli.cluster_security import parse_users, read_users, write_client_files
-from parley.client import BlockingClient, ClientOptions, NewTopic
+from parley.client import Client, ClientOptions, NewTopic
 from parley.client.option_fields import read_properties
 from parley.devcluster import AsyncLocalCluster, Security
 from parley.errors import ConfigError
@@ -130,7 +130,7 @@ def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(tm
         path = Path(listeners["SASL_PLAINTEXT"]["client_properties"])
         assert path.name == "client.SASL_PLAINTEXT.properties"
         options = replace(ClientOptions.from_properties(read_properties(path)), allow_plaintext_password=True)
-        with BlockingClient(options) as client:
+        with Client(options) as client:
             client.create_topics([NewTopic("made", num_partitions=-1, replication_factor=-1)])
             known = client.metadata(["made"])
             assert len(known.topics["made"].partitions) == 4

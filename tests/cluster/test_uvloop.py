@@ -93,7 +93,7 @@ from parley.devcluster import LocalCluster, Security
 
 with LocalCluster(2, "3.9", security=Security("SSL")) as cluster:
     cluster.create_topic("events")
-    with parley.BlockingClient(parley.ClientOptions.from_properties(cluster.client_properties())) as client:
+    with parley.Client(parley.ClientOptions.from_properties(cluster.client_properties())) as client:
         client.produce("events", pyarrow.table({"value": ["one", "two"]}))
         tables = list(client.fetch(parley.TopicPartition("events", 0), parley.EARLIEST, parley.LATEST))
     assert isinstance(shared_loop().loop, uvloop.Loop)

@@ -15,9 +15,9 @@ import pytest
 
 from parley.client import (
     AsyncClient,
-    BlockingClient,
-    BlockingConsumer,
-    BlockingTransactionProducer,
+    AsyncConsumer,
+    AsyncTransactionProducer,
+    Client,
     Consumer,
     FetchOptions,
     TransactionProducer,
@@ -30,11 +30,11 @@ from parley.versions import Feature
 from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION
 
 FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
-"""Methods of TransactionProducer that only its blocking face calls."""
+"""Methods of AsyncTransactionProducer that only its blocking face calls."""
 TABLES = {
-    AsyncClient: CLIENT, BlockingClient: CLIENT,
-    Consumer: CONSUMER, BlockingConsumer: CONSUMER,
-    TransactionProducer: TRANSACTION, BlockingTransactionProducer: TRANSACTION,
+    AsyncClient: CLIENT, Client: CLIENT,
+    AsyncConsumer: CONSUMER, Consumer: CONSUMER,
+    AsyncTransactionProducer: TRANSACTION, TransactionProducer: TRANSACTION,
 }  # fmt: skip
 
 
@@ -66,8 +66,8 @@ class Face:
         self.do(self.consumer.assign, [TP])
 
     def _made(self, options: dict[str, Any]) -> tuple[Any, Any]:
-        consumer = BlockingConsumer(group_id="readers", auto_offset_reset="earliest", **options)
-        return BlockingClient(**options), consumer
+        consumer = Consumer(group_id="readers", auto_offset_reset="earliest", **options)
+        return Client(**options), consumer
 
     def do(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call, and take one of what an iterator has."""
@@ -93,7 +93,7 @@ class AsyncFace(Face):
         super().__init__(bootstrap_servers)
 
     def _made(self, options: dict[str, Any]) -> tuple[Any, Any]:
-        consumer = Consumer(group_id="readers", auto_offset_reset="earliest", **options)
+        consumer = AsyncConsumer(group_id="readers", auto_offset_reset="earliest", **options)
         return AsyncClient(**options), consumer
 
     def do(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -117,7 +117,7 @@ def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(brokers=1, release="4.3", seed=3) as running:
         for name in (TOPIC, "a", "b"):
             running.create_topic(name, 1, 1)
-        with BlockingClient(bootstrap_servers=running.bootstrap_servers) as client:
+        with Client(bootstrap_servers=running.bootstrap_servers) as client:
             client.produce(TOPIC, ROWS, 0)
         yield running
 
@@ -216,15 +216,15 @@ def test_a_client_is_not_made_with_wrong_values() -> None:
         "linger_ms": (5,),
         "request_timeout_ms": ("soon", -1, None),
     }
-    for kind in (AsyncClient, BlockingClient):
+    for kind in (AsyncClient, Client):
         for name, values in wrong.items():
             for value in values:
                 with pytest.raises(ConfigError):
                     kind(**{name: value})
-    for kind in (Consumer, BlockingConsumer):
+    for kind in (AsyncConsumer, Consumer):
         for name, value in (("on_data_loss", 5), ("group", "g"), ("auto_offset_reset", "first"), ("options", {})):
             with pytest.raises(ConfigError):
                 kind(**{name: value})
     with pytest.raises(ConfigError):
-        Consumer("localhost:9092")  # type: ignore[arg-type]
+        AsyncConsumer("localhost:9092")  # type: ignore[arg-type]
     assert Feature.RECORD_HEADERS in AsyncClient(require=["record-headers", Feature.RECORD_HEADERS])._require

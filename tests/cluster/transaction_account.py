@@ -12,12 +12,12 @@ import pyarrow as pa
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
-    BlockingTransactionProducer,
+    Client,
     FetchOptions,
     OffsetAndMetadata,
     ProduceOptions,
     TopicPartition,
+    TransactionProducer,
 )
 from parley.devcluster import LocalCluster
 from parley.messages import FindCoordinatorRequest
@@ -45,32 +45,32 @@ def rows(transaction: int) -> pa.Table:
     return pa.table({"value": [f"{transaction}:{index}" for index in range(ROWS)], "partition": partitions})
 
 
-def write(producer: BlockingTransactionProducer, transaction: int) -> None:
+def write(producer: TransactionProducer, transaction: int) -> None:
     """Write a transaction's rows, in two calls."""
     whole = rows(transaction)
     producer.produce(TOPIC, whole.slice(0, ROWS // 2), options=SMALL)
     producer.produce(TOPIC, whole.slice(ROWS // 2), options=SMALL)
 
 
-def connect(cluster: LocalCluster, **options: Any) -> BlockingClient:
-    return BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **{**PATIENT, **options})
+def connect(cluster: LocalCluster, **options: Any) -> Client:
+    return Client(bootstrap_servers=cluster.bootstrap_servers, **{**PATIENT, **options})
 
 
-def transact(producer: BlockingTransactionProducer, number: int) -> None:
+def transact(producer: TransactionProducer, number: int) -> None:
     """Write one transaction with its offsets."""
     with producer.transaction():
         write(producer, number)
         producer.send_offsets_to_transaction({TP: OffsetAndMetadata(number)}, GROUP)
 
 
-def go_through(producer: BlockingTransactionProducer) -> None:
+def go_through(producer: TransactionProducer) -> None:
     """Go on with an open transaction to its end: every request is sent, unless one before it fails."""
     write(producer, 2)
     producer.send_offsets_to_transaction({TP: OffsetAndMetadata(2)}, GROUP)
     producer.commit_transaction()
 
 
-def coordinator(client: BlockingClient, transactional_id: str) -> int:
+def coordinator(client: Client, transactional_id: str) -> int:
     """Return the id of the broker that coordinates a transactional id now."""
     asked = FindCoordinatorRequest(key=transactional_id, key_type=1)
     return int(client.request(None, asked, allowed=VersionRange(1, 3)).node_id)
@@ -83,7 +83,7 @@ def settled(cluster: LocalCluster, *, timeout_s: float = GENEROUS_S) -> None:
         assert time.monotonic() < deadline, "a transaction stays half ended"
 
 
-def values(client: BlockingClient, options: FetchOptions = COMMITTED) -> Iterator[str]:
+def values(client: Client, options: FetchOptions = COMMITTED) -> Iterator[str]:
     """Yield what a reader sees of the topic now."""
     for partition in range(PARTITIONS):
         for batch in client.fetch(TopicPartition(TOPIC, partition), EARLIEST, LATEST, options):
@@ -93,7 +93,7 @@ def values(client: BlockingClient, options: FetchOptions = COMMITTED) -> Iterato
 def account(cluster: LocalCluster) -> Counter[int]:
     """Return how often read_committed sees each transaction. Fails where it sees a part of one."""
     settled(cluster)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
         seen = Counter(values(client))
     found: dict[int, list[int]] = {}
     for value, count in seen.items():

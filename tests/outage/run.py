@@ -26,7 +26,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from parley.client import LATEST, BlockingClient, BlockingConsumer, TopicPartition
+from parley.client import LATEST, Client, Consumer, TopicPartition
 from parley.devcluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
@@ -65,21 +65,21 @@ def client_works(servers: str) -> dict[str, Callable[[], Iterator[None]]]:
     """Return what is done with parley alone; each step is one success."""
 
     def client() -> Iterator[None]:
-        with BlockingClient(bootstrap_servers=servers) as one:
+        with Client(bootstrap_servers=servers) as one:
             while True:
                 one.metadata(["in"])
                 one.list_offsets({TP: LATEST})
                 yield
 
     def consumer() -> Iterator[None]:
-        with BlockingConsumer(bootstrap_servers=servers, auto_offset_reset="latest") as one:
+        with Consumer(bootstrap_servers=servers, auto_offset_reset="latest") as one:
             one.assign([TP])
             while True:
                 one.getone()
                 yield
 
     def producer() -> Iterator[None]:
-        with BlockingClient(bootstrap_servers=servers) as one:
+        with Client(bootstrap_servers=servers) as one:
             while True:
                 one.produce("in", pa.table({"value": ["x"]}), 0)
                 yield
@@ -239,7 +239,7 @@ def measure(arguments: argparse.Namespace) -> dict[tuple[float, int], Row]:
         for topic in ("in", "out", "fixed"):
             cluster.create_topic(topic, partitions=1, replication_factor=BROKERS)
         servers = cluster.bootstrap_servers
-        with BlockingClient(bootstrap_servers=servers) as client:
+        with Client(bootstrap_servers=servers) as client:
             client.produce("fixed", pa.table({"value": [str(number) for number in range(100)]}))
         works = client_works(servers)
         keys = [(PARLEY, name) for name in works]

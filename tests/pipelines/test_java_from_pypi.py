@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import pyarrow, parley
 from parley.devcluster import LocalCluster
 
-with LocalCluster(brokers=1) as cluster, parley.BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+with LocalCluster(brokers=1) as cluster, parley.Client(bootstrap_servers=cluster.bootstrap_servers) as client:
     client.create_topics([parley.NewTopic("t")])
     client.produce("t", pyarrow.table({"key": ["a", "b"], "value": ["1", "2"]}))
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

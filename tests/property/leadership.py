@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.client import AsyncClient, Consumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
+from parley.client import AsyncClient, AsyncConsumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.state.replica import Replica, ReplicaKey
 from parley.errors import ConfigError, KafkaError
@@ -82,7 +82,7 @@ class World:
             )
             for _ in range(2)
         )
-        self.consumer = Consumer(self.reader, auto_offset_reset="earliest", fetch_max_wait_ms=100)
+        self.consumer = AsyncConsumer(self.reader, auto_offset_reset="earliest", fetch_max_wait_ms=100)
         self.time.run(self._begin())
         self._asked = self._count_metadata()
         self._allowed = 0.0

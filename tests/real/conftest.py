@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 from parley.testing.realbroker import REAL_RELEASES, RealCluster, full_release
 
 from ..support.lasting import MOST_STARTS
@@ -124,14 +124,14 @@ def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster
 
 
 @pytest.fixture
-def client(broker: RealCluster) -> Iterator[BlockingClient]:
+def client(broker: RealCluster) -> Iterator[Client]:
     """A client of the module's `broker`."""
-    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as made:
+    with Client(bootstrap_servers=broker.bootstrap_servers) as made:
         yield made
 
 
 @pytest.fixture
-def topic(client: BlockingClient, topic_name: str) -> str:
+def topic(client: Client, topic_name: str) -> str:
     """A topic of three partitions on the module's `broker`."""
     client.create_topics([NewTopic(topic_name, num_partitions=3)])
     return topic_name

@@ -12,7 +12,7 @@ import pytest
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     NewTopic,
     OffsetAndMetadata,
@@ -28,13 +28,13 @@ from ..support import GENEROUS_S
 
 
 @pytest.fixture
-def client(real_broker: RealCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as made:
+def client(real_broker: RealCluster) -> Iterator[Client]:
+    with Client(bootstrap_servers=real_broker.bootstrap_servers) as made:
         yield made
 
 
 @pytest.fixture
-def topic(client: BlockingClient, topic_name: str) -> str:
+def topic(client: Client, topic_name: str) -> str:
     """A topic of one partition: created, or where the broker cannot do that, made by asking for it."""
     if client.api_versions().usable(ApiKey.CREATE_TOPICS) is not None:
         client.create_topics([NewTopic(topic_name)])
@@ -45,7 +45,7 @@ def topic(client: BlockingClient, topic_name: str) -> str:
     return topic_name
 
 
-def magic(client: BlockingClient) -> int:
+def magic(client: Client) -> int:
     highest = client.api_versions().choose(ApiKey.PRODUCE)
     return 2 if highest >= 3 else 1 if highest == 2 else 0
 
@@ -55,7 +55,7 @@ def table(start: int, count: int) -> pa.Table:
     return pa.table({"key": [f"k{i % 17}" for i in numbers], "value": [f"value {i}" * 3 for i in numbers]})
 
 
-def test_every_codec_there_and_back(client: BlockingClient, topic: str) -> None:
+def test_every_codec_there_and_back(client: Client, topic: str) -> None:
     codecs = ["none", "gzip", "snappy", "lz4"]
     if client.api_versions().usable(ApiKey.PRODUCE).max >= 7:
         codecs.append("zstd")
@@ -80,7 +80,7 @@ def test_every_codec_there_and_back(client: BlockingClient, topic: str) -> None:
     assert middle.to_pylist()[0]["value"].decode() == expected[345]["value"]
 
 
-def test_offsets_by_place_and_by_time(client: BlockingClient, topic: str) -> None:
+def test_offsets_by_place_and_by_time(client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     now = 1_700_000_000_000
     times = pa.array([now + 1_000 * i for i in range(10)], pa.int64())
@@ -100,7 +100,7 @@ def test_offsets_by_place_and_by_time(client: BlockingClient, topic: str) -> Non
     assert found == ([now + 3_000] if magic(client) else [-1])
 
 
-def test_committed_offsets(client: BlockingClient, topic: str) -> None:
+def test_committed_offsets(client: Client, topic: str) -> None:
     client.produce(topic, table(0, 5))
     tp, group = TopicPartition(topic, 0), f"group-{topic}"
     assert client.committed_offsets(group, [tp]) == {tp: None}
@@ -109,7 +109,7 @@ def test_committed_offsets(client: BlockingClient, topic: str) -> None:
     assert (found.offset, found.metadata) == (3, "so far")
 
 
-def test_headers_and_guarantees(client: BlockingClient, topic: str) -> None:
+def test_headers_and_guarantees(client: Client, topic: str) -> None:
     headers = pa.array([[{"key": "h", "value": b"x"}, {"key": "h", "value": None}]])
     rows = pa.table({"value": pa.array([None], pa.binary()), "key": ["k"], "headers": headers})
     if magic(client) == 2:
@@ -125,7 +125,7 @@ def test_headers_and_guarantees(client: BlockingClient, topic: str) -> None:
         list(client.fetch(TopicPartition(topic, 0), 0, 1, FetchOptions(isolation_level="read_committed")))
 
 
-def test_a_large_message_and_a_lost_offset(client: BlockingClient, topic: str) -> None:
+def test_a_large_message_and_a_lost_offset(client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     values = ["a", "b" * 600_000, "c"]
     client.produce(topic, pa.table({"value": values}), options=ProduceOptions(batch_size=1))
@@ -138,7 +138,7 @@ def test_a_large_message_and_a_lost_offset(client: BlockingClient, topic: str) -
     assert (caught.value.expected_offset, caught.value.available_offset) == (100, 3)
 
 
-def test_what_is_missing_is_said(client: BlockingClient, topic: str) -> None:
+def test_what_is_missing_is_said(client: Client, topic: str) -> None:
     client.produce(topic, table(0, 1))
     with pytest.raises(BrokerError) as caught:
         client.list_offsets({TopicPartition(topic, 3): EARLIEST})
@@ -150,7 +150,7 @@ def test_what_is_missing_is_said(client: BlockingClient, topic: str) -> None:
     assert missing not in client.metadata().topics  # asking did not make it
 
 
-def test_a_batch_beyond_the_topics_limit_is_sent_in_halves(client: BlockingClient, topic_name: str) -> None:
+def test_a_batch_beyond_the_topics_limit_is_sent_in_halves(client: Client, topic_name: str) -> None:
     if client.api_versions().usable(ApiKey.CREATE_TOPICS) is None:
         return  # without topic configs there is no small limit to meet
     client.create_topics([NewTopic(topic_name, configs={"max.message.bytes": "3000"})])
@@ -164,7 +164,7 @@ def test_a_batch_beyond_the_topics_limit_is_sent_in_halves(client: BlockingClien
 
 
 @pytest.mark.foreign
-def test_another_client_reads_what_was_written(client: BlockingClient, real_broker: RealCluster, topic: str) -> None:
+def test_another_client_reads_what_was_written(client: Client, real_broker: RealCluster, topic: str) -> None:
     """librdkafka checks every checksum and finds keys, values, times and offsets as they were given."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Theirs
@@ -206,7 +206,7 @@ def test_real_brokers_die_and_return_under_load(release: str) -> None:
     }
     with (
         RealCluster(release, brokers=3, properties=settings, separate_controller=release >= "3.3") as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         client.create_topics([NewTopic("t", num_partitions=3, replication_factor=3)])
         stop, sent, errors = threading.Event(), [0], []
@@ -249,7 +249,7 @@ def progress(sent: list[int], errors: list[BaseException], more: int) -> None:
         assert waited < 120, "stuck"
 
 
-def test_versions_in_use_are_the_newest_of_both(client: BlockingClient, topic: str) -> None:
+def test_versions_in_use_are_the_newest_of_both(client: Client, topic: str) -> None:
     client.produce(topic, table(0, 10))
     list(client.fetch(TopicPartition(topic, 0), 0, 10))
     ((node_id, used),) = client.versions_in_use().items()
@@ -262,7 +262,7 @@ def test_a_topic_re_created_under_a_producer_is_written_to_without_an_error(
     real_broker: RealCluster, topic_name: str
 ) -> None:
     """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and tell the log start offset, 0: the batch is numbered anew."""
-    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         if client.api_versions().usable(ApiKey.DELETE_TOPICS) is None:
             return  # before 0.10.1 topics are not deleted over the wire: there is nothing to heal from
         client.create_topics([NewTopic(topic_name)])

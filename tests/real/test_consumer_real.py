@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from parley.client import (
-    BlockingClient,
-    BlockingConsumer,
+    Client,
+    Consumer,
     EpochEndOffset,
     NewTopic,
     OffsetAndMetadata,
@@ -37,16 +37,16 @@ def broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealClu
     return real_cluster(request.param)
 
 
-def write(client: BlockingClient, topic: str, count: int, partition: int | None = None) -> None:
+def write(client: Client, topic: str, count: int, partition: int | None = None) -> None:
     rows = pa.table({"value": [str(i) for i in range(count)]})
     client.produce(topic, rows, partition, options=ProduceOptions(batch_size=500))
 
 
-def consumer_of(broker: RealCluster, **options: Any) -> BlockingConsumer:
-    return BlockingConsumer(bootstrap_servers=broker.bootstrap_servers, **{**CALM, **options})
+def consumer_of(broker: RealCluster, **options: Any) -> Consumer:
+    return Consumer(bootstrap_servers=broker.bootstrap_servers, **{**CALM, **options})
 
 
-def take(consumer: BlockingConsumer, count: int) -> dict[TopicPartition, list[int]]:
+def take(consumer: Consumer, count: int) -> dict[TopicPartition, list[int]]:
     found: dict[TopicPartition, list[int]] = {}
     while sum(map(len, found.values())) < count:
         got = consumer.getmany(timeout_ms=GENEROUS_MS, max_records=count - sum(map(len, found.values())))
@@ -56,7 +56,7 @@ def take(consumer: BlockingConsumer, count: int) -> dict[TopicPartition, list[in
 
 
 def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
-    broker: RealCluster, client: BlockingClient, topic: str
+    broker: RealCluster, client: Client, topic: str
 ) -> None:
     tps = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     with consumer_of(broker, auto_offset_reset="earliest") as consumer:
@@ -84,7 +84,7 @@ def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
 
 @pytest.mark.foreign
 def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
-    broker: RealCluster, client: BlockingClient, topic: str
+    broker: RealCluster, client: Client, topic: str
 ) -> None:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Theirs
@@ -123,7 +123,7 @@ def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
 
 
 def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
-    broker: RealCluster, client: BlockingClient, topic: str
+    broker: RealCluster, client: Client, topic: str
 ) -> None:
     tp = TopicPartition(topic, 0)
     write(client, topic, 10, 0)
@@ -142,9 +142,7 @@ def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
         assert (raised.value.position, raised.value.divergent_offset) == (12, 10)
 
 
-def test_p15_deleted_records_are_told_and_reading_goes_on(
-    broker: RealCluster, client: BlockingClient, topic: str
-) -> None:
+def test_p15_deleted_records_are_told_and_reading_goes_on(broker: RealCluster, client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     write(client, topic, 20, 0)
     make = DeleteRecordsRequest
@@ -164,7 +162,7 @@ def test_p15_deleted_records_are_told_and_reading_goes_on(
 
 @pytest.mark.parametrize("broker", ["0.10.2.2", "2.4.1"], indirect=True)
 def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
-    broker: RealCluster, client: BlockingClient, topic: str
+    broker: RealCluster, client: Client, topic: str
 ) -> None:
     """Below 2.8 nothing tells another topic from a log that became shorter: `earliest` reads all that is there."""
     tp = TopicPartition(topic, 0)
@@ -182,7 +180,7 @@ def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
         assert [loss.resumed_at for loss in consumer.data_losses] == [0]
 
 
-def write_at(client: BlockingClient, tp: TopicPartition, count: int, timestamp_ms: int) -> None:
+def write_at(client: Client, tp: TopicPartition, count: int, timestamp_ms: int) -> None:
     """Write records that all have one timestamp, in one batch: a reader sees none of them, or the whole log."""
     times = pa.array([timestamp_ms] * count, pa.timestamp("ms", "UTC"))
     rows = pa.table({"value": [str(i) for i in range(count)], "timestamp": times})
@@ -195,7 +193,7 @@ def write_at(client: BlockingClient, tp: TopicPartition, count: int, timestamp_m
             assert time.monotonic() < deadline
 
 
-def until_created(client: BlockingClient, topic: str) -> None:
+def until_created(client: Client, topic: str) -> None:
     """Create a topic whose predecessor may still be being deleted."""
     deadline = time.monotonic() + GENEROUS_S
     while True:
@@ -209,7 +207,7 @@ def until_created(client: BlockingClient, topic: str) -> None:
 @pytest.mark.parametrize("broker", ["3.9.1", "4.3.0"], indirect=True)
 @pytest.mark.parametrize("policy", ["latest", "none"])
 def test_l12_a_real_topic_created_again_is_another_topic(
-    broker: RealCluster, client: BlockingClient, topic: str, policy: str
+    broker: RealCluster, client: Client, topic: str, policy: str
 ) -> None:
     tp = TopicPartition(topic, 0)
     write(client, topic, 10, 0)
@@ -228,7 +226,7 @@ def test_l12_a_real_topic_created_again_is_another_topic(
         assert [loss.cause for loss in consumer.data_losses] == [Cause.RECREATED]
 
 
-def until_told(consumer: BlockingConsumer) -> None:
+def until_told(consumer: Consumer) -> None:
     """Read until an error comes. During a deletion brokers answer this and that; none of it is an error here."""
     deadline = time.monotonic() + GENEROUS_S
     while time.monotonic() < deadline:
@@ -236,7 +234,7 @@ def until_told(consumer: BlockingConsumer) -> None:
     raise KafkaError("no error came")
 
 
-def elect_unclean(client: BlockingClient, tp: TopicPartition, wanted: int) -> None:
+def elect_unclean(client: Client, tp: TopicPartition, wanted: int) -> None:
     """Let a broker lead that is not in sync, as soon as the controller knows that it is back."""
     deadline = time.monotonic() + GENEROUS_S
     topics = [ElectLeadersRequest.TopicPartitions(topic=tp.topic, partitions=[tp.partition])]
@@ -267,7 +265,7 @@ def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str)
     quick = {"retry_backoff_ms": 50, "request_timeout_ms": 5_000}
     with (
         RealCluster(release, brokers=3, properties=settings, separate_controller=release >= "3.3") as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers, **quick) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers, **quick) as client,
         consumer_of(cluster, auto_offset_reset="earliest") as consumer,
     ):
         client.create_topics([NewTopic(topic_name, -1, -1, replica_assignments={0: [2, 3]})])

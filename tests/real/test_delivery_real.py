@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley import BlockingClient, NewTopic
+from parley import Client, NewTopic
 from parley.messages import request_class
 from parley.schema import ApiKey
 from parley.testing.delivery import Load
@@ -49,7 +49,7 @@ class Brokers:
 
     def deliver(self, topic: str, trouble: Callable[[Load], None]) -> None:
         """Write and read through the trouble, and require a perfect account."""
-        with BlockingClient(bootstrap_servers=self.cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=self.cluster.bootstrap_servers) as client:
             client.create_topics([NewTopic(topic, PARTITIONS, 3, configs={"min.insync.replicas": "2"})])
         load = Load(self.cluster.bootstrap_servers, topic, PARTITIONS, client_options=PATIENT)
         account = load.run(trouble)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from parley import BlockingClient, NewTopic
+from parley import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, decode_columns, encode_batches, records
@@ -304,7 +304,7 @@ SCENES = {"leader kills": play_leader_kills, "unclean election": play_unclean_el
 
 def create(side: Side, ids: Sequence[int], scene: str) -> None:
     configs = {"min.insync.replicas": "2" if scene == "leader kills" else "1"}
-    with BlockingClient(bootstrap_servers=",".join(side.addresses().values())) as client:
+    with Client(bootstrap_servers=",".join(side.addresses().values())) as client:
         made = [NewTopic(SETTLED, replica_assignments={0: ids})]
         client.create_topics([*made, NewTopic(TOPIC, replica_assignments={0: ids}, configs=configs)])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 from parley.testing.realbroker import RealCluster
 
 from ..spark.write import scenes
@@ -18,7 +18,7 @@ from ..spark.write.sinks import Sink
 def test_c15(
     scene: Callable[[Sink], None], release: str, real_cluster: Callable[[str], RealCluster], topic_name: str
 ) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster(release).bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_cluster(release).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name, num_partitions=3)])
         scene(Sink(client, topic_name, prefix=f"q{topic_name[-8:]}"))
 
@@ -30,7 +30,7 @@ def test_c15_the_coordinators_log_has_three_replicas(release: str) -> None:
     properties = {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"}
     with (
         RealCluster(release, brokers=3, properties=properties, separate_controller=release >= "3.3") as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         client.create_topics([NewTopic("t", num_partitions=3, replication_factor=3)])
         for number in range(3):

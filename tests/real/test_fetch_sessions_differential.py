@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from parley import BlockingClient, NewTopic
+from parley import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
@@ -53,7 +53,7 @@ class Reader:
 
     def make(self, alias: str) -> None:
         """Make a topic of two partitions, and wait until the broker leads them."""
-        with BlockingClient(bootstrap_servers=self.address) as client:
+        with Client(bootstrap_servers=self.address) as client:
             client.create_topics([NewTopic(self.names[alias], 2, 1)])
         told = self.eventually(lambda: self._metadata(alias), lambda topic: topic.error_code == 0)
         self.ids[alias] = told.topic_id
@@ -61,7 +61,7 @@ class Reader:
             self.eventually(functools.partial(self._once, alias, index), lambda part: part.error_code == 0)
 
     def delete(self, alias: str) -> None:
-        with BlockingClient(bootstrap_servers=self.address) as client:
+        with Client(bootstrap_servers=self.address) as client:
             client.delete_topics([self.names[alias]])
 
     def eventually(self, ask: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:

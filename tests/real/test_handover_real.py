@@ -13,7 +13,7 @@ import pytest
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     NewTopic,
     PreparedTransaction,
@@ -33,8 +33,8 @@ from .transaction_reads import in_each_generation, rows, seen_by_librdkafka, see
 PREPARE = """
 import pickle, sys
 import pyarrow as pa
-from parley.client import BlockingClient
-with BlockingClient(bootstrap_servers=sys.argv[1]) as client:
+from parley.client import Client
+with Client(bootstrap_servers=sys.argv[1]) as client:
     producer = client.transaction_producer(sys.argv[3], max_generation=int(sys.argv[4])).start()
     producer.begin_transaction()
     producer.produce(sys.argv[2], pa.table({"value": [str(i) for i in range(int(sys.argv[5]), int(sys.argv[6]))]}))
@@ -60,7 +60,7 @@ def prepared_elsewhere(broker: RealCluster, topic: str, name: str, generation: i
 
 @in_each_generation
 def test_another_process_ends_a_transaction_as_often_as_it_likes(
-    broker: RealCluster, client: BlockingClient, topic: str, generation: int
+    broker: RealCluster, client: Client, topic: str, generation: int
 ) -> None:
     first = prepared_elsewhere(broker, topic, f"{topic}-1", generation, 0)
     second = prepared_elsewhere(broker, topic, f"{topic}-2", generation, 100)
@@ -76,7 +76,7 @@ def test_another_process_ends_a_transaction_as_often_as_it_likes(
 
 
 def test_a_handed_over_transaction_that_was_fenced_or_is_unknown_says_so(
-    broker: RealCluster, client: BlockingClient, topic: str
+    broker: RealCluster, client: Client, topic: str
 ) -> None:
     prepared = prepared_elsewhere(broker, topic, f"{topic}-1", 1, 0)
     fenced = client.fence([prepared.transactional_id])[prepared.transactional_id]
@@ -90,9 +90,7 @@ def test_a_handed_over_transaction_that_was_fenced_or_is_unknown_says_so(
     assert seen_by_parley(client, topic) == []
 
 
-def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(
-    client: BlockingClient, topic: str
-) -> None:
+def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(client: Client, topic: str) -> None:
     producer = client.transaction_producer(f"{topic}-1").start()
     producer.begin_transaction()
     prepared = producer.prepare_transaction()
@@ -105,7 +103,7 @@ def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(
 def test_a_transaction_that_timed_out_fails_loudly(
     late: str, real_cluster: Callable[[str], RealCluster], topic_name: str
 ) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster(late).bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_cluster(late).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name)])
         producer = client.transaction_producer(f"{topic_name}-1", transaction_timeout_ms=1_000).start()
         producer.begin_transaction()

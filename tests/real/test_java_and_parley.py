@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from parley import EARLIEST, LATEST, BlockingClient, ProduceOptions, TopicPartition
+from parley import EARLIEST, LATEST, Client, ProduceOptions, TopicPartition
 from parley.errors import LocalProtocolError, UnsupportedVersionError
 from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.releases import version_tuple
@@ -91,7 +91,7 @@ def test_parley_reads_what_java_wrote(real_broker: RealCluster, real_release: st
             lines.append("\t".join(["send", *fields]))
         lines.append("flush")
     java(real_broker, real_release, ["produce", real_broker.bootstrap_servers], "\n".join(lines) + "\n")
-    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         for codec in codecs:
             batches = client.fetch(TopicPartition(f"{topic_name}-{codec}", 0), EARLIEST, LATEST)
             assert [row for batch in batches for row in from_batch(batch)] == rows, codec
@@ -99,7 +99,7 @@ def test_parley_reads_what_java_wrote(real_broker: RealCluster, real_release: st
 
 def test_java_reads_what_parley_wrote(real_broker: RealCluster, real_release: str, topic_name: str) -> None:
     rows, codecs = rows_for(real_release), codecs_for(real_release)
-    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         for codec in codecs:
             # Small batches, so that there are several.
             options = ProduceOptions(compression_type=codec, batch_size=2_000)
@@ -122,7 +122,7 @@ def test_java_reads_what_parley_wrote(real_broker: RealCluster, real_release: st
 def test_what_the_release_cannot_keep_is_refused(real_broker: RealCluster, real_release: str, topic_name: str) -> None:
     """Headers before 0.11 and zstd before 2.1 are errors before anything is sent, never dropped in silence."""
     headers = [(-1, b"k", b"v", (("h", b"1"),))]
-    with BlockingClient(bootstrap_servers=real_broker.bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         client.produce(topic_name, as_batch(rows_for(real_release)[:1]), 0)  # makes the topic
         if version_tuple(real_release) < (0, 11):
             with pytest.raises((UnsupportedVersionError, LocalProtocolError), match="header"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley import EARLIEST, LATEST, BlockingClient, NewTopic, TopicPartition
+from parley import EARLIEST, LATEST, Client, NewTopic, TopicPartition
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 
@@ -39,7 +39,7 @@ def spread(cluster: RealCluster) -> list[TopicPartition]:
     """Create the topic with one partition led by each broker; through ZooKeeper, whatever the controller can do."""
     brokers = list(cluster.releases)
     if cluster.kraft:
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.create_topics([NewTopic(TOPIC, replica_assignments={i: [b] for i, b in enumerate(brokers)})])
     else:
         command = ["kafka.admin.TopicCommand", "--create", "--zookeeper", cluster.zookeeper_address, "--topic", TOPIC]
@@ -48,14 +48,14 @@ def spread(cluster: RealCluster) -> list[TopicPartition]:
     return [TopicPartition(TOPIC, i) for i in range(len(brokers))]
 
 
-def everything(client: BlockingClient, partitions: list[TopicPartition]) -> list[int]:
+def everything(client: Client, partitions: list[TopicPartition]) -> list[int]:
     found = client.fetch_many(dict.fromkeys(partitions, (EARLIEST, LATEST)))
     return sorted(int(value) for fetched in found for value in fetched.batch["value"].to_pylist())
 
 
 def test_each_broker_is_spoken_to_in_its_own_versions(mixed: RealCluster) -> None:
     partitions = spread(mixed)
-    with BlockingClient(bootstrap_servers=mixed.bootstrap_servers) as client:
+    with Client(bootstrap_servers=mixed.bootstrap_servers) as client:
         for number, tp in enumerate(partitions):
             client.produce(TOPIC, rows(number * 1000), tp.partition)
         expected = [number * 1000 + i for number in range(len(partitions)) for i in range(300)]
@@ -76,7 +76,7 @@ def test_a_live_client_follows_an_upgrade(old: str, new: str) -> None:
     """Brokers are stopped and come back as a newer release, one by one, while the client goes on."""
     with (
         RealCluster(old, brokers=2, separate_controller=True) as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         # Made on first use, because 0.10.0 has no CreateTopics.
         client.produce(TOPIC, rows(0), 0)
@@ -97,7 +97,7 @@ def test_a_killed_leader_costs_and_doubles_nothing(release: str) -> None:
     """Acknowledged by all replicas, so that the survivor has it; sent again by sequence, so that nothing is doubled."""
     with (
         RealCluster(release, brokers=3, separate_controller=True) as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         settings = {"min.insync.replicas": "2"}
         client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=3, configs=settings)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from parley import EARLIEST, BlockingClient, TopicPartition
+from parley import EARLIEST, Client, TopicPartition
 from parley.client import NewTopic
 from parley.testing.realbroker import RealCluster, StartError
 from parley.testing.realbroker.probe import accepts_connections, listed_nodes
@@ -78,7 +78,7 @@ def test_records_of_any_date_stay_where_no_topic_says_otherwise() -> None:
     old = pa.RecordBatch.from_pydict({"value": [b"of 1970"], "timestamp": pa.array([0], pa.timestamp("ms"))})
     with (
         RealCluster("3.9.1", properties=properties) as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         client.create_topics([NewTopic("kept"), NewTopic("limited", configs={"retention.ms": "1000"})])
         client.produce("kept", old, 0)

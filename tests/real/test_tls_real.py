@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient, ClientOptions
+from parley.client import Client, ClientOptions
 from parley.devcluster.certificates import CertificateAuthority
 from parley.errors import AuthenticationError, NetworkError
 from parley.host import java17
@@ -32,9 +32,9 @@ class Made:
         self.cluster, self.own = cluster, own
         self.trust = {"ssl.truststore.certificates": ca_pem, "ssl.truststore.type": "PEM"}
 
-    def client(self, listener: str, **properties: Any) -> BlockingClient:
+    def client(self, listener: str, **properties: Any) -> Client:
         given = {"bootstrap.servers": self.cluster.bootstrap(listener), "security.protocol": listener, **self.trust}
-        return BlockingClient(ClientOptions.from_properties({**given, **properties}))
+        return Client(ClientOptions.from_properties({**given, **properties}))
 
 
 @pytest.fixture(scope="module", params=[pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"])
@@ -94,7 +94,7 @@ def keytool(*arguments: str) -> str:
     return done.stdout
 
 
-def write_and_read(client: BlockingClient, topic: str) -> None:
+def write_and_read(client: Client, topic: str) -> None:
     client.produce(topic, pa.table({"value": [b"x" * 1000] * 300}))
     batches = client.fetch(TopicPartition(topic, 0), 0, 300)
     assert sum(batch.num_rows for batch in batches) == 300

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from parley.client import (
-    BlockingClient,
-    BlockingTransactionProducer,
+    Client,
     NewTopic,
     OffsetAndMetadata,
     ProduceOptions,
     TopicPartition,
     TransactionFilter,
+    TransactionProducer,
 )
 from parley.client.transaction_state import State
 from parley.errors import (
@@ -38,7 +38,7 @@ from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_lib
 
 
 @pytest.fixture
-def producer(generation: int, client: BlockingClient, topic: str) -> Iterator[BlockingTransactionProducer]:
+def producer(generation: int, client: Client, topic: str) -> Iterator[TransactionProducer]:
     with client.transaction_producer(f"{topic}-id", max_generation=generation) as made:
         yield made
 
@@ -47,9 +47,9 @@ def producer(generation: int, client: BlockingClient, topic: str) -> Iterator[Bl
 def test_committed_rows_are_seen_and_aborted_ones_are_not(
     transactional_release: str,
     broker: RealCluster,
-    client: BlockingClient,
+    client: Client,
     topic: str,
-    producer: BlockingTransactionProducer,
+    producer: TransactionProducer,
 ) -> None:
     expected: list[int] = []
     for number in range(6):
@@ -83,7 +83,7 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
 
 @in_each_generation
 def test_offsets_commit_with_the_transaction_or_not_at_all(
-    client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    client: Client, topic: str, producer: TransactionProducer
 ) -> None:
     tp, group = TopicPartition(topic, 0), f"{topic}-group"
     with producer.transaction():
@@ -99,7 +99,7 @@ def test_offsets_commit_with_the_transaction_or_not_at_all(
 
 
 def wait_for_offset(
-    client: BlockingClient,
+    client: Client,
     group: str,
     tp: TopicPartition,
     wanted: OffsetAndMetadata,
@@ -120,7 +120,7 @@ def wait_for_offset(
 
 @in_each_generation
 def test_a_producer_that_begins_again_fences_the_one_before(
-    client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    client: Client, topic: str, producer: TransactionProducer
 ) -> None:
     producer.begin_transaction()
     producer.produce(topic, rows(0))
@@ -139,9 +139,7 @@ def test_a_producer_that_begins_again_fences_the_one_before(
 
 
 @in_each_generation
-def test_a_zombie_that_writes_is_fenced_too(
-    client: BlockingClient, topic: str, producer: BlockingTransactionProducer
-) -> None:
+def test_a_zombie_that_writes_is_fenced_too(client: Client, topic: str, producer: TransactionProducer) -> None:
     producer.begin_transaction()
     producer.produce(topic, rows(0))
     client.fence([producer.transactional_id])
@@ -157,7 +155,7 @@ def test_a_zombie_that_writes_is_fenced_too(
 
 @in_each_generation
 def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
-    client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    client: Client, topic: str, producer: TransactionProducer
 ) -> None:
     huge = pa.table({"key": ["k"], "value": ["x" * 1_500_000]})
     big = ProduceOptions(max_request_size=2_000_000, batch_size=1_900_000)
@@ -181,7 +179,7 @@ def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
 
 @pytest.mark.parametrize("old", ["0.9.0.1", "0.10.0.1"])
 def test_brokers_before_0_11_are_refused_before_a_byte(old: str, real_cluster: Callable[[str], RealCluster]) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster(old).bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_cluster(old).bootstrap_servers) as client:
         producer = client.transaction_producer("never")
         with pytest.raises(UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release") as caught:
             producer.start()
@@ -196,7 +194,7 @@ def test_brokers_before_0_11_are_refused_before_a_byte(old: str, real_cluster: C
 def test_open_transactions_are_listed_and_described(
     new: str, real_cluster: Callable[[str], RealCluster], topic_name: str
 ) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster(new).bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_cluster(new).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name)])
         name = f"{topic_name}-1"
         with client.transaction_producer(name, transaction_timeout_ms=50_000) as producer:
@@ -220,14 +218,14 @@ def test_open_transactions_are_listed_and_described(
 
 
 def test_transactions_are_not_listed_before_3_0(real_cluster: Callable[[str], RealCluster]) -> None:
-    with BlockingClient(bootstrap_servers=real_cluster("2.4.1").bootstrap_servers) as client:
+    with Client(bootstrap_servers=real_cluster("2.4.1").bootstrap_servers) as client:
         for call in (client.list_transactions, lambda: client.describe_transactions(["x"])):
             with pytest.raises(UnsupportedVersionError, match=r"Kafka 3\.0") as caught:
                 call()
             assert (caught.value.local, caught.value.feature) == (True, "describe-transactions")
 
 
-def recreate(client: BlockingClient, topic: str) -> None:
+def recreate(client: Client, topic: str) -> None:
     """Delete a topic and create it again, as soon as the broker has forgotten the former one."""
     client.delete_topics([topic])
     deadline = time.monotonic() + GENEROUS_S
@@ -241,7 +239,7 @@ def recreate(client: BlockingClient, topic: str) -> None:
 
 @in_each_generation
 def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
-    transactional_release: str, client: BlockingClient, topic: str, producer: BlockingTransactionProducer
+    transactional_release: str, client: Client, topic: str, producer: TransactionProducer
 ) -> None:
     with producer.transaction():
         producer.produce(topic, rows(0))
@@ -262,6 +260,6 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
         assert seen_by_parley(client, topic) == list(range(300, 330))
 
 
-def write_and_commit(producer: BlockingTransactionProducer, topic: str) -> None:
+def write_and_commit(producer: TransactionProducer, topic: str) -> None:
     producer.produce(topic, rows(200))
     producer.commit_transaction()

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     TopicPartition,
 )
@@ -35,7 +35,7 @@ def rows(start: int, count: int = 30) -> pa.Table:
     )
 
 
-def seen_by_parley(client: BlockingClient, topic: str) -> list[int]:
+def seen_by_parley(client: Client, topic: str) -> list[int]:
     """Every value that a read_committed reader gets, once no transaction is open any more."""
     committed = FetchOptions(isolation_level="read_committed")
     found = []
@@ -47,7 +47,7 @@ def seen_by_parley(client: BlockingClient, topic: str) -> list[int]:
     return sorted(found)
 
 
-def settle(client: BlockingClient, tp: TopicPartition, timeout_ms: int = GENEROUS_MS) -> None:
+def settle(client: Client, tp: TopicPartition, timeout_ms: int = GENEROUS_MS) -> None:
     """Return when the markers are in the log: EndTxn is answered before."""
     deadline = time.monotonic() + timeout_ms / 1000
     while time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
@@ -62,9 +62,9 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     """A client for putting records in and looking at them."""
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as found:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as found:
         yield found
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from parley.arrow import HEADERS_TYPE
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 
 BASE_MS = 1_700_000_000_123
@@ -31,7 +31,7 @@ def read(spark: Any, cluster: LocalCluster) -> Read:
     return load
 
 
-def fill(client: BlockingClient, topic: str, counts: list[int], step_ms: int = 1000) -> None:
+def fill(client: Client, topic: str, counts: list[int], step_ms: int = 1000) -> None:
     """Write rows "<partition>:<offset>" with known keys and times: `counts[n]` of them to partition n."""
     for partition, count in enumerate(counts):
         rows = pa.table(
@@ -55,7 +55,7 @@ def spans(**ranges: tuple[int, int]) -> list[tuple[int, int]]:
     return [(int(name[1:]), offset) for name, (start, end) in ranges.items() for offset in range(start, end)]
 
 
-def test_all_columns_as_sparks_own_source_has_them(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_all_columns_as_sparks_own_source_has_them(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     headers = [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}], [], [{"key": "ü", "value": b""}]]
     rows = pa.table(
@@ -84,14 +84,14 @@ def test_all_columns_as_sparks_own_source_has_them(read: Read, client: BlockingC
     assert [(header.key, bytes(header.value)) for header in three.headers] == [("ü", b"")]
 
 
-def test_headers_are_there_only_when_asked_for(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_headers_are_there_only_when_asked_for(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": [b"0:0"]}))
     assert "headers" not in read(subscribe=name).columns
     assert read(subscribe=name).count() == 1
 
 
-def test_columns_of_ones_own_in_any_order_and_as_text(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_columns_of_ones_own_in_any_order_and_as_text(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, [3, 2])
     frame = read("value string, offset bigint, key string", subscribe=name)
@@ -101,7 +101,7 @@ def test_columns_of_ones_own_in_any_order_and_as_text(read: Read, client: Blocki
     ]  # fmt: skip
 
 
-def test_explicit_offsets_with_the_two_places(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_explicit_offsets_with_the_two_places(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=3)
     fill(client, name, [10, 10, 10])
     frame = read(
@@ -112,7 +112,7 @@ def test_explicit_offsets_with_the_two_places(read: Read, client: BlockingClient
     assert found(frame) == spans(p0=(4, 7), p1=(0, 10))
 
 
-def test_times_as_bounds(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_times_as_bounds(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, [10, 5])
     everywhere = read(subscribe=name, startingTimestamp=BASE_MS + 1001, endingTimestamp=BASE_MS + 4000)
@@ -125,7 +125,7 @@ def test_times_as_bounds(read: Read, client: BlockingClient, topic: Any) -> None
     assert found(each) == spans(p0=(8, 10), p1=(0, 1))
 
 
-def test_a_time_after_the_last_record(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_a_time_after_the_last_record(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, [10, 2])
     late = {"subscribe": name, "startingTimestamp": BASE_MS + 5000}
@@ -135,7 +135,7 @@ def test_a_time_after_the_last_record(read: Read, client: BlockingClient, topic:
         read(**late).collect()
 
 
-def test_a_pattern_and_several_topics(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_a_pattern_and_several_topics(read: Read, client: Client, topic: Any) -> None:
     names = [topic(suffix, partitions=1) for suffix in ("x1", "x2", "y")]
     for name in names:
         fill(client, name, [2])
@@ -145,13 +145,13 @@ def test_a_pattern_and_several_topics(read: Read, client: BlockingClient, topic:
     assert read(subscribePattern=stem + "nothing").collect() == []
 
 
-def test_assigned_partitions(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_assigned_partitions(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=3)
     fill(client, name, [3, 3, 3])
     assert found(read(assign=json.dumps({name: [0, 2]}))) == spans(p0=(0, 3), p2=(0, 3))
 
 
-def test_ranges_are_split_over_tasks(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_ranges_are_split_over_tasks(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, [100, 20])
     split = read(subscribe=name, minPartitions=6)
@@ -167,7 +167,7 @@ def test_an_empty_topic_has_no_rows(read: Read, topic: Any) -> None:
 
 
 def test_leaders_that_move_between_two_reads_are_followed(
-    read: Read, client: BlockingClient, cluster: LocalCluster, topic: Any
+    read: Read, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=2)
     fill(client, name, [5, 5])
@@ -179,7 +179,7 @@ def test_leaders_that_move_between_two_reads_are_followed(
     assert found(frame) == spans(p0=(0, 5), p1=(0, 5))
 
 
-def test_sql_tables_and_views(spark: Any, cluster: LocalCluster, client: BlockingClient, topic: Any) -> None:
+def test_sql_tables_and_views(spark: Any, cluster: LocalCluster, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     fill(client, name, [4])
     spark.sql(
@@ -192,7 +192,7 @@ def test_sql_tables_and_views(spark: Any, cluster: LocalCluster, client: Blockin
         spark.catalog.dropTempView("kafka_view")
 
 
-def test_many_rows_arrive_once_each(read: Read, client: BlockingClient, topic: Any) -> None:
+def test_many_rows_arrive_once_each(read: Read, client: Client, topic: Any) -> None:
     from pyspark.sql import functions as F
 
     name = topic(partitions=2)

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -44,7 +44,7 @@ def restore(form: str, folder: Path, topic: str, topic_id: str) -> None:
 
 
 @pytest.fixture
-def filled(request: pytest.FixtureRequest, client: BlockingClient, topic: Any) -> tuple[str, str]:
+def filled(request: pytest.FixtureRequest, client: Client, topic: Any) -> tuple[str, str]:
     """A topic with what the stored queries have read, and three records more in each partition; and its id."""
     from parley.types import format_uuid
 

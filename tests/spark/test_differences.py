@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,12 +35,12 @@ def rows_in(spark: Any, cluster: LocalCluster) -> Callable[[str], Any]:
     return make
 
 
-def put(client: BlockingClient, topic: str, *values: str) -> None:
+def put(client: Client, topic: str, *values: str) -> None:
     client.produce(topic, pa.table({"value": list(values)}), partition=0)
 
 
 def test_a_dataframe_keeps_the_records_of_its_first_use(
-    reader: Any, cluster: LocalCluster, client: BlockingClient, topic: Any
+    reader: Any, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
     name = topic(partitions=2)
     put(client, name, "a", "b", "c")
@@ -54,7 +54,7 @@ def test_a_dataframe_keeps_the_records_of_its_first_use(
 
 
 def test_in_sql_a_table_is_planned_for_every_query_and_a_view_once(
-    spark: Any, cluster: LocalCluster, client: BlockingClient, topic: Any
+    spark: Any, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
     name = topic(partitions=1)
     put(client, name, "a")
@@ -71,7 +71,7 @@ def test_in_sql_a_table_is_planned_for_every_query_and_a_view_once(
         spark.sql("DROP TABLE kept")
 
 
-def test_real_time_mode_is_refused(rows_in: Any, client: BlockingClient, topic: Any, tmp_path: Path) -> None:
+def test_real_time_mode_is_refused(rows_in: Any, client: Client, topic: Any, tmp_path: Path) -> None:
     name = topic(partitions=1)
     put(client, name, "a")
     writer = rows_in(name).writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path))
@@ -80,7 +80,7 @@ def test_real_time_mode_is_refused(rows_in: Any, client: BlockingClient, topic: 
 
 
 def test_asynchronous_progress_is_refused_for_the_sink(
-    rows_in: Any, cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path
+    rows_in: Any, cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path
 ) -> None:
     name = topic(partitions=1)
     writer = rows_in(name).select("value").writeStream.format("parley").option("topic", topic("out", partitions=1))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from parley.client import BlockingClient, TopicPartition
+from parley.client import Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError
 from parley.spark import ParleySource
@@ -69,7 +69,7 @@ def test_partitions_that_are_missing(load: Any, topic: Any) -> None:
         load(subscribe=name, startingOffsets=json.dumps({name: {"0": 0, "4": 0}})).collect()
 
 
-def test_offsets_outside_the_log(load: Any, client: BlockingClient, topic: Any) -> None:
+def test_offsets_outside_the_log(load: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": ["a", "b"]}))
     beyond = {"subscribe": name, "endingOffsets": json.dumps({name: {"0": 9}})}
@@ -80,7 +80,7 @@ def test_offsets_outside_the_log(load: Any, client: BlockingClient, topic: Any) 
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_an_offset_that_somebody_mistyped_is_no_loss_of_data(
-    load: Any, client: BlockingClient, topic: Any, option: str
+    load: Any, client: Client, topic: Any, option: str
 ) -> None:
     name = topic(option, partitions=1)
     client.produce(name, pa.table({"value": ["a", "b"]}))
@@ -94,7 +94,7 @@ def own_frames(error: BaseException) -> list[str]:
     return [line.strip() for line in str(error).splitlines() if re.search(r'File ".*/parley/.*", line \d+', line)]
 
 
-def test_expected_errors_come_without_our_own_frames(load: Any, client: BlockingClient, topic: Any) -> None:
+def test_expected_errors_come_without_our_own_frames(load: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": ["a"], "timestamp": pa.array([2**62], pa.int64())}))
     wrong = [
@@ -207,7 +207,7 @@ def damaged(spark: Any, tmp_path: Path) -> Iterator[tuple[Any, str]]:
     folder = tmp_path / "data"
     with LocalCluster(brokers=1, data_dir=folder) as cluster:
         cluster.create_topic("damaged", partitions=1)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             for values in (["a", "b"], ["c", "d"], ["find-me", "f"], ["g"]):
                 client.produce("damaged", pa.table({"value": values}), partition=0)
         [file] = [found for found in folder.rglob("*.log") if b"find-me" in found.read_bytes()]
@@ -227,6 +227,6 @@ def test_a_corrupt_batch_is_named_and_nothing_is_skipped(damaged: tuple[Any, str
 
 def test_the_fixture_damages_what_it_says(damaged: tuple[Any, str]) -> None:
     _, servers = damaged
-    with BlockingClient(bootstrap_servers=servers) as client:
+    with Client(bootstrap_servers=servers) as client:
         rows = client.fetch(TopicPartition("damaged", 0), 0, 4)
         assert sum(batch.num_rows for batch in rows) == 4

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
@@ -132,7 +132,7 @@ def rows_of(spark: Any, folder: Path) -> list[tuple[int, int, str]]:
     return sorted((row.partition, row.offset, row.value) for row in frame.collect())
 
 
-def put(client: BlockingClient, topic: str, partition: int, values: list[Any]) -> None:
+def put(client: Client, topic: str, partition: int, values: list[Any]) -> None:
     client.produce(topic, pa.table({"value": [str(value) for value in values]}), partition=partition)
 
 
@@ -146,7 +146,7 @@ def ranges(folder: Path) -> dict[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_s01_a_driver_killed_at_any_point_reads_the_same_again(
-    spark: Any, client: BlockingClient, topic: Any, drivers: Any, tmp_path: Path, seed: int
+    spark: Any, client: Client, topic: Any, drivers: Any, tmp_path: Path, seed: int
 ) -> None:
     dice = random.Random(seed)
     name = topic(f"seed{seed}", partitions=2)
@@ -167,7 +167,7 @@ def test_s01_a_driver_killed_at_any_point_reads_the_same_again(
 
 
 def test_s02_a_worker_killed_while_it_reads_is_replaced(
-    spark: Any, client: BlockingClient, topic: Any, drivers: Any, tmp_path: Path, cluster: LocalCluster
+    spark: Any, client: Client, topic: Any, drivers: Any, tmp_path: Path, cluster: LocalCluster
 ) -> None:
     name = topic(partitions=2)
     for partition in (0, 1):

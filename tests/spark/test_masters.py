@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
@@ -79,7 +79,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def job(
-    cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path, environment: dict[str, str]
+    cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path, environment: dict[str, str]
 ) -> Callable[..., dict[str, Any]]:
     """Run the program with a topic of 400 rows: `job("master", "local[2]")`."""
     name = topic(partitions=2)
@@ -195,7 +195,7 @@ def run_pipeline(folder: Path, program: str, environment: dict[str, str]) -> sub
 
 
 def test_a_declarative_pipeline(
-    cluster: LocalCluster, client: BlockingClient, topic: Any, tmp_path: Path, environment: dict[str, str]
+    cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     name = topic(partitions=2)
     client.produce(name, pa.table({"value": [str(n) for n in range(50)]}))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient, OffsetAndMetadata, TopicPartition
+from parley.client import Client, OffsetAndMetadata, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.spark.progress import lag
 
@@ -30,7 +30,7 @@ def read(spark: Any, cluster: LocalCluster) -> Any:
     return load
 
 
-def fill(client: BlockingClient, topic: str, partition: int, count: int, start_ms: int = NOW_MS) -> None:
+def fill(client: Client, topic: str, partition: int, count: int, start_ms: int = NOW_MS) -> None:
     """Write records one second apart."""
     times = pa.array([start_ms + 1000 * n for n in range(count)], pa.int64())
     rows = pa.table({"value": [f"{partition}:{n}" for n in range(count)], "timestamp": times})
@@ -46,7 +46,7 @@ def pushing(spark: Any) -> Iterator[None]:
 
 
 def test_filters_on_partition_offset_and_time_are_done_by_the_source(
-    read: Any, client: BlockingClient, topic: Any, pushing: None
+    read: Any, client: Client, topic: Any, pushing: None
 ) -> None:
     name = topic(partitions=3)
     for partition in range(3):
@@ -69,7 +69,7 @@ def test_filters_on_partition_offset_and_time_are_done_by_the_source(
     assert where("partition = 7").collect() == []
 
 
-def test_numbers_that_java_serializers_wrote(read: Any, client: BlockingClient, topic: Any) -> None:
+def test_numbers_that_java_serializers_wrote(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     keys = pa.array([struct.pack(">q", n) for n in (-1, 2**40)], pa.binary())
     values = pa.array([struct.pack(">d", 0.5), None], pa.binary())
@@ -80,7 +80,7 @@ def test_numbers_that_java_serializers_wrote(read: Any, client: BlockingClient, 
         read("key int", subscribe=name).collect()
 
 
-def test_starts_relative_to_now_and_to_the_end(read: Any, client: BlockingClient, topic: Any) -> None:
+def test_starts_relative_to_now_and_to_the_end(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, 0, 20, start_ms=time.time_ns() // 1_000_000 - 3_600_000)
     fill(client, name, 1, 1, start_ms=time.time_ns() // 1_000_000 - 60_000)
@@ -90,7 +90,7 @@ def test_starts_relative_to_now_and_to_the_end(read: Any, client: BlockingClient
     assert sorted((row.partition, row.offset) for row in last.collect()) == [(0, 17), (0, 18), (0, 19), (1, 0)]
 
 
-def test_a_batch_from_where_a_group_is(read: Any, client: BlockingClient, topic: Any) -> None:
+def test_a_batch_from_where_a_group_is(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, 0, 5)
     fill(client, name, 1, 5)
@@ -103,7 +103,7 @@ def test_a_batch_from_where_a_group_is(read: Any, client: BlockingClient, topic:
         read(**options, startingOffsets="committed").collect()
 
 
-def test_one_hot_partition_of_large_records_is_split_by_bytes(read: Any, client: BlockingClient, topic: Any) -> None:
+def test_one_hot_partition_of_large_records_is_split_by_bytes(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     client.produce(name, pa.table({"value": [bytes(100)] * 200}), partition=0)
     client.produce(name, pa.table({"value": [bytes(10_000)] * 200}), partition=1)
@@ -113,9 +113,7 @@ def test_one_hot_partition_of_large_records_is_split_by_bytes(read: Any, client:
     assert rows == [(partition, offset) for partition in (0, 1) for offset in range(200)]
 
 
-def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(
-    stream: Any, client: BlockingClient, topic: Any
-) -> None:
+def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": [f"{n:01000d}" for n in range(40)]}), partition=0)
     group = f"{name}-watchers"
@@ -144,7 +142,7 @@ def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(
     assert query.run().recentProgress[-1]["numInputRows"] == 0
 
 
-def test_a_table_made_in_sql(spark: Any, cluster: LocalCluster, client: BlockingClient, topic: Any) -> None:
+def test_a_table_made_in_sql(spark: Any, cluster: LocalCluster, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     fill(client, name, 0, 4)
     spark.sql(

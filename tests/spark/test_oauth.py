@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.client import LATEST, BlockingClient, NewTopic, TopicPartition
+from parley.client import LATEST, Client, NewTopic, TopicPartition
 from parley.devcluster import LocalCluster, Security
 
 from ..token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, jwt
@@ -37,7 +37,7 @@ def test_batches_are_written_and_read_with_tokens_of_an_endpoint_or_a_file(
         file = tmp_path / "token"
         file.write_text(jwt(CLIENT_ID))
         by_file = login | {"kafka.sasl.oauthbearer.token.endpoint.url": file.as_uri()}
-        with BlockingClient(
+        with Client(
             bootstrap_servers=cluster.bootstrap_servers,
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="OAUTHBEARER",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import parley.spark
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError
 from parley.host import interpreter_has, spark_environment, spark_interpreter
@@ -68,9 +68,7 @@ def run_elsewhere(path: Path, *arguments: str, **variables: str) -> subprocess.C
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_an_environment_need_not_be_activated(
-    bare: Path, cluster: LocalCluster, client: BlockingClient, topic: Any
-) -> None:
+def test_an_environment_need_not_be_activated(bare: Path, cluster: LocalCluster, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": ["a", "b"]}))
     done = run_elsewhere(bare, cluster.bootstrap_servers, name)
@@ -78,7 +76,7 @@ def test_an_environment_need_not_be_activated(
 
 
 def test_to_register_what_spark_has_found_itself_warns_of_nothing(
-    bare: Path, cluster: LocalCluster, client: BlockingClient, topic: Any
+    bare: Path, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": ["a"]}))

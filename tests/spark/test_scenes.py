@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster, Security
 
 pytestmark = pytest.mark.timeout(240)
 
 
-def put(client: BlockingClient, topic: str, partition: int, values: list[Any]) -> None:
+def put(client: Client, topic: str, partition: int, values: list[Any]) -> None:
     client.produce(topic, pa.table({"value": [str(value) for value in values]}), partition=partition)
 
 
 def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("cut", partitions=1, replication_factor=3)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             put(client, "cut", 0, ["a", "b"])
             put(client, "cut", 0, ["c", "d"])
             query = stream(servers=cluster.bootstrap_servers, subscribe="cut")
@@ -39,7 +39,7 @@ def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> 
 
 
 def test_s08_partitions_that_are_added_are_read_from_their_beginning(
-    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=1)
     put(client, name, 0, ["a"])
@@ -54,7 +54,7 @@ def test_s08_partitions_that_are_added_are_read_from_their_beginning(
 
 
 def test_s09_topics_that_come_and_go_under_a_pattern(
-    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     stem = topic("first", partitions=1).removesuffix("first")
     dice = random.Random(9)
@@ -86,7 +86,7 @@ def test_s09_topics_that_come_and_go_under_a_pattern(
 
 
 def test_s10_two_queries_and_a_group_on_one_topic_do_not_disturb_each_other(
-    spark: Any, client: BlockingClient, cluster: LocalCluster, topic: Any, tmp_path: Path, stream: Any
+    spark: Any, client: Client, cluster: LocalCluster, topic: Any, tmp_path: Path, stream: Any
 ) -> None:
     name = topic(partitions=2)
     put(client, name, 0, list(range(50)))
@@ -101,7 +101,7 @@ def test_s10_two_queries_and_a_group_on_one_topic_do_not_disturb_each_other(
     assert not any("JOIN_GROUP" in str(api) for api in used)
 
 
-def test_s11_other_limits_after_a_restart(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_s11_other_limits_after_a_restart(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     put(client, name, 0, list(range(40)))
     query = stream(subscribe=name, maxOffsetsPerTrigger=15)
@@ -132,7 +132,7 @@ def test_s14_a_password_is_nowhere_to_be_seen(spark: Any, stream: Any, tmp_path:
             "kafka.sasl.jaas.config": login,
         }
         properties = cluster.client_properties("alice")
-        with BlockingClient(
+        with Client(
             bootstrap_servers=cluster.bootstrap_servers, security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=properties["sasl.jaas.config"],
         ) as client:  # fmt: skip

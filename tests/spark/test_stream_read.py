@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.messages import DeleteRecordsRequest
 
 
-def put(client: BlockingClient, topic: str, partition: int, values: range) -> None:
+def put(client: Client, topic: str, partition: int, values: range) -> None:
     client.produce(topic, pa.table({"value": [str(n).encode() for n in values]}), partition=partition)
 
 
@@ -22,7 +22,7 @@ def batches(query: Any) -> list[int]:
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
-def test_everything_once_and_then_only_what_is_new(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_everything_once_and_then_only_what_is_new(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     put(client, name, 0, range(5))
     put(client, name, 1, range(5, 8))
@@ -41,7 +41,7 @@ def test_everything_once_and_then_only_what_is_new(stream: Any, client: Blocking
     assert (source.get("metrics", {}), json.loads(source["latestOffset"])[name]) == ({}, {"0": 5, "1": 5})
 
 
-def test_the_limit_holds_for_each_batch(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_the_limit_holds_for_each_batch(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     put(client, name, 0, range(30))
     put(client, name, 1, range(30, 40))
@@ -52,7 +52,7 @@ def test_the_limit_holds_for_each_batch(stream: Any, client: BlockingClient, top
 
 
 def test_a_running_query_reads_on_and_does_not_spin_when_idle(
-    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=2)
     put(client, name, 0, range(3))
@@ -71,7 +71,7 @@ def test_a_running_query_reads_on_and_does_not_spin_when_idle(
     assert int(max((query.folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda f: int(f.name)).name) == 2
 
 
-def test_progress_tells_how_far_behind_the_query_is(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_progress_tells_how_far_behind_the_query_is(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     put(client, name, 0, range(20))
     ran = stream(subscribe=name, maxOffsetsPerTrigger=5).run()
@@ -80,7 +80,7 @@ def test_progress_tells_how_far_behind_the_query_is(stream: Any, client: Blockin
     assert json.loads(first["latestOffset"])[name] == {"0": 20}
 
 
-def test_a_batch_that_was_not_finished_is_read_again_alike(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_a_batch_that_was_not_finished_is_read_again_alike(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     put(client, name, 0, range(6))
     query = stream(subscribe=name, maxOffsetsPerTrigger=3)
@@ -93,7 +93,7 @@ def test_a_batch_that_was_not_finished_is_read_again_alike(stream: Any, client: 
     assert [value for _, _, value in query.rows()] == [str(n) for n in range(8)]
 
 
-def test_a_checkpoint_in_the_plain_form_is_resumed(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_a_checkpoint_in_the_plain_form_is_resumed(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     put(client, name, 0, range(4))
     query = stream(subscribe=name)
@@ -108,7 +108,7 @@ def test_a_checkpoint_in_the_plain_form_is_resumed(stream: Any, client: Blocking
     assert [value for _, _, value in query.rows()] == [str(n) for n in range(6)]
 
 
-def test_topics_that_come_later_are_found_by_a_pattern(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_topics_that_come_later_are_found_by_a_pattern(stream: Any, client: Client, topic: Any) -> None:
     first = topic("one", partitions=1)
     put(client, first, 0, range(2))
     query = stream(subscribePattern=first.removesuffix("one").replace(".", r"\.") + "(one|two)")
@@ -128,7 +128,7 @@ def alone(request: pytest.FixtureRequest, stream: Any) -> Iterator[tuple[LocalCl
 
 def recreate(cluster: LocalCluster, values: range) -> None:
     """Make the topic `again`, for the second time where it is there, with these values in partition 0."""
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         if "again" in client.metadata().topics:
             cluster.delete_topic("again")
         cluster.create_topic("again", partitions=1)
@@ -156,7 +156,7 @@ def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Any]) 
     with pytest.raises(Exception, match=r"created again \(again-0 ends at 2 in leader epoch 0"):
         query.run()
     query.run(failOnDataLoss="false")
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         put(client, "again", 0, range(102, 104))
     query.run()
     assert sorted(int(value) for _, _, value in query.rows()) == [*range(4), *range(100, 104)]
@@ -172,7 +172,7 @@ def test_a_topic_that_is_gone_fails_the_query(alone: tuple[LocalCluster, Any]) -
         query.run()
 
 
-def trim(client: BlockingClient, topic: str, before: int) -> None:
+def trim(client: Client, topic: str, before: int) -> None:
     """Remove the records of partition 0 before an offset, as retention does."""
     asked = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=before)
     message = DeleteRecordsRequest(
@@ -182,7 +182,7 @@ def trim(client: BlockingClient, topic: str, before: int) -> None:
     assert client.request(leader, message).topics[0].partitions[0].error_code == 0
 
 
-def test_records_that_aged_out_while_the_query_was_stopped(stream: Any, client: BlockingClient, topic: Any) -> None:
+def test_records_that_aged_out_while_the_query_was_stopped(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     put(client, name, 0, range(4))
     query = stream(subscribe=name, maxOffsetsPerTrigger=4)
@@ -196,7 +196,7 @@ def test_records_that_aged_out_while_the_query_was_stopped(stream: Any, client: 
 
 
 def test_the_same_rows_whoever_leads_while_the_query_runs(
-    stream: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=3)
     query = stream(subscribe=name, maxOffsetsPerTrigger=40)

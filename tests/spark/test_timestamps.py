@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import LATEST, BlockingClient, TopicPartition
+from parley.client import LATEST, Client, TopicPartition
 from parley.devcluster import LocalCluster
 
 BASE_MS = 1_700_000_000_123
@@ -25,14 +25,12 @@ def read(spark: Any, cluster: LocalCluster) -> Any:
     return load
 
 
-def at_times(client: BlockingClient, topic: str, *times: int) -> None:
+def at_times(client: Client, topic: str, *times: int) -> None:
     values = [str(number) for number in range(len(times))]
     client.produce(topic, pa.table({"value": values, "timestamp": pa.array(times, pa.int64())}), partition=0)
 
 
-def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(
-    read: Any, client: BlockingClient, topic: Any
-) -> None:
+def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     at_times(client, name, BASE_MS, BASE_MS + 1)
     at_times(client, name, BASE_MS + 2, NANOSECONDS, BASE_MS + 3)
@@ -44,7 +42,7 @@ def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(
     assert [row.value for row in values] == ["0", "1", "0", "1", "2"]
 
 
-def test_a_stream_ends_with_the_same_error(client: BlockingClient, topic: Any, stream: Any) -> None:
+def test_a_stream_ends_with_the_same_error(client: Client, topic: Any, stream: Any) -> None:
     name = topic(partitions=1)
     at_times(client, name, BASE_MS, LARGEST_MS + 1)
     query = stream(subscribe=name)
@@ -59,7 +57,7 @@ def test_a_stream_ends_with_the_same_error(client: BlockingClient, topic: Any, s
         query.run()
 
 
-def test_the_latest_time_that_spark_has_is_read(read: Any, client: BlockingClient, topic: Any) -> None:
+def test_the_latest_time_that_spark_has_is_read(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     at_times(client, name, LARGEST_MS, BASE_MS * 1000, 0)
     rows = read(name).selectExpr("offset", "unix_millis(timestamp) as ms").orderBy("offset").collect()
@@ -71,7 +69,7 @@ def written(spark: Any, cluster: LocalCluster, topic: str, rows: Any) -> None:
     writer.option("topic", topic).mode("append").save()
 
 
-def times_of(client: BlockingClient, topic: str) -> dict[str, int]:
+def times_of(client: Client, topic: str) -> dict[str, int]:
     table = pa.Table.from_batches(
         client.fetch(
             TopicPartition(topic, 0),
@@ -84,7 +82,7 @@ def times_of(client: BlockingClient, topic: str) -> dict[str, int]:
 
 
 def test_the_column_timestamp_is_the_records_time(
-    spark: Any, cluster: LocalCluster, client: BlockingClient, topic: Any
+    spark: Any, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
     name = topic(partitions=1)
     before_ms = time.time_ns() // 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from parley.client import EARLIEST, LATEST, BlockingClient, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, TopicPartition
 from parley.devcluster import LocalCluster
 
 from ..support import GENEROUS_S, sparks
@@ -30,7 +30,7 @@ def write(cluster: LocalCluster) -> Any:
     return save
 
 
-def stored(client: BlockingClient, topic: str) -> list[tuple[int, Any, Any, Any]]:
+def stored(client: Client, topic: str) -> list[tuple[int, Any, Any, Any]]:
     """Return (partition, key, value, headers) of every record of a topic, in order."""
     found = []
     for partition in client.metadata([topic]).topics[topic].partitions:
@@ -39,7 +39,7 @@ def stored(client: BlockingClient, topic: str) -> list[tuple[int, Any, Any, Any]
     return found
 
 
-def test_all_columns(spark: Any, write: Any, client: BlockingClient, topic: Any) -> None:
+def test_all_columns(spark: Any, write: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=3)
     frame = spark.range(1).selectExpr(
         f"'{name}' as topic", "2 as partition", "'k' as key", "cast('v' as binary) as value", f"{HEADERS} as headers"
@@ -48,14 +48,14 @@ def test_all_columns(spark: Any, write: Any, client: BlockingClient, topic: Any)
     assert stored(client, name) == [(2, b"k", b"v", [{"key": "a", "value": b"1"}, {"key": "b", "value": None}])]
 
 
-def test_the_topic_option_goes_before_the_column(spark: Any, write: Any, client: BlockingClient, topic: Any) -> None:
+def test_the_topic_option_goes_before_the_column(spark: Any, write: Any, client: Client, topic: Any) -> None:
     name, other = topic("a"), topic("b")
     write(spark.sql(f"select '{other}' as topic, 'x' as value"), topic=name)
     assert [value for _, _, value, _ in stored(client, name)] == [b"x"]
     assert stored(client, other) == []
 
 
-def test_rows_go_to_the_topics_they_name(spark: Any, write: Any, client: BlockingClient, topic: Any) -> None:
+def test_rows_go_to_the_topics_they_name(spark: Any, write: Any, client: Client, topic: Any) -> None:
     names = [topic("a", partitions=1), topic("b", partitions=1)]
     rows = (
         spark.range(100)
@@ -68,7 +68,7 @@ def test_rows_go_to_the_topics_they_name(spark: Any, write: Any, client: Blockin
 
 
 def test_keys_are_spread_as_javas_producer_does(
-    spark: Any, write: Any, cluster: LocalCluster, client: BlockingClient, topic: Any
+    spark: Any, write: Any, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its compression libraries
@@ -82,7 +82,7 @@ def test_keys_are_spread_as_javas_producer_does(
         assert partition == (murmur2(key) & 0x7FFFFFFF) % 3
 
 
-def test_nulls_are_kept(spark: Any, write: Any, client: BlockingClient, topic: Any) -> None:
+def test_nulls_are_kept(spark: Any, write: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     write(
         spark.sql("select cast(null as string) as key, cast(null as binary) as value union all select '', ''"),
@@ -93,23 +93,19 @@ def test_nulls_are_kept(spark: Any, write: Any, client: BlockingClient, topic: A
 
 
 @pytest.mark.parametrize("codec", ["lz4", "gzip"])
-def test_producer_options_by_their_java_names(
-    spark: Any, write: Any, client: BlockingClient, topic: Any, codec: str
-) -> None:
+def test_producer_options_by_their_java_names(spark: Any, write: Any, client: Client, topic: Any, codec: str) -> None:
     name = topic(codec, partitions=1)
     write(spark.range(1000).selectExpr("string(id) as value"), topic=name, kafka_compression_type=codec)
     assert len(stored(client, name)) == 1000
 
 
-def test_a_frame_without_rows_writes_nothing(spark: Any, write: Any, client: BlockingClient, topic: Any) -> None:
+def test_a_frame_without_rows_writes_nothing(spark: Any, write: Any, client: Client, topic: Any) -> None:
     name = topic()
     write(spark.range(0).selectExpr("string(id) as value"), topic=name)
     assert stored(client, name) == []
 
 
-def test_columns_that_kafka_has_no_place_for_are_left_out(
-    spark: Any, write: Any, client: BlockingClient, topic: Any
-) -> None:
+def test_columns_that_kafka_has_no_place_for_are_left_out(spark: Any, write: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     write(spark.sql("select 'v' as value, 5 as offset, 7 as extra"), topic=name)
     assert [value for _, _, value, _ in stored(client, name)] == [b"v"]
@@ -162,7 +158,7 @@ def pipe(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Any]:
 
 
 def test_a_stream_from_topic_to_topic(
-    spark: Any, pipe: Any, write: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    spark: Any, pipe: Any, write: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     source, sink = topic("in", partitions=2), topic("out", partitions=2)
     columns = ("key", "concat('seen ', cast(value as string)) as value", "partition", f"'{sink}' as topic")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parley.client.api import AsyncClient
-    from parley.client.blocking import BlockingClient
+    from parley.client.blocking import Client
     from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
-    from parley.client.consumer import Consumer
-    from parley.client.consumer_blocking import BlockingConsumer
+    from parley.client.consumer import AsyncConsumer
+    from parley.client.consumer_blocking import Consumer
     from parley.client.consumer_options import ConsumerOptions
     from parley.client.consumer_rows import ConsumerRecord
     from parley.client.events import PossibleDataLoss, TopicRecreated
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     )
     from parley.client.shapes import BatchShape, record_shape, spark_shape
     from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
-    from parley.client.transaction_blocking import BlockingTransactionProducer
+    from parley.client.transaction_blocking import TransactionProducer
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
-    from parley.client.transaction_producer import TransactionProducer
+    from parley.client.transaction_producer import AsyncTransactionProducer
     from parley.client.transaction_requests import GroupMember
     from parley.types import Node, OffsetAndMetadata, Secret, TopicPartition, format_uuid, parse_uuid
 
 _MODULES = {
     "parley.client.api": ("AsyncClient",),
-    "parley.client.blocking": ("BlockingClient",),
+    "parley.client.blocking": ("Client",),
     "parley.client.cluster_view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
-    "parley.client.consumer": ("Consumer",),
-    "parley.client.consumer_blocking": ("BlockingConsumer",),
+    "parley.client.consumer": ("AsyncConsumer",),
+    "parley.client.consumer_blocking": ("Consumer",),
     "parley.client.consumer_options": ("ConsumerOptions",),
     "parley.client.consumer_rows": ("ConsumerRecord",),
     "parley.client.positions": ("DataLoss",),
@@ -78,9 +78,9 @@ _MODULES = {
         "Timestamp",
     ),
     "parley.client.transaction_admin": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
-    "parley.client.transaction_blocking": ("BlockingTransactionProducer",),
+    "parley.client.transaction_blocking": ("TransactionProducer",),
     "parley.client.transaction_handover": ("FencedProducer", "PreparedTransaction"),
-    "parley.client.transaction_producer": ("TransactionProducer",),
+    "parley.client.transaction_producer": ("AsyncTransactionProducer",),
     "parley.client.transaction_requests": ("GroupMember",),
     "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
     "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
@@ -93,11 +93,11 @@ __all__ = [
     "MAX_TIMESTAMP",
     "AllOptions",
     "AsyncClient",
+    "AsyncConsumer",
+    "AsyncTransactionProducer",
     "BatchAck",
     "BatchShape",
-    "BlockingClient",
-    "BlockingConsumer",
-    "BlockingTransactionProducer",
+    "Client",
     "ClientOptions",
     "ClusterMetadata",
     "Consumer",

@@ -24,7 +24,7 @@ from parley.client.results import (
     OffsetAndTimestamp,
     ProduceResult,
 )
-from parley.client.transaction_calls import TransactionCalls
+from parley.client.transaction_calls import AsyncTransactionCalls
 from parley.client.wanted_topics import ensure_topics
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from parley.client.producer import Producer
 
 
-class AsyncClient(TransactionCalls):
+class AsyncClient(AsyncTransactionCalls):
     """A client of one cluster, for one event loop.
 
     >>> async def rows() -> None:
@@ -70,7 +70,7 @@ class AsyncClient(TransactionCalls):
         self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
-        TransactionCalls.__init__(self)
+        AsyncTransactionCalls.__init__(self)
         self._closed = False
 
     # -- life -----------------------------------------------------------------------------------------

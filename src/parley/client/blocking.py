@@ -34,7 +34,7 @@ from parley.client.results import (
     FetchedBatch,
     ProduceResult,
 )
-from parley.client.transaction_calls import BlockingTransactionCalls
+from parley.client.transaction_calls import TransactionCalls
 from parley.errors import LocalProtocolError
 from parley.net.faces import blocking
 from parley.schema import ApiKey
@@ -106,11 +106,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class BlockingClient(BlockingTransactionCalls):
+class Client(TransactionCalls):
     """A client of one cluster whose calls return when they are done. Any thread may use it.
 
     >>> from parley import EARLIEST, LATEST, TopicPartition
-    >>> with BlockingClient(bootstrap_servers="localhost:9092") as client:
+    >>> with Client(bootstrap_servers="localhost:9092") as client:
     ...     for batch in client.fetch(TopicPartition("flights", 0), EARLIEST, LATEST):
     ...         print(batch.num_rows)
     2
@@ -141,7 +141,7 @@ class BlockingClient(BlockingTransactionCalls):
 
     # -- life -----------------------------------------------------------------------------------------
 
-    def start(self) -> BlockingClient:
+    def start(self) -> Client:
         """Reach a broker. Raises BrokersUnreachable, naming each address and the stage it failed in."""
         self._run(self._async().start())
         return self
@@ -153,7 +153,7 @@ class BlockingClient(BlockingTransactionCalls):
         if client is not None and self._pid == os.getpid():
             shared_loop().call(client.close())
 
-    def __enter__(self) -> BlockingClient:
+    def __enter__(self) -> Client:
         return self.start()
 
     def __exit__(

@@ -18,12 +18,12 @@ from parley.client.results import EARLIEST, LATEST, FetchedBatch, OffsetAndTimes
 from parley.types import OffsetAndMetadata, Several, TopicPartition
 
 
-class Consumer:
+class AsyncConsumer:
     """A consumer of assigned partitions, for one event loop and one task at a time.
 
     >>> async def read() -> None:
     ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
-    ...     async with Consumer(bootstrap_servers="localhost:9092", **options) as consumer:
+    ...     async with AsyncConsumer(bootstrap_servers="localhost:9092", **options) as consumer:
     ...         consumer.assign([TopicPartition("flights", 0)])
     ...         record = await consumer.getone()  # or: async for record in consumer
     ...         print(record.offset, record.value)
@@ -58,7 +58,7 @@ class Consumer:
 
     # -- life -----------------------------------------------------------------------------------------
 
-    async def start(self) -> Consumer:
+    async def start(self) -> AsyncConsumer:
         """Reach a broker; `async with` does it. Raises BrokersUnreachable."""
         await self._core.start()
         return self
@@ -69,7 +69,7 @@ class Consumer:
         if self._own is not None:
             await self._own.close()
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> AsyncConsumer:
         try:
             return await self.start()
         except BaseException:
@@ -185,7 +185,7 @@ class Consumer:
                 return rows
             await asyncio.to_thread(front.fill_rows, self._core.position_of(front))
 
-    def __aiter__(self) -> Consumer:
+    def __aiter__(self) -> AsyncConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:

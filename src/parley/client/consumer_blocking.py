@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Unpack
 
 from parley.client import arguments
 from parley.client.blocking import shared_loop
-from parley.client.consumer import Consumer, check_getmany
+from parley.client.consumer import AsyncConsumer, check_getmany
 from parley.client.consumer_core import LossListener
 from parley.client.consumer_rows import ConsumerRecord
 from parley.client.option_types import ConsumerClientOptionValues
@@ -23,23 +23,23 @@ from parley.types import Several, TopicPartition
 T = TypeVar("T")
 
 
-class BlockingConsumer:
+class Consumer:
     """A consumer of assigned partitions whose calls return when they are done.
 
-    >>> with BlockingConsumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+    >>> with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
     ...     consumer.assign([TopicPartition("flights", 0)])
     ...     record = consumer.getone()  # or: for record in consumer
     ...     print(record.offset, record.value)
     0 b'SK4035'
 
-    Options and methods are those of Consumer, whose docstrings say what they raise. `on_data_loss` is called
+    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. `on_data_loss` is called
     in the loop's thread. After a fork the child makes one of its own.
     """
 
     def __init__(
         self, *, on_data_loss: LossListener | None = None, **named: Unpack[ConsumerClientOptionValues]
     ) -> None:
-        self._consumer = Consumer(on_data_loss=on_data_loss, **named)
+        self._consumer = AsyncConsumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
         self._pid = os.getpid()
 
@@ -49,17 +49,17 @@ class BlockingConsumer:
             raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
         return shared_loop().call(work)
 
-    def _async(self) -> Consumer:
+    def _async(self) -> AsyncConsumer:
         return self._consumer
 
-    def start(self) -> BlockingConsumer:
+    def start(self) -> Consumer:
         """Reach a broker; `with` does it."""
         self._run(self._consumer.start())
         return self
 
-    stop = blocking(Consumer.stop)
+    stop = blocking(AsyncConsumer.stop)
 
-    def __enter__(self) -> BlockingConsumer:
+    def __enter__(self) -> Consumer:
         self._run(self._consumer.__aenter__())
         return self
 
@@ -74,19 +74,19 @@ class BlockingConsumer:
         """Read these partitions and no others; those assigned before keep their positions."""
         self._assign(arguments.partitions(partitions))  # what the caller iterates over is not run in the loop
 
-    _assign = in_loop(Consumer.assign)
+    _assign = in_loop(AsyncConsumer.assign)
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""
         return self._consumer.assignment()
 
-    seek = in_loop(Consumer.seek)
-    seek_to_beginning = blocking(Consumer.seek_to_beginning)
-    seek_to_end = blocking(Consumer.seek_to_end)
-    position = blocking(Consumer.position)
-    position_with_epoch = blocking(Consumer.position_with_epoch)
-    pause = in_loop(Consumer.pause)
-    resume = in_loop(Consumer.resume)
+    seek = in_loop(AsyncConsumer.seek)
+    seek_to_beginning = blocking(AsyncConsumer.seek_to_beginning)
+    seek_to_end = blocking(AsyncConsumer.seek_to_end)
+    position = blocking(AsyncConsumer.position)
+    position_with_epoch = blocking(AsyncConsumer.position_with_epoch)
+    pause = in_loop(AsyncConsumer.pause)
+    resume = in_loop(AsyncConsumer.resume)
 
     def paused(self) -> frozenset[TopicPartition]:
         """Return the paused partitions."""
@@ -99,8 +99,8 @@ class BlockingConsumer:
 
     # -- commits and offsets --------------------------------------------------------------------------
 
-    commit = blocking(Consumer.commit)
-    committed = blocking(Consumer.committed)
+    commit = blocking(AsyncConsumer.commit)
+    committed = blocking(AsyncConsumer.committed)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset that the next record gets, as of the last fetch."""
@@ -110,9 +110,9 @@ class BlockingConsumer:
         """Return the end of what read_committed shows, as of the last fetch."""
         return self._consumer.last_stable_offset(partition)
 
-    beginning_offsets = blocking(Consumer.beginning_offsets)
-    end_offsets = blocking(Consumer.end_offsets)
-    offsets_for_times = blocking(Consumer.offsets_for_times)
+    beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
+    end_offsets = blocking(AsyncConsumer.end_offsets)
+    offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
 
     # -- reading --------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from parley.client import arguments
 from parley.client.options import ProduceOptions
 from parley.client.produce_calls import Loop, write_blocking
 from parley.client.results import ProduceResult
-from parley.client.transaction_producer import TransactionProducer
+from parley.client.transaction_producer import AsyncTransactionProducer
 from parley.client.transaction_state import State
 from parley.errors import KafkaError, LocalProtocolError
 from parley.net.faces import blocking
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class BlockingTransactionProducer:
-    """A transactional producer whose calls return when they are done; made by `BlockingClient.transaction_producer`.
+class TransactionProducer:
+    """A transactional producer whose calls return when they are done; made by `Client.transaction_producer`.
 
     >>> import parley, pyarrow
-    >>> with parley.BlockingClient(bootstrap_servers="localhost:9092") as client:
+    >>> with parley.Client(bootstrap_servers="localhost:9092") as client:
     ...     with client.transaction_producer("copier-1") as producer:
     ...         with producer.transaction():  # commits at the end, aborts on an exception
     ...             producer.produce("copies", pyarrow.table({"value": ["one", "two"]})).records
     2
 
-    Methods are those of TransactionProducer, whose docstrings say what they raise. It belongs to the process
+    Methods are those of AsyncTransactionProducer, whose docstrings say what they raise. It belongs to the process
     that made it: it cannot be pickled, and not be used after a fork. What another process needs in order to
     end a transaction is what `prepare_transaction` returns.
     """
 
-    def __init__(self, loop: Loop, producer: TransactionProducer) -> None:
+    def __init__(self, loop: Loop, producer: AsyncTransactionProducer) -> None:
         self._loop, self._producer, self._pid = loop, producer, os.getpid()
 
     def __reduce__(self) -> NoReturn:
@@ -72,12 +72,12 @@ class BlockingTransactionProducer:
         """Where the producer stands."""
         return self._producer.state
 
-    def start(self) -> BlockingTransactionProducer:
+    def start(self) -> TransactionProducer:
         """Take the transactional id over: fence its former producer, abort what that left open."""
         self._run(self._producer.start())
         return self
 
-    def resume(self, producer_id: int, producer_epoch: int) -> BlockingTransactionProducer:
+    def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
         """Go on as a producer that another process started and that wrote nothing yet; instead of `start`."""
         self._run(self._producer.resume(producer_id, producer_epoch))
         return self
@@ -95,7 +95,7 @@ class BlockingTransactionProducer:
         """The same as `close`."""
         self.close()
 
-    def __enter__(self) -> BlockingTransactionProducer:
+    def __enter__(self) -> TransactionProducer:
         return self.start()
 
     def __exit__(
@@ -103,12 +103,12 @@ class BlockingTransactionProducer:
     ) -> None:
         self.close()
 
-    begin_transaction = blocking(TransactionProducer.begin_transaction)
-    commit_transaction = blocking(TransactionProducer.commit_transaction)
-    abort_transaction = blocking(TransactionProducer.abort_transaction)
+    begin_transaction = blocking(AsyncTransactionProducer.begin_transaction)
+    commit_transaction = blocking(AsyncTransactionProducer.commit_transaction)
+    abort_transaction = blocking(AsyncTransactionProducer.abort_transaction)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[BlockingTransactionProducer]:
+    def transaction(self) -> Iterator[TransactionProducer]:
         """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
         self.begin_transaction()
         try:
@@ -120,7 +120,7 @@ class BlockingTransactionProducer:
                     self.abort_transaction()
             raise
 
-    prepare_transaction = blocking(TransactionProducer.prepare_transaction)
+    prepare_transaction = blocking(AsyncTransactionProducer.prepare_transaction)
 
     def produce(
         self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
@@ -145,9 +145,9 @@ class BlockingTransactionProducer:
         finally:
             self._run(_call(producer.leave))
 
-    send_offsets_to_transaction = blocking(TransactionProducer.send_offsets_to_transaction)
+    send_offsets_to_transaction = blocking(AsyncTransactionProducer.send_offsets_to_transaction)
 
-    def _async(self) -> TransactionProducer:
+    def _async(self) -> AsyncTransactionProducer:
         return self._producer
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from parley.client.api import AsyncClient
     from parley.client.cluster import Cluster
     from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
-    from parley.client.transaction_blocking import BlockingTransactionProducer
+    from parley.client.transaction_blocking import TransactionProducer
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
-    from parley.client.transaction_producer import TransactionProducer
+    from parley.client.transaction_producer import AsyncTransactionProducer
 
 T = TypeVar("T")
 
 
-class TransactionCalls:
+class AsyncTransactionCalls:
     """The transactional part of AsyncClient, which starts itself with the first call."""
 
     def __init__(self) -> None:
-        self._transactional: weakref.WeakSet[TransactionProducer] = weakref.WeakSet()
+        self._transactional: weakref.WeakSet[AsyncTransactionProducer] = weakref.WeakSet()
 
     async def _started(self) -> Cluster:
         raise NotImplementedError  # AsyncClient has it
@@ -38,7 +38,7 @@ class TransactionCalls:
         transaction_timeout_ms: int = 60_000,
         max_generation: int = 2,
         options: ProduceOptions | None = None,
-    ) -> TransactionProducer:
+    ) -> AsyncTransactionProducer:
         """Return a producer whose rows become visible together or not at all; `async with` it, or `start` it.
 
         One producer of a transactional id is valid at a time: starting one fences the one before and aborts
@@ -48,7 +48,7 @@ class TransactionCalls:
         `start` raises UnsupportedVersionError, before anything is sent, on older brokers.
         """
         from parley.client.transaction_options import TransactionOptions
-        from parley.client.transaction_producer import TransactionProducer
+        from parley.client.transaction_producer import AsyncTransactionProducer
 
         wanted = TransactionOptions(
             transactional_id=transactional_id,
@@ -57,14 +57,14 @@ class TransactionCalls:
             produce=options if options is not None else ProduceOptions(),
         )
 
-        made = TransactionProducer(self._started, wanted)
+        made = AsyncTransactionProducer(self._started, wanted)
         self._transactional.add(made)
         return made
 
     async def end_transaction(
         self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
     ) -> None:
-        """Commit (or abort) a transaction that `TransactionProducer.prepare_transaction` handed over.
+        """Commit (or abort) a transaction that `AsyncTransactionProducer.prepare_transaction` handed over.
 
         From any process, and as often as wanted: it returns when the transaction has ended as asked, also
         when it had already. The markers are written a moment later; readers with read_committed see the
@@ -98,7 +98,7 @@ class TransactionCalls:
 
         Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
         it. An id that the coordinator did not know is known to it afterwards. `transaction_timeout_ms` is for
-        identities that `TransactionProducer.resume` is to write under; leave it out where nothing is written.
+        identities that `AsyncTransactionProducer.resume` is to write under; leave it out where nothing is written.
         Raises the first id's error, and UnsupportedVersionError before anything is sent where brokers have no
         transactions.
         """
@@ -148,15 +148,15 @@ class TransactionCalls:
             await self._transactional.pop().close()
 
 
-class BlockingTransactionCalls:
-    """The transactional part of BlockingClient; what the calls raise stands in TransactionCalls."""
+class TransactionCalls:
+    """The transactional part of Client; what the calls raise stands in AsyncTransactionCalls."""
 
     def _async(self) -> AsyncClient:
-        raise NotImplementedError  # BlockingClient has it
+        raise NotImplementedError  # Client has it
 
     @staticmethod
     def _run(work: Coroutine[Any, Any, T]) -> T:
-        raise NotImplementedError  # BlockingClient has it
+        raise NotImplementedError  # Client has it
 
     def transaction_producer(
         self,
@@ -165,14 +165,14 @@ class BlockingTransactionCalls:
         transaction_timeout_ms: int = 60_000,
         max_generation: int = 2,
         options: ProduceOptions | None = None,
-    ) -> BlockingTransactionProducer:
+    ) -> TransactionProducer:
         """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
         from parley.client.blocking import shared_loop
-        from parley.client.transaction_blocking import BlockingTransactionProducer
+        from parley.client.transaction_blocking import TransactionProducer
 
         client = self._async()
 
-        async def make() -> TransactionProducer:
+        async def make() -> AsyncTransactionProducer:
             return client.transaction_producer(
                 transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
@@ -180,9 +180,9 @@ class BlockingTransactionCalls:
                 options=options,
             )
 
-        return BlockingTransactionProducer(shared_loop(), self._run(make()))
+        return TransactionProducer(shared_loop(), self._run(make()))
 
-    end_transaction = blocking(TransactionCalls.end_transaction)
-    fence = blocking(TransactionCalls.fence)
-    list_transactions = blocking(TransactionCalls.list_transactions)
-    describe_transactions = blocking(TransactionCalls.describe_transactions)
+    end_transaction = blocking(AsyncTransactionCalls.end_transaction)
+    fence = blocking(AsyncTransactionCalls.fence)
+    list_transactions = blocking(AsyncTransactionCalls.list_transactions)
+    describe_transactions = blocking(AsyncTransactionCalls.describe_transactions)

@@ -45,7 +45,7 @@ WHO_HAS_THE_EPOCH = (
 """A partition's leader cannot tell the two apart (KIP-588), so neither does the error of `produce`."""
 
 
-class TransactionProducer:
+class AsyncTransactionProducer:
     """A transactional producer; made by `AsyncClient.transaction_producer`. Belongs to one event loop.
 
     >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
@@ -99,7 +99,7 @@ class TransactionProducer:
         """Where the producer stands."""
         return self._txn.state
 
-    async def start(self) -> TransactionProducer:
+    async def start(self) -> AsyncTransactionProducer:
         """Take the transactional id over (InitProducerId): fence its former producer, abort what that left open.
 
         Raises UnsupportedVersionError, before anything is sent, where the brokers have no transactions (before
@@ -115,7 +115,7 @@ class TransactionProducer:
             raise self._txn.trouble()
         return self
 
-    async def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
+    async def resume(self, producer_id: int, producer_epoch: int) -> AsyncTransactionProducer:
         """Go on as a producer that another process started and that wrote nothing yet; instead of `start`.
 
         Fences nobody: where another producer has begun since, the first write raises ProducerFencedError. The
@@ -154,7 +154,7 @@ class TransactionProducer:
         """The same as `close`, under the name that aiokafka's producer has for it."""
         await self.close()
 
-    async def __aenter__(self) -> TransactionProducer:
+    async def __aenter__(self) -> AsyncTransactionProducer:
         return await self.start()
 
     async def __aexit__(
@@ -199,7 +199,7 @@ class TransactionProducer:
         await self._abort(self._cluster.deadline())
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[TransactionProducer]:
+    async def transaction(self) -> AsyncIterator[AsyncTransactionProducer]:
         """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
         await self.begin_transaction()
         try:

@@ -1,6 +1,6 @@
 """Blocking methods made of asynchronous ones: the same parameters and docstring, the result without `await`.
 
-    class BlockingClient:
+    class Client:
         metadata = blocking(AsyncClient.metadata)
 
 What a call takes, returns and raises is written once, at the asynchronous method.

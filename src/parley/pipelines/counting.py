@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from parley.client import LATEST, BlockingClient
+from parley.client import LATEST, Client
 from parley.types import TopicPartition
 
 
@@ -23,7 +23,7 @@ def count_files(table: Path) -> int:
     return sum(1 for _ in table.rglob("*.parquet"))
 
 
-def topic_records(client: BlockingClient, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
+def topic_records(client: Client, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
     """Yield (key, value) of every record of a topic, partition by partition in the order of offsets."""
     partitions = [TopicPartition(topic, index) for index in client.metadata([topic]).topics[topic].partitions]
     ends = client.list_offsets(dict.fromkeys(partitions, LATEST))

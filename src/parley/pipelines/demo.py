@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parley.client import BlockingClient, ProduceOptions
+from parley.client import Client, ProduceOptions
 from parley.errors import ConfigError
 from parley.pipelines import job
 from parley.pipelines.account import Account, count_aggregates, count_table
@@ -113,18 +113,18 @@ def choose_display() -> Iterator[Display]:
         yield display
 
 
-def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[BlockingClient, Side]:
+def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Side]:
     """Start the embedded cluster, or reach the brokers that were named; return a client for either."""
     if options.bootstrap_servers is None:
         embedded = EmbeddedSide()
         stack.callback(embedded.close)
-        client = BlockingClient(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
+        client = Client(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
         return stack.enter_context(client), embedded
-    client = stack.enter_context(BlockingClient(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID))
+    client = stack.enter_context(Client(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID))
     return client, OwnSide(options.bootstrap_servers, client)
 
 
-def _plan(options: DemoOptions, dataset: Dataset, side: Side, client: BlockingClient) -> job.JobPlan:
+def _plan(options: DemoOptions, dataset: Dataset, side: Side, client: Client) -> job.JobPlan:
     """Name and create the topics; on brokers that are not ours under names that nobody uses."""
     suffix = f"-{secrets.token_hex(3)}" if options.bootstrap_servers is not None else ""
     topic = f"{dataset.name}{suffix}"
@@ -149,7 +149,7 @@ class _Run:
     """The moving parts of one run, and the loop that watches them."""
 
     def __init__(
-        self, plan: job.JobPlan, side: Side, client: BlockingClient, display: Display, pace: Pace, began: float
+        self, plan: job.JobPlan, side: Side, client: Client, display: Display, pace: Pace, began: float
     ) -> None:
         self._plan = plan
         self._began = began
@@ -237,7 +237,7 @@ class _Run:
         )
 
 
-def _account(plan: job.JobPlan, side: Side, client: BlockingClient, run: _Run) -> Account:
+def _account(plan: job.JobPlan, side: Side, client: Client, run: _Run) -> Account:
     """Count what was written and state it."""
     run.leaders.look()
     table = count_table(table_batches(plan.table), run.feeder.ledger.checksums)

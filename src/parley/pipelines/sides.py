@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.errors import UnsupportedVersionError
 from parley.messages import MetadataRequest
@@ -25,7 +25,7 @@ class Side(Protocol):
 
     @property
     def bootstrap_servers(self) -> str: ...
-    def create_topics(self, client: BlockingClient, names: Sequence[str]) -> None: ...
+    def create_topics(self, client: Client, names: Sequence[str]) -> None: ...
     def takes_headers(self) -> bool: ...
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]: ...
     def broker_rows(self) -> tuple[BrokerRow, ...]: ...
@@ -43,7 +43,7 @@ class EmbeddedSide:
         self.bootstrap_servers = self._cluster.bootstrap_servers
         self._spoken = {broker.id: [broker.release] for broker in self._cluster.brokers}
 
-    def create_topics(self, client: BlockingClient, names: Sequence[str]) -> None:
+    def create_topics(self, client: Client, names: Sequence[str]) -> None:
         """Create topics whose partitions all brokers hold."""
         for name in names:
             self._cluster.create_topic(name, PARTITIONS, len(self._spoken))
@@ -105,14 +105,14 @@ class EmbeddedSide:
 class OwnSide:
     """Brokers that someone else runs: they are written to and read from, and otherwise left alone."""
 
-    def __init__(self, bootstrap_servers: str, client: BlockingClient, partitions: int = PARTITIONS) -> None:
+    def __init__(self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._client = client
         self._partitions = partitions
         self._leaders: dict[int, tuple[int, int]] | None = None
         self._asked_at = 0.0
 
-    def create_topics(self, client: BlockingClient, names: Sequence[str]) -> None:
+    def create_topics(self, client: Client, names: Sequence[str]) -> None:
         """Create topics with as many replicas as there are brokers, at most three."""
         replicas = min(3, len(client.metadata().brokers))
         try:

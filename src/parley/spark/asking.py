@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from parley.client import BlockingClient, ClientOptions
+from parley.client import Client, ClientOptions
 from parley.errors import KafkaError
 from parley.spark.clients import client_for
 from parley.spark.source_options import SourceOptions
@@ -24,7 +24,7 @@ _answered: set[ClientOptions] = set()
 """The clusters that this process has had an answer from."""
 
 
-def ask(options: SourceOptions, question: Callable[[BlockingClient], T]) -> T:
+def ask(options: SourceOptions, question: Callable[[Client], T]) -> T:
     """Return the answer to a question, asked again after errors that may pass. Raises the last one.
 
     Before the first answer of all it is asked once: the client itself goes on trying to reach a first broker for

@@ -11,18 +11,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from parley.client import BlockingClient, ClientOptions
+from parley.client import Client, ClientOptions
 
 CAPACITY = 8
 
-_clients: OrderedDict[ClientOptions, BlockingClient] = OrderedDict()
+_clients: OrderedDict[ClientOptions, Client] = OrderedDict()
 _lock = threading.Lock()
 
 
-def client_for(options: ClientOptions) -> BlockingClient:
+def client_for(options: ClientOptions) -> Client:
     """Return this process's client with these options. Do not close it."""
     with _lock:
-        client = _clients.pop(options, None) or BlockingClient(options)
+        client = _clients.pop(options, None) or Client(options)
         _clients[options] = client
         dropped = _clients.popitem(last=False)[1] if len(_clients) > CAPACITY else None
     if dropped is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from parley.client import BlockingClient, OffsetAndMetadata, TopicPartition
+from parley.client import Client, OffsetAndMetadata, TopicPartition
 from parley.errors import KafkaError
 from parley.spark.offsets import Offsets
 
@@ -22,7 +22,7 @@ PAUSE_MS = 30_000
 class GroupProgress:
     """Commits what is new. Used by one thread."""
 
-    client: BlockingClient
+    client: Client
     group: str
     _done: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     _not_before_ms: int | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     PartitionRange,
     TopicPartition,
@@ -82,7 +82,7 @@ def read_range(
             planned_epoch = -1
 
 
-def _overflow(client: BlockingClient, tp: TopicPartition, position: int, end: int, fetch: FetchOptions) -> ConfigError:
+def _overflow(client: Client, tp: TopicPartition, position: int, end: int, fetch: FetchOptions) -> ConfigError:
     """Return the error for a timestamp between two offsets; its value is in Kafka's own unit only."""
     shape = record_shape(["offset", "timestamp"])
     found = client.fetch_many({tp: PartitionRange(position, end)}, fetch.replace(shape=shape))
@@ -93,7 +93,7 @@ def _rack(options: SourceOptions) -> str:
     return os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
 
 
-def _end_of_plan(client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy) -> int:
+def _end_of_plan(client: Client, task: OffsetRange, position: int, end: int, policy: LossPolicy) -> int:
     """Return how far the log still is what was planned; what lies beyond is reported as lost."""
     answer = client.offsets_for_leader_epochs({task.tp: task.leader_epoch})[task.tp]
     if not 0 <= answer.end_offset < end:
@@ -103,7 +103,7 @@ def _end_of_plan(client: BlockingClient, task: OffsetRange, position: int, end: 
 
 
 def _after_loss(
-    client: BlockingClient, task: OffsetRange, position: int, end: int, policy: LossPolicy, error: DataLossError
+    client: Client, task: OffsetRange, position: int, end: int, policy: LossPolicy, error: DataLossError
 ) -> tuple[int, int]:
     """Return what is left of the range, once the loss is reported. Raises when the loss cannot be explained.
 
@@ -138,7 +138,7 @@ def _after_loss(
     raise error
 
 
-def _exists(client: BlockingClient, tp: TopicPartition) -> bool:
+def _exists(client: Client, tp: TopicPartition) -> bool:
     return client.metadata(None).partition(tp) is not None  # of all topics: it waits for none to appear
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from parley.client import BlockingClient, FetchOptions, PartitionRange, TopicPartition, record_shape
+from parley.client import Client, FetchOptions, PartitionRange, TopicPartition, record_shape
 from parley.errors import KafkaError
 from parley.spark.ranges import OffsetRange
 
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 
 
 def take_samples(
-    client: BlockingClient, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
+    client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
 ) -> dict[TopicPartition, Sample]:
     """Return what lies at the beginning of each (start, end). Places without records are left out."""
     chosen = sorted(places, key=lambda tp: (places[tp][0] - places[tp][1], tp))[:MOST]
@@ -65,7 +65,7 @@ class Sampler:
     _seen: dict[TopicPartition, tuple[int, Sample]] = field(default_factory=dict)
 
     def samples(
-        self, client: BlockingClient, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
+        self, client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
     ) -> dict[TopicPartition, Sample]:
         """Return what lies at each (start, end) as far as it is known; empty places have no sample."""
         wanted = {tp: place for tp, place in places.items() if place[0] < place[1]}
@@ -90,7 +90,7 @@ PLACES = 4
 
 
 def sample_ranges(
-    client: BlockingClient, ranges: Collection[OffsetRange], isolation_level: str
+    client: Client, ranges: Collection[OffsetRange], isolation_level: str
 ) -> dict[TopicPartition, tuple[float, ...]]:
     """Return bytes per offset in each quarter of each range, as far as they could be looked at.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.client import BlockingClient, ProduceOptions, TopicPartition
+from parley.client import Client, ProduceOptions, TopicPartition
 
 END = -1
 """The value that tells the reader that a partition is complete."""
@@ -129,8 +129,8 @@ class Load:
                 self.errors.append(error)
                 self._progress.notify_all()
 
-    def _client(self, name: str) -> BlockingClient:
-        return BlockingClient(bootstrap_servers=self.bootstrap_servers, client_id=name, **self.client_options)
+    def _client(self, name: str) -> Client:
+        return Client(bootstrap_servers=self.bootstrap_servers, client_id=name, **self.client_options)
 
     def _write(self, stop: threading.Event) -> None:
         with self._client("writer") as client:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley.client import EARLIEST, LATEST, BlockingClient, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.spark import clients
 from parley.spark.write.kafka import TransactionWriting
@@ -40,7 +40,7 @@ def batch(value: str, partition: int) -> pa.RecordBatch:
 
 
 def values(cluster: LocalCluster, partition: int) -> list[bytes]:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         read = client.fetch(TopicPartition("sink", partition), EARLIEST, LATEST)
         return [value for found in read for value in found.column("value").to_pylist()]
 

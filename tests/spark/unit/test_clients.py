@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.client import BlockingClient, ClientOptions
+from parley.client import Client, ClientOptions
 from parley.spark import clients
 
 
@@ -12,7 +12,7 @@ from parley.spark import clients
 def empty(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(clients, "_clients", type(clients._clients)())
     closed: list[str] = []
-    monkeypatch.setattr(BlockingClient, "close", lambda self: closed.append(self.options.bootstrap_servers))
+    monkeypatch.setattr(Client, "close", lambda self: closed.append(self.options.bootstrap_servers))
     return closed
 
 

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient, NewTopic
+from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.errors import NetworkError, RequestTimedOut
 from parley.spark.batch_plan import plan_batch
@@ -41,7 +41,7 @@ ROWS = pa.table({"value": ["a", "b"]})
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     with LocalCluster(brokers=2, release="3.9", data_dir=tmp_path) as running:
         running.create_topic("t", partitions=1, replication_factor=2)
-        with BlockingClient(bootstrap_servers=running.bootstrap_servers) as client:
+        with Client(bootstrap_servers=running.bootstrap_servers) as client:
             client.produce("t", ROWS)
         yield running
 
@@ -80,7 +80,7 @@ def test_a_stream_that_runs_outlives_all_brokers(
     reader._driver.planner._asked_at -= 2 * DISCOVERY_INTERVAL_S  # metadata is older than it may be
     with away(cluster, seconds):
         assert reader.latestOffset(start, ALL) == start
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce("t", ROWS)
     end = reader.latestOffset(start, ALL)
     with away(cluster, seconds):
@@ -121,7 +121,7 @@ def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(clu
         "kafka.request.timeout.ms": "1000",
     }
     found = read_sink_options(given, Use.BATCH_WRITE)
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.create_topics([NewTopic("journal", replica_assignments={0: [2]})])
         journal = TopicJournal(client, "journal", 60_000, found.produce)
         journal.write(Mark())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient, TopicPartition
+from parley.client import Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import DataLossError
 from parley.spark.options import Use
@@ -32,7 +32,7 @@ def make(broker: LocalCluster, values: list[str], *, again: bool = False) -> str
     if again:
         broker.delete_topic("t")
     broker.create_topic("t", partitions=1)
-    with BlockingClient(bootstrap_servers=broker.bootstrap_servers) as client:
+    with Client(bootstrap_servers=broker.bootstrap_servers) as client:
         client.produce("t", pa.table({"value": values}))
         return format_uuid(client.metadata(["t"]).topic_id("t"))
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient, TopicPartition
+from parley.client import Client, TopicPartition
 from parley.devcluster import ClusterSettings, LocalCluster, Security
 from parley.errors import AuthenticationError, DataLossError, KafkaError
 from parley.spark.options import Use
@@ -32,8 +32,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[BlockingClient]:
-    with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as found:
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as found:
         yield found
 
 
@@ -49,7 +49,7 @@ def options(cluster: LocalCluster, *, use: Use = Use.STREAM_READ, **more: str) -
     return read_source_options(given, use)
 
 
-def put(client: BlockingClient, *values: str) -> None:
+def put(client: Client, *values: str) -> None:
     """Write values as one batch, so that scenes can cut between batches."""
     client.produce("t", pa.table({"value": list(values)}), partition=0)
 
@@ -74,7 +74,7 @@ class _Part:
         self.value = value
 
 
-def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, client: Client) -> None:
     for n in range(30):
         put(client, str(n))
     reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
@@ -95,7 +95,7 @@ def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster,
     assert "LIST_OFFSETS" not in " ".join(asked)  # nothing was planned anew
 
 
-def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: BlockingClient) -> None:
+def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: Client) -> None:
     for n in range(10):
         put(client, str(n))
     reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
@@ -107,7 +107,7 @@ def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: Blo
     assert values(iter([first, *rows])) == [str(n) for n in range(10)]
 
 
-def truncate(cluster: LocalCluster, client: BlockingClient, *others: str) -> None:
+def truncate(cluster: LocalCluster, client: Client, *others: str) -> None:
     """Lose the last batch of three records to an unclean election; then write others in their place."""
     cluster.elect_unclean("t", 0, lose=3)
     if others:
@@ -115,9 +115,7 @@ def truncate(cluster: LocalCluster, client: BlockingClient, *others: str) -> Non
 
 
 @pytest.mark.parametrize("others", [(), ("x",), ("x", "y", "z"), ("x", "y", "z", "u", "v")])
-def test_s05_truncation_between_plan_and_read(
-    cluster: LocalCluster, client: BlockingClient, others: tuple[str, ...]
-) -> None:
+def test_s05_truncation_between_plan_and_read(cluster: LocalCluster, client: Client, others: tuple[str, ...]) -> None:
     put(client, "a", "b")
     put(client, "c", "d", "e")
     quick = {"kafkaConsumer__pollTimeoutMs": "2500"}
@@ -138,7 +136,7 @@ def test_s05_truncation_between_plan_and_read(
 
 
 def test_s05_truncation_while_the_query_was_stopped(
-    cluster: LocalCluster, client: BlockingClient, caplog: pytest.LogCaptureFixture
+    cluster: LocalCluster, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(client, "a", "b")
     put(client, "c", "d", "e")
@@ -155,9 +153,7 @@ def test_s05_truncation_while_the_query_was_stopped(
     assert sum("divergent" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
-    cluster: LocalCluster, client: BlockingClient
-) -> None:
+def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(cluster: LocalCluster, client: Client) -> None:
     put(client, "a", "b")
     reader = StreamReader(options(cluster), spark_schema())
     end, read = run(reader, {"t": {"0": 1}})
@@ -167,7 +163,7 @@ def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
 
 
 @pytest.mark.parametrize("when", ["before the plan", "between plan and read", "while it is read"])
-def test_s06_retention_passes_the_start(cluster: LocalCluster, client: BlockingClient, when: str) -> None:
+def test_s06_retention_passes_the_start(cluster: LocalCluster, client: Client, when: str) -> None:
     for n in range(20):
         put(client, str(n))
     step = {"kafka__max__partition__fetch__bytes": "1", "kafka__prefetch__max__bytes": "0"}
@@ -197,7 +193,7 @@ def test_s06_retention_passes_the_start(cluster: LocalCluster, client: BlockingC
 
 @pytest.mark.parametrize(("partitions", "records"), [(1, 3), (2, 5), (3, 1)])
 def test_s07_a_topic_created_again_is_always_noticed(
-    cluster: LocalCluster, client: BlockingClient, partitions: int, records: int
+    cluster: LocalCluster, client: Client, partitions: int, records: int
 ) -> None:
     cluster.add_partitions("t", 2)
     put(client, "a", "b", "c")
@@ -216,9 +212,7 @@ def test_s07_a_topic_created_again_is_always_noticed(
     assert run(relaxed, after) == (after, [])
 
 
-def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(
-    cluster: LocalCluster, client: BlockingClient
-) -> None:
+def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(cluster: LocalCluster, client: Client) -> None:
     with client.transaction_producer("writer") as producer:
         producer.begin_transaction()
         producer.produce("t", pa.table({"value": ["a", "b"]}), partition=0)
@@ -233,7 +227,7 @@ def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(
 
 
 def test_s13_a_broker_that_stays_away_fails_the_task_in_time_and_loses_nothing(
-    cluster: LocalCluster, client: BlockingClient
+    cluster: LocalCluster, client: Client
 ) -> None:
     put(client, "a", "b")
     reader = StreamReader(options(cluster, kafkaConsumer__pollTimeoutMs="2500"), spark_schema())
@@ -251,7 +245,7 @@ def test_each_executor_reads_from_the_replica_in_its_own_rack(monkeypatch: pytes
     settings = ClusterSettings(racks={1: "east", 2: "west", 3: "west"})
     with LocalCluster(brokers=3, release="4.3", settings=settings) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
-        with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             put(client, "a", "b")
         monkeypatch.setenv("EXECUTORS_RACK", "west")
         reader = StreamReader(options(cluster, rackFromEnv="EXECUTORS_RACK"), spark_schema())

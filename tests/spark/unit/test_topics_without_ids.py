@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import DataLossError
 from parley.spark.options import Use
@@ -32,7 +32,7 @@ class Scene:
     """A topic of one partition on three brokers of one release, and a query that reads it."""
 
     cluster: LocalCluster
-    client: BlockingClient
+    client: Client
 
     def put(self, *values: str, partition: int = 0) -> None:
         self.client.produce("t", pa.table({"value": list(values)}), partition=partition)
@@ -62,7 +62,7 @@ class Scene:
 def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     with LocalCluster(brokers=3, release=request.param) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
-        with BlockingClient(
+        with Client(
             bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10, retry_backoff_max_ms=50
         ) as client:
             yield Scene(cluster, client)

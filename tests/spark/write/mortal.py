@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from parley.client import BlockingClient
+from parley.client import Client
 
 from .world import Killed
 
@@ -96,7 +96,7 @@ def client_of(servers: str, life: Life) -> AbstractContextManager[Any]:
 
 class _Process:
     def __init__(self, servers: str, life: Life) -> None:
-        self._client, self._life = BlockingClient(bootstrap_servers=servers), life
+        self._client, self._life = Client(bootstrap_servers=servers), life
 
     def __enter__(self) -> Any:
         return Mortal(self._client, self._life)

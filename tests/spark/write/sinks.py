@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.client import EARLIEST, LATEST, BlockingClient, FetchOptions, ProduceOptions, TopicPartition
+from parley.client import EARLIEST, LATEST, Client, FetchOptions, ProduceOptions, TopicPartition
 from parley.spark.write.attempt import attempt
 from parley.spark.write.decisions import to_decide
 from parley.spark.write.driver import Driver
@@ -29,7 +29,7 @@ PATIENCE_SECONDS = GENEROUS_S
 class Sink:
     """One query writing to one topic."""
 
-    client: BlockingClient
+    client: Client
     topic: str
     prefix: str
     timeout_ms: int = 600_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import ConfigError, UnsupportedVersionError
 
@@ -15,14 +15,14 @@ from .sinks import Sink
 
 
 @pytest.fixture
-def sink(client: BlockingClient, topic: Callable[..., str]) -> Sink:
+def sink(client: Client, topic: Callable[..., str]) -> Sink:
     """A query's sink into a topic of three partitions, on brokers of three releases."""
     name = topic(partitions=3)
     return Sink(client, name, prefix=name)
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.__name__)
-def test_c15(scene: Callable[[Sink], None], client: BlockingClient, topic: Callable[..., str]) -> None:
+def test_c15(scene: Callable[[Sink], None], client: Client, topic: Callable[..., str]) -> None:
     name = topic(scene.__name__, partitions=3)
     scene(Sink(client, name, prefix=name))
 
@@ -30,7 +30,7 @@ def test_c15(scene: Callable[[Sink], None], client: BlockingClient, topic: Calla
 def test_s01_a_transaction_that_expired_after_the_intent_fails_loudly() -> None:
     with LocalCluster(brokers=1, releases={1: "3.9"}) as own:  # its clock is moved
         own.create_topic("t", partitions=2, replication_factor=1)
-        with BlockingClient(bootstrap_servers=own.bootstrap_servers) as client:
+        with Client(bootstrap_servers=own.bootstrap_servers) as client:
             scenes.expired_after_the_intent(Sink(client, "t", prefix="q"), lambda: own.advance(60_000))
 
 
@@ -43,7 +43,7 @@ def test_a_time_out_longer_than_the_broker_allows_is_refused_at_the_start(sink: 
 def test_brokers_without_transactions_are_refused_at_the_start_with_the_release_that_has_them() -> None:
     with (
         LocalCluster(brokers=1, releases={1: "0.10.2"}) as old,
-        BlockingClient(bootstrap_servers=old.bootstrap_servers) as client,
+        Client(bootstrap_servers=old.bootstrap_servers) as client,
         pytest.raises(UnsupportedVersionError, match=r"0\.11") as caught,
     ):
         Sink(client, "t", prefix="q").driver().plan()
@@ -63,7 +63,7 @@ def test_a_broker_that_allows_only_short_transactions_still_fences() -> None:
     settings = ClusterSettings(transaction_max_timeout_ms=2_000)
     with (
         LocalCluster(brokers=1, release="3.9", settings=settings) as short,
-        BlockingClient(bootstrap_servers=short.bootstrap_servers) as client,
+        Client(bootstrap_servers=short.bootstrap_servers) as client,
     ):
         assert client.fence(["a"])["a"].producer_epoch == 0
         (first, second) = short.requests("INIT_PRODUCER_ID")
@@ -73,7 +73,7 @@ def test_a_broker_that_allows_only_short_transactions_still_fences() -> None:
 def test_the_sink_stays_below_the_second_generation_of_transactions() -> None:
     with LocalCluster(brokers=1, releases={1: "4.3"}) as newest:
         newest.create_topic("t", partitions=2, replication_factor=1)
-        with BlockingClient(bootstrap_servers=newest.bootstrap_servers) as client:
+        with Client(bootstrap_servers=newest.bootstrap_servers) as client:
             sink = Sink(client, "t", prefix="q")
             sink.run(sink.driver(), 0, [["a"], ["b"]])
             assert sink.committed() == ["a", "b"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.devcluster.state.transactions import State
 from parley.errors import RemoteProtocolError
@@ -41,7 +41,7 @@ def test_what_this_version_writes_are_the_bytes_of_version_1() -> None:
 
 
 def test_s11_a_journal_of_a_later_version_is_refused_and_nothing_is_aborted(
-    cluster: LocalCluster, client: BlockingClient, topic: Callable[..., str]
+    cluster: LocalCluster, client: Client, topic: Callable[..., str]
 ) -> None:
     name = topic(partitions=2)
     sink = Sink(client, name, prefix=name)

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from parley.arrow import spark_schema
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.spark import asking as asking_module
 from parley.spark import reading as reading_module
@@ -115,7 +115,7 @@ class Engine:
 
 @pytest.fixture
 def play(
-    cluster: LocalCluster, client: BlockingClient, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, client: Client, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, Life, Life], None]:
     """Run the query into a topic of its own, and account for every row."""
     source = topic("in", partitions=2)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.spark.write.options import checkpoint_prefix
 
@@ -41,7 +41,7 @@ def once(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable
         query.stop()
 
 
-def fill(client: BlockingClient, topic: str, start: int, count: int) -> list[str]:
+def fill(client: Client, topic: str, start: int, count: int) -> list[str]:
     values = [f"{number:04}" for number in range(start, start + count)]
     client.produce(topic, pa.table({"key": values, "value": values}))
     return values
@@ -56,7 +56,7 @@ def forget_commit(tmp_path: Path) -> int:
 
 
 def test_s01_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
-    once: Any, client: BlockingClient, topic: Any, tmp_path: Path
+    once: Any, client: Client, topic: Any, tmp_path: Path
 ) -> None:
     source, name = topic("in", partitions=2), topic("out", partitions=3)
     values = fill(client, source, 0, 35)
@@ -70,7 +70,7 @@ def test_s01_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
 
 
 def test_s01_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
-    once: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    once: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     source, name = topic("in", partitions=2), topic("out", partitions=3)
     values = fill(client, source, 0, 20)
@@ -84,7 +84,7 @@ def test_s01_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
 
 
 def test_a_transaction_time_out_beyond_the_brokers_is_refused_when_the_query_starts(
-    once: Any, client: BlockingClient, topic: Any
+    once: Any, client: Client, topic: Any
 ) -> None:
     source, name = topic("in"), topic("out")
     fill(client, source, 0, 3)
@@ -93,7 +93,7 @@ def test_a_transaction_time_out_beyond_the_brokers_is_refused_when_the_query_sta
     assert Sink(client, name, name).committed() == []
 
 
-def test_the_row_header_tells_every_row_apart(once: Any, client: BlockingClient, topic: Any) -> None:
+def test_the_row_header_tells_every_row_apart(once: Any, client: Client, topic: Any) -> None:
     source, name = topic("in", partitions=1), topic("out", partitions=1)
     fill(client, source, 0, 25)
     query = once(source, name, rowHeader="at")
@@ -105,7 +105,7 @@ def test_the_row_header_tells_every_row_apart(once: Any, client: BlockingClient,
 
 
 def test_a_data_frame_is_visible_when_it_is_written_and_then_once(
-    spark: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    spark: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=3)
     frame = spark.range(0, 100, 1, 4).selectExpr("string(id) as key", "lpad(string(id), 4, '0') as value")
@@ -115,7 +115,7 @@ def test_a_data_frame_is_visible_when_it_is_written_and_then_once(
 
 
 def test_s02_of_a_data_frame_whose_task_fails_nothing_is_visible(
-    spark: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
+    spark: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=3)
     frame = spark.range(0, 40, 1, 4).selectExpr("string(id) as key", "string(id) as value")
@@ -128,9 +128,7 @@ def test_s02_of_a_data_frame_whose_task_fails_nothing_is_visible(
     assert Sink(client, name, name).committed() == []
 
 
-def test_rows_over_the_brokers_limit_are_named(
-    spark: Any, client: BlockingClient, cluster: LocalCluster, topic: Any
-) -> None:
+def test_rows_over_the_brokers_limit_are_named(spark: Any, client: Client, cluster: LocalCluster, topic: Any) -> None:
     name = topic(partitions=1)
     frame = spark.range(0, 10, 1, 1).selectExpr("if(id = 7, repeat('x', 2000000), 'small') as value")
     writer = frame.write.format("parley").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
@@ -140,7 +138,7 @@ def test_rows_over_the_brokers_limit_are_named(
 
 
 def test_s14_a_password_is_in_no_plan_error_or_checkpoint(
-    once: Any, client: BlockingClient, topic: Any, tmp_path: Path
+    once: Any, client: Client, topic: Any, tmp_path: Path
 ) -> None:
     source, name = topic("in"), topic("out")
     fill(client, source, 0, 3)

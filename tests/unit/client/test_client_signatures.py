@@ -126,7 +126,7 @@ def test_the_calls_that_take_several_names_are_these() -> None:
         for parameter, hint in hints(call).items()
         if any(typing.get_origin(one) is Many and str in _elements(one) for one in parts(hint))
     }
-    clients = {f"{kind}.{call}" for kind in ("AsyncClient", "BlockingClient") for call in (
+    clients = {f"{kind}.{call}" for kind in ("AsyncClient", "Client") for call in (
         "__init__(require)", "metadata(topics)", "delete_topics(names)", "fence(transactional_ids)",
         "describe_transactions(transactional_ids)",
     )}  # fmt: skip
@@ -149,7 +149,7 @@ def test_the_calls_that_take_several_names_are_these() -> None:
         lambda one: Security(protocol="SASL_PLAINTEXT", users={"a": "b"}, mechanisms=one),
         lambda one: Security(hosts=one),
         lambda one: parley.AsyncClient(require=one),
-        lambda one: parley.BlockingClient(require=one),
+        lambda one: parley.Client(require=one),
         named_features,
         lambda one: several("names", one),
         lambda one: texts("names", one),

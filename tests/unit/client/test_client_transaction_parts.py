@@ -14,7 +14,7 @@ from parley.client.produce_state import InTransaction, OutBatch, PartitionLog, P
 from parley.client.produce_wire import ProduceAnswer, allowed_versions, produce_request
 from parley.client.results import BatchAck, PartitionAck
 from parley.client.sequences import PartitionSequences
-from parley.client.transaction_blocking import BlockingTransactionProducer
+from parley.client.transaction_blocking import TransactionProducer
 from parley.client.transaction_handover import FencedProducer
 from parley.client.transaction_options import TransactionOptions
 from parley.client.transaction_requests import Writer, generation_of
@@ -266,6 +266,6 @@ def test_what_crosses_processes_can_be_pickled_and_the_producer_says_why_not() -
     error = ProducerFencedError("fenced", transactional_id="id", producer_id=7, producer_epoch=2, code=47)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.code, again.transactional_id) == ("fenced", 47, "id")
-    producer = BlockingTransactionProducer(None, None)  # type: ignore[arg-type]  # it never gets as far as using them
+    producer = TransactionProducer(None, None)  # type: ignore[arg-type]  # it never gets as far as using them
     with pytest.raises(LocalProtocolError, match="prepare_transaction returns what can"):
         pickle.dumps(producer)

@@ -36,7 +36,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from parley import (
-    EARLIEST, LATEST, AsyncClient, BlockingClient, BlockingConsumer, ClientOptions, Consumer, ConsumerOptions,
+    EARLIEST, LATEST, AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions,
     FetchOptions, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition,
 )
 from parley.client import ClusterMetadata, record_shape
@@ -50,7 +50,7 @@ def names() -> Iterator[str]:
 
 
 def blocking(table: pa.Table) -> int:
-    with BlockingClient(bootstrap_servers=["a:1", "b:2"], request_timeout_ms=timedelta(seconds=3)) as client:
+    with Client(bootstrap_servers=["a:1", "b:2"], request_timeout_ms=timedelta(seconds=3)) as client:
         options = client.options.replace(client_id="other").replace(retry_backoff_ms=timedelta(seconds=1))
         print(options.client_id, ProduceOptions().replace(acks=1))
         print(ConsumerOptions().replace(group_id="g", check_crcs=True))
@@ -79,13 +79,13 @@ def blocking(table: pa.Table) -> int:
 async def asynchronous() -> None:
     async with AsyncClient(ClientOptions(client_id="me"), require=["record-headers"]) as client:
         print((await client.list_offsets({TP: EARLIEST}))[TP].offset)
-        async with Consumer(client, group_id="g", fetch_min_bytes=5) as consumer:
+        async with AsyncConsumer(client, group_id="g", fetch_min_bytes=5) as consumer:
             consumer.assign([TP])
             print((await consumer.getone()).value)
 
 
 def consume() -> int:
-    with BlockingConsumer(bootstrap_servers="a:1", group_id="g", sasl_plain_password="x") as consumer:
+    with Consumer(bootstrap_servers="a:1", group_id="g", sasl_plain_password="x") as consumer:
         consumer.assign([TP])
         consumer.seek(TP, 0)
         return consumer.position(TP)
@@ -98,7 +98,7 @@ asyncio.run(asynchronous())
 
 WRONG = """
 from parley import (
-    AsyncClient, BlockingClient, BlockingConsumer, ClientOptions, Consumer, ConsumerOptions, FetchOptions, NewTopic,
+    AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions, NewTopic,
     ProduceOptions, TopicPartition,
 )
 from parley.client import record_shape
@@ -106,12 +106,12 @@ from parley.devcluster import LocalCluster
 
 TP = TopicPartition("flights", 0)
 AsyncClient(bootstrap_server="a:1")  # wrong
-BlockingClient(bootstrap_server="a:1")  # wrong
+Client(bootstrap_server="a:1")  # wrong
 AsyncClient(linger_ms=5)  # wrong
-BlockingClient(request_timeout_ms="soon")  # wrong
+Client(request_timeout_ms="soon")  # wrong
+AsyncConsumer(group="g")  # wrong
 Consumer(group="g")  # wrong
-BlockingConsumer(group="g")  # wrong
-Consumer(auto_offset_rest="latest")  # wrong
+AsyncConsumer(auto_offset_rest="latest")  # wrong
 ProduceOptions(linger_ms=5)  # wrong
 FetchOptions(fetch_max=5)  # wrong
 ClientOptions(bootstrap="a:1")  # wrong
@@ -120,7 +120,7 @@ ClientOptions().replace(bootstrap="a:1")  # wrong
 ProduceOptions().replace(linger_ms=5)  # wrong
 FetchOptions().replace(fetch_max=5)  # wrong
 ConsumerOptions().replace(group="g")  # wrong
-client = BlockingClient()
+client = Client()
 client.delete_topics("ab")  # wrong
 client.delete_topics(b"ab")  # wrong
 client.metadata("ab")  # wrong
@@ -138,10 +138,10 @@ client.produce("flights", [{"value": b"x"}])  # wrong
 client.metadata(topic=["ab"])  # wrong
 for batch in client.fetch(TP, 0):
     batch.num_rowz  # wrong
-BlockingClient(require="record-headers")  # wrong
+Client(require="record-headers")  # wrong
 record_shape("key")  # wrong
-BlockingConsumer().assign("ab")  # wrong
-BlockingConsumer().seek("flights", 0)  # wrong
+Consumer().assign("ab")  # wrong
+Consumer().seek("flights", 0)  # wrong
 LocalCluster(broker=3)  # wrong
 LocalCluster().create_topic("flights", partition=2)  # wrong
 """

@@ -12,9 +12,9 @@ import pytest
 
 from parley.client import (
     AsyncClient,
-    BlockingClient,
-    BlockingConsumer,
-    BlockingTransactionProducer,
+    AsyncConsumer,
+    AsyncTransactionProducer,
+    Client,
     Consumer,
     TransactionProducer,
 )
@@ -22,9 +22,9 @@ from parley.devcluster import AsyncLocalCluster, LocalCluster
 from parley.net.faces import blocking, in_loop
 
 FACES = [
-    (BlockingClient, AsyncClient),
-    (BlockingConsumer, Consumer),
-    (BlockingTransactionProducer, TransactionProducer),
+    (Client, AsyncClient),
+    (Consumer, AsyncConsumer),
+    (TransactionProducer, AsyncTransactionProducer),
     (LocalCluster, AsyncLocalCluster),
 ]
 ITSELF = {"start", "resume", "transaction", "transaction_producer", "broker", "fetch", "fetch_many", "batches"}
@@ -47,7 +47,7 @@ def test_a_blocking_call_takes_and_returns_what_the_asynchronous_one_does(method
 
 
 def test_help_shows_name_parameters_and_what_is_raised() -> None:
-    text = pydoc.render_doc(BlockingClient.request, renderer=pydoc.plaintext)
+    text = pydoc.render_doc(Client.request, renderer=pydoc.plaintext)
     packed = "".join(text.split())  # Python 3.13 writes one parameter per line
     assert "request(self,node_id:'int|None',message:'Any',timeout_ms:'int|None'=None" in packed
     assert "Raises UnsupportedVersionError, before a byte is sent" in text

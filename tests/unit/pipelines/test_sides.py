@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.pipelines.account import count_aggregates
 from parley.pipelines.counting import topic_records
@@ -25,7 +25,7 @@ def test_the_embedded_brokers_speak_as_their_releases(embedded: EmbeddedSide) ->
     assert [(row.broker, row.release, row.running) for row in embedded.broker_rows()] == [
         (1, "2.4.1", True), (2, "3.9.1", True), (3, "4.2.0", True),
     ]  # fmt: skip
-    with BlockingClient(bootstrap_servers=embedded.bootstrap_servers) as client:
+    with Client(bootstrap_servers=embedded.bootstrap_servers) as client:
         embedded.create_topics(client, ["t"])
         client.produce("t", pa.table({"key": [str(n) for n in range(100)], "value": ["x"] * 100}))
     assert set(embedded.leaders("t")) == {0, 1, 2, 3}
@@ -37,7 +37,7 @@ def test_the_embedded_brokers_speak_as_their_releases(embedded: EmbeddedSide) ->
 
 def test_a_broker_that_was_upgraded_shows_both_releases(embedded: EmbeddedSide) -> None:
     director = embedded.director("t", lambda: 0.0, lambda text: None)
-    with BlockingClient(bootstrap_servers=embedded.bootstrap_servers) as client:
+    with Client(bootstrap_servers=embedded.bootstrap_servers) as client:
         embedded.create_topics(client, ["t"])
     cluster = director._cluster
     cluster.stop_broker(1)
@@ -50,7 +50,7 @@ def test_a_broker_that_was_upgraded_shows_both_releases(embedded: EmbeddedSide) 
 def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool) -> None:
     with (
         LocalCluster(brokers=2, release=release) as cluster,
-        BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         side = OwnSide(cluster.bootstrap_servers, client, partitions=3)
         side.create_topics(client, ["t"])
@@ -67,7 +67,7 @@ def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool
 
 
 def test_a_topic_that_exists_already_is_an_error() -> None:
-    with LocalCluster(brokers=1) as cluster, BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         side = OwnSide(cluster.bootstrap_servers, client)
         side.create_topics(client, ["t"])
         with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):

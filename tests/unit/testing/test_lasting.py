@@ -19,7 +19,7 @@ CONFTEST = """
 """
 HEAD = """
     import pytest
-    from parley.client import BlockingClient
+    from parley.client import Client
     from parley.devcluster import LocalCluster
 
     starts = []
@@ -99,7 +99,7 @@ def test_what_died_is_replaced_with_all_that_was_made_of_it(tmp_path: Path) -> N
 
         @pytest.fixture(scope="session")
         def client(cluster):
-            with BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as found:
+            with Client(bootstrap_servers=cluster.bootstrap_servers) as found:
                 yield found
 
         def test_1(client): assert offset(client) == 1

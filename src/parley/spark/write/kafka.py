@@ -11,7 +11,7 @@ import pyarrow as pa
 from parley.client import (
     EARLIEST,
     LATEST,
-    BlockingClient,
+    Client,
     FetchOptions,
     NewTopic,
     PreparedTransaction,
@@ -47,7 +47,7 @@ REPLICAS_BEFORE_24 = 3
 class Coordinators:
     """`Coordination` by a client. `timeout_ms` is the transaction time-out of ids that are written under."""
 
-    client: BlockingClient
+    client: Client
     timeout_ms: int
     written_under: frozenset[str] = frozenset()
 
@@ -121,7 +121,7 @@ class TopicJournal:
     `produce` are the options of the rows: an entry waits for its brokers as long as they do.
     """
 
-    def __init__(self, client: BlockingClient, topic: str, timeout_ms: int, produce: ProduceOptions) -> None:
+    def __init__(self, client: Client, topic: str, timeout_ms: int, produce: ProduceOptions) -> None:
         self._client, self._place, self._timeout_ms = client, TopicPartition(topic, 0), timeout_ms
         self._options = ProduceOptions(
             enable_idempotence=True,
@@ -220,7 +220,7 @@ def _record(entry: Entry) -> pa.RecordBatch:
 class TransactionWriting:
     """`Writing` by a client: rows into a transaction that stays open when this returns."""
 
-    client: BlockingClient
+    client: Client
     timeout_ms: int
     topic: str | None
     produce: ProduceOptions
