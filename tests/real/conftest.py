@@ -42,11 +42,11 @@ class _SharedClusters:
     def get(self, release: str) -> RealCluster:
         release = full_release(release)
         if release in self.running and not self.running[release].alive(ask=release in self.suspects):
-            self.running.pop(release).stop()
+            self.running.pop(release).close()
         self.suspects.discard(release)
         if release not in self.running:
             while len(self.running) >= _MOST_AT_ONCE:
-                self.running.popitem(last=False)[1].stop()
+                self.running.popitem(last=False)[1].close()
             self.running[release] = self._start(release)
         self.running.move_to_end(release)
         return self.running[release]
@@ -68,7 +68,7 @@ class _SharedClusters:
 
     def stop(self) -> None:
         while self.running:
-            self.running.popitem()[1].stop()
+            self.running.popitem()[1].close()
 
 
 _SHARED = _SharedClusters()

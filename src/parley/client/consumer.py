@@ -63,23 +63,27 @@ class AsyncConsumer:
         await self._core.start()
         return self
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Stop reading, without a commit. Idempotent."""
         await self._core.close()
         if self._own is not None:
             await self._own.close()
 
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's consumer has for it."""
+        await self.close()
+
     async def __aenter__(self) -> AsyncConsumer:
         try:
             return await self.start()
         except BaseException:
-            await self.stop()
+            await self.close()
             raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await self.close()
 
     # -- assignment and positions ---------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ class Consumer:
         self._run(self._consumer.start())
         return self
 
+    close = blocking(AsyncConsumer.close)
     stop = blocking(AsyncConsumer.stop)
 
     def __enter__(self) -> Consumer:
@@ -66,7 +67,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()
 
     # -- assignment and positions ---------------------------------------------------------------------
 

@@ -75,8 +75,6 @@ class LocalCluster:
             finally:
                 self._end_loop()
 
-    stop = close
-
     def _end_loop(self) -> None:
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None

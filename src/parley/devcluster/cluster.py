@@ -154,8 +154,6 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._stopped_states.clear()
         state.close()
 
-    stop = close
-
     async def __aenter__(self) -> AsyncLocalCluster:
         await self.start()
         return self

@@ -145,11 +145,11 @@ class RealCluster:
                 self._launch(node)
             self.wait_ready()
         except BaseException:
-            self.stop()
+            self.close()
             raise
         return self
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop everything; temporary data is removed. Kept data gets a clean shutdown first. May be called twice."""
         for node in reversed(self._starting_order()):
             if node.process is not None:
@@ -171,7 +171,7 @@ class RealCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()
 
     # ── addresses ───────────────────────────────────────────────────────────
 
