@@ -1,7 +1,12 @@
-"""Cached access to the notation files that come with parley."""
+"""Cached access to the definitions that come with parley.
+
+A clone has a notation file for each. A wheel has one file with all of them, which takes a third of the room (setup.py).
+In both a definition begins with a line that names it, so nothing here knows of the names of files.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -10,19 +15,19 @@ from parley.schema.model import ApiSchema, MessageSchema
 from parley.schema.notation import Parser
 
 _FOLDER = Path(__file__).parent / "apis"
+_START = re.compile(r"^(?=(?:api|data|header) )", re.MULTILINE)
 
 
 @cache
 def load(key: ApiKey) -> ApiSchema:
-    """Return the definition of an API in all its versions; the first call for a key reads its file."""
-    name = f"{key.value:02d}_{key.name.lower()}.api"
-    return Parser(name, _FOLDER.joinpath(name).read_text(encoding="utf-8")).api()
+    """Return the definition of an API in all its versions; the first call for a key parses it."""
+    return _parser("api", str(key.value)).api()
 
 
 @cache
 def load_header(name: str) -> MessageSchema:
-    """Return the definition of `RequestHeader` or `ResponseHeader`."""
-    return _load_message(f"header_{_snake_case(name)}.api")
+    """Return the definition of `RequestHeader` or `ResponseHeader`. Raises KeyError for any other name."""
+    return _parser("header", name).message()
 
 
 @cache
@@ -31,27 +36,26 @@ def load_data(name: str) -> MessageSchema:
 
     Raises KeyError when there is none of that name.
     """
-    if name not in data_names():
-        raise KeyError(name)
-    return _load_message(f"data_{_snake_case(name)}.api")
+    return _parser("data", name).message()
 
 
 @cache
 def data_names() -> dict[str, None]:
     """Return the names of all data messages, in order."""
-    files = sorted(entry.name for entry in _FOLDER.iterdir() if entry.name.startswith("data_"))
-    return {_load_message(name).name: None for name in files}
+    return {name: None for kind, name in _texts() if kind == "data"}
+
+
+def _parser(kind: str, name: str) -> Parser:
+    return Parser(f"{kind} {name}", _texts()[kind, name])
 
 
 @cache
-def _load_message(file_name: str) -> MessageSchema:
-    return Parser(file_name, _FOLDER.joinpath(file_name).read_text(encoding="utf-8")).message()
-
-
-def _snake_case(name: str) -> str:
-    words = ""
-    for index, letter in enumerate(name):
-        follows_small = index > 0 and not name[index - 1].isupper()
-        starts_word = index > 0 and name[index + 1 : index + 2].islower()
-        words += f"_{letter}" if letter.isupper() and (follows_small or starts_word) else letter
-    return words.lower()
+def _texts() -> dict[tuple[str, str], str]:
+    """Return all definitions by the first two words of each: `api 1`, `header RequestHeader`, `data EndTxnMarker`."""
+    found = {}
+    for path in sorted(_FOLDER.iterdir()):
+        for text in _START.split(path.read_text(encoding="utf-8")):
+            if text:
+                kind, name = text.split(maxsplit=2)[:2]
+                found[kind, name] = text
+    return found

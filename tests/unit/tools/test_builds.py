@@ -81,7 +81,8 @@ def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> 
         described = message_from_string(archive.read(metadata).decode())
     source = ROOT / "src" / "parley"
     data = {f"parley/{name}" for kind in ("*.api", "*.txt", "*.json", "*.typed") for name in files_below(source, kind)}
-    assert data <= names
+    assert {name for name in data if "/schema/apis/" not in name} <= names
+    assert [name for name in names if "/schema/apis/" in name] == ["parley/schema/apis/all.api"]
     own = {name for name in names if name.startswith("parley/testing/")}
     kept = {"__init__.py", "pytest_plugin.py", "delivery.py"}
     assert {name for name in own if "/realbroker/" not in name} == {f"parley/testing/{name}" for name in kept}
@@ -93,6 +94,27 @@ def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> 
     assert len(required) <= 5
     assert described["Version"] == parley.__version__
     assert "(docs/" not in described.get_payload()
+
+
+DEFINITIONS = """
+from parley.schema import ApiKey, data_names, load, load_data, load_header
+headers = map(load_header, ["RequestHeader", "ResponseHeader"])
+print(*map(load, ApiKey), *map(load_data, data_names()), *headers, sep="\\n")
+"""
+
+
+def test_a_wheel_has_the_same_definitions_in_one_file(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", DEFINITIONS], capture_output=True, text=True, timeout=60, check=True,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+        ).stdout
+        for folder in (ROOT / "src", tmp_path)
+    ]  # fmt: skip
+    assert said[0] == said[1]
+    assert said[0].count("\n") > 100
 
 
 def test_a_kernel_that_does_not_build_fails_the_build_and_says_what_to_do(unpacked: Path, tmp_path: Path) -> None:
