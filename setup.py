@@ -42,6 +42,13 @@ NOT_IN_WHEEL = (
 )
 """What only parley's own tests use. An sdist and an editable installation have it, a wheel does not."""
 
+SMALL_C = (
+    "-ffunction-sections -fdata-sections "  # the linker drops what nothing calls
+    "-fno-asynchronous-unwind-tables -fno-unwind-tables "  # no panic passes through C: nothing there calls Rust
+    "-DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT"  # the other way is for frames that unpack to more than 16 MB
+)
+"""For the C compiler, where it takes gcc's options. The user's own CFLAGS come after them, and win."""
+
 OPT_OUT = "PARLEY_KERNEL=pure installs parley without it; `parley doctor` says what the pure-Python kernel costs."
 
 
@@ -115,6 +122,8 @@ def native_arguments() -> dict[str, Any]:
 
         def run(self) -> None:
             check_toolchain()
+            if os.name == "posix":
+                os.environ["CFLAGS"] = f"{SMALL_C} {os.environ.get('CFLAGS', '')}".strip()
             try:
                 super().run()
             except Exception as error:

@@ -5,5 +5,5 @@ pub fn crc32c(data: &[u8]) -> u32 {
 }
 
 pub fn crc32(data: &[u8]) -> u32 {
-    crc32fast::hash(data)
+    libdeflater::crc32(data)
 }

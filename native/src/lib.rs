@@ -19,6 +19,7 @@ mod lz4;
 mod magic2;
 mod murmur2;
 mod scan;
+mod unused;
 mod varint;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -147,6 +147,15 @@ def test_zstd_is_read_by_another_library(kernel: Kernel) -> None:
         assert zstandard.ZstdDecompressor().decompressobj().decompress(packed) == RAW
 
 
+@pytest.mark.parametrize("level", range(1, 23))
+def test_every_level_of_zstd_finds_the_matches(kernel: Kernel, level: int) -> None:
+    """The kernel is linked without zstd's match finders for dictionaries, which zstd names in the same tables."""
+    for size in (len(RAW), 10_000, 100):  # from one context, and each from another place in memory
+        packed = bytes(kernel.compress(4, RAW[:size], level, 2))
+        assert zstandard.ZstdDecompressor().decompressobj().decompress(packed) == RAW[:size]
+        assert len(packed) <= max(size // 5, 100)
+
+
 # ── bounds ───────────────────────────────────────────────────────────────────
 
 
