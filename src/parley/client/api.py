@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from parley.client import abilities, admin, arguments, committed
+from parley.client.call_deadline import working_until
 from parley.client.cluster import Cluster
 from parley.client.cluster_view import ClusterMetadata
 from parley.client.events import Listener
@@ -24,6 +25,7 @@ from parley.client.results import (
     OffsetAndTimestamp,
     ProduceResult,
 )
+from parley.client.retry import Deadline
 from parley.client.transaction_calls import AsyncTransactionCalls
 from parley.client.wanted_topics import ensure_topics
 from parley.errors import LocalProtocolError
@@ -82,18 +84,7 @@ class AsyncClient(AsyncTransactionCalls):
         `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of each call), and
         UnsupportedVersionError where a broker lacks a feature that `require` names.
         """
-        if self._closed:
-            raise LocalProtocolError("this client is closed; make a new one")
-        if self._cluster is None:
-            cluster = Cluster(self.options, **self._seams)
-            self._cluster = cluster
-            try:
-                await cluster.reach(cluster.deadline())
-                await abilities.require(cluster, self._require)
-            except BaseException:
-                self._cluster = None
-                await cluster.close()
-                raise
+        await self._begin(None)
         return self
 
     async def close(self) -> None:
@@ -116,10 +107,25 @@ class AsyncClient(AsyncTransactionCalls):
         await self.close()
 
     async def _started(self) -> Cluster:
-        if self._cluster is None or self._closed:
-            await self.start()
-        assert self._cluster is not None  # start() made it, or raised
-        return self._cluster
+        return (await self._begin(None))[0]
+
+    async def _begin(self, timeout_ms: int | None) -> tuple[Cluster, Deadline]:
+        """Return the state of the client, started, and the deadline of a call: starting is part of the call."""
+        if self._closed:
+            raise LocalProtocolError("this client is closed; make a new one")
+        if self._cluster is not None:
+            return self._cluster, self._cluster.deadline(timeout_ms)
+        cluster = self._cluster = Cluster(self.options, **self._seams)
+        deadline = cluster.deadline(timeout_ms)
+        try:
+            await cluster.reach(deadline)
+            with working_until(deadline):
+                await abilities.require(cluster, self._require)
+        except BaseException:
+            self._cluster = None
+            await cluster.close()
+            raise
+        return cluster, deadline
 
     # -- the cluster ----------------------------------------------------------------------------------
 
@@ -142,8 +148,9 @@ class AsyncClient(AsyncTransactionCalls):
     async def api_versions(self, node_id: int | None = None) -> BrokerVersions:
         """Return what a broker can do, as it said on the connection in use (None: any broker)."""
         arguments.broker_id(node_id)
-        cluster = await self._started()
-        return (await cluster.connection(node_id)).versions
+        cluster, deadline = await self._begin(None)
+        with working_until(deadline):
+            return await cluster.versions(node_id)
 
     async def supports(self, feature: Feature | str, broker: int | None = None) -> bool:
         """Return whether a broker, or with None each known one, has a feature now.
@@ -152,7 +159,9 @@ class AsyncClient(AsyncTransactionCalls):
         """
         (wanted,) = abilities.named_features([feature])
         arguments.broker_id(broker, "broker")
-        return await abilities.supports(await self._started(), wanted, broker)
+        cluster, deadline = await self._begin(None)
+        with working_until(deadline):
+            return await abilities.supports(cluster, wanted, broker)
 
     def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
         """Return the version of each API last spoken with each broker."""
@@ -170,20 +179,22 @@ class AsyncClient(AsyncTransactionCalls):
         """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
 
         Error codes inside the answer are the caller's to read. `allowed` narrows the versions, `feature`
-        says what the request is for. Raises UnsupportedVersionError, before a byte is sent, where the
-        broker does not have the API, none of these versions, or not the feature.
+        says what the request is for. `timeout_ms` (else `request_timeout_ms`) includes connecting.
+        Raises UnsupportedVersionError, before a byte is sent, where the broker does not have the API, none of
+        these versions, or not the feature; RequestTimedOut at the deadline.
         """
         arguments.broker_id(node_id)
         arguments.request(message)
         arguments.timeout(timeout_ms)
         arguments.optional("feature", feature, Feature)
         arguments.optional("allowed", allowed, VersionRange)
-        cluster = await self._started()
-        conn = await cluster.connection(node_id)
+        cluster, deadline = await self._begin(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
+        with working_until(deadline):
+            conn = await cluster.connection(node_id)
         if feature is not None:
             conn.versions.require(feature)
-        timeout = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
-        return (await cluster.ask(conn, message, timeout, allowed)).message
+        left_ms = max(1, deadline.remaining_ms(cluster.now_ms()))
+        return (await cluster.ask(conn, message, left_ms, allowed)).message
 
     # -- topics ---------------------------------------------------------------------------------------
 
@@ -194,15 +205,15 @@ class AsyncClient(AsyncTransactionCalls):
         wanted = admin.new_topics(topics)
         arguments.timeout(timeout_ms)
         arguments.flag("validate_only", validate_only)
-        cluster = await self._started()
-        return await admin.create_topics(cluster, wanted, cluster.deadline(timeout_ms), validate_only=validate_only)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await admin.create_topics(cluster, wanted, deadline, validate_only=validate_only)
 
     async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
         """Delete topics. Raises the first topic's error, noting the others; ConfigError for a single text."""
         wanted = arguments.topic_names("names", names)
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        await admin.delete_topics(cluster, wanted, cluster.deadline(timeout_ms))
+        cluster, deadline = await self._begin(timeout_ms)
+        await admin.delete_topics(cluster, wanted, deadline)
 
     # -- offsets --------------------------------------------------------------------------------------
 
@@ -217,8 +228,8 @@ class AsyncClient(AsyncTransactionCalls):
         FetchOptions(isolation_level=isolation_level)
         wanted = arguments.by_partition("specs", specs, 'TopicPartition("flights", 0): EARLIEST')
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        return await list_offsets(cluster, wanted, isolation_level, cluster.deadline(timeout_ms))
+        cluster, deadline = await self._begin(timeout_ms)
+        return await list_offsets(cluster, wanted, isolation_level, deadline)
 
     async def offsets_for_leader_epochs(
         self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
@@ -231,8 +242,8 @@ class AsyncClient(AsyncTransactionCalls):
         """
         wanted = arguments.by_partition("epochs", epochs, 'TopicPartition("flights", 0): 3')
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        return await offsets_for_leader_epochs(cluster, wanted, cluster.deadline(timeout_ms))
+        cluster, deadline = await self._begin(timeout_ms)
+        return await offsets_for_leader_epochs(cluster, wanted, deadline)
 
     async def commit_offsets(self, group_id: str, offsets: arguments.OffsetsToCommit) -> None:
         """Commit offsets (the *next* to be read) for a group that has no active members.

@@ -15,6 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
+from parley.client.call_deadline import call_deadline, without_connection, working_until
 from parley.client.cluster_view import (
     Applied,
     ClusterMetadata,
@@ -36,6 +37,7 @@ from parley.client.retry import Backoff, Deadline, Reaction, backoff_after, clas
 from parley.errors import KafkaError, NetworkError
 from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
 from parley.net import Deadline as ClockDeadline
+from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
@@ -65,7 +67,7 @@ class Cluster:
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.dice)
         self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, dice=self.dice)
-        self._source = MetadataSource(self.connection, self.dice)
+        self._source = MetadataSource(self._connect, self.dice)
         self._on_event = on_event
         self._interests = Interests(self.cache)
         self._refreshing: asyncio.Task[Applied] | None = None
@@ -101,12 +103,22 @@ class Cluster:
         return self.cache.snapshot
 
     async def connection(self, node_id: int | None, lane: str = "main") -> BrokerConnection:
-        """Return a negotiated connection to a broker, or to any when `node_id` is None."""
-        if node_id is None:
-            return await self.pool.any_connection()
-        return await self.pool.connection(node_id, lane=lane)
+        """Return a negotiated connection to a broker, or to any when `node_id` is None.
 
-    async def versions(self, node_id: int) -> BrokerVersions:
+        Raises what opening it raises, and RequestTimedOut at the deadline of the call that it is for, if that is known
+        (`working_until`; `retrying` sees to it).
+        """
+        deadline = call_deadline()
+        if deadline is None:
+            return await self._connect(node_id, lane)
+        try:
+            async with ClockDeadline(self.clock, deadline.at_ms):
+                return await self._connect(node_id, lane)
+        except TimeoutError:
+            error = without_connection(self.pool, node_id)
+            raise error from error.__cause__
+
+    async def versions(self, node_id: int | None) -> BrokerVersions:
         """Return what a broker can do, connecting to it first where needed."""
         return (await self.connection(node_id)).versions
 
@@ -254,7 +266,8 @@ class Cluster:
         count, began = 0, self.now_ms()
         while True:
             try:
-                return await attempt()
+                with working_until(deadline):
+                    return await attempt()
             except KafkaError as error:
                 reaction = classify(error)
                 count += 1
@@ -270,12 +283,15 @@ class Cluster:
 
     # -- inside ---------------------------------------------------------------------------------------
 
+    async def _connect(self, node_id: int | None, lane: str = "main") -> BrokerConnection:
+        return await (self.pool.any_connection() if node_id is None else self.pool.connection(node_id, lane=lane))
+
     async def join_refresh(self, deadline: Deadline) -> Applied:
         """Return what the refresh under way brings; begin one, for what is due, where there is none."""
         task = self._refreshing if self._refreshing is not None else self._start_refresh()
         try:
             async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
-                return await asyncio.shield(task)
+                return await outcome(task)
         except TimeoutError:
             raise without_metadata(self._unreachable, self.pool.opening, self._source.asked) from None
 

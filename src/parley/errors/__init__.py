@@ -45,6 +45,7 @@ from parley.errors.tree import (
     TopicRecreatedError,
     UnsupportedVersionError,
     nearest_hint,
+    own_copy,
     printable,
 )
 
@@ -75,5 +76,6 @@ __all__ = [
     "broker_error",
     "error_name",
     "nearest_hint",
+    "own_copy",
     "printable",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 
 class KafkaError(Exception):
@@ -16,6 +17,17 @@ class KafkaError(Exception):
 
     retriable: bool = False
     refresh_metadata: bool = False
+
+
+Error = TypeVar("Error", bound=KafkaError)
+
+
+def own_copy(error: Error) -> Error:
+    """Return an error of the same class, text and fields, with notes of its own and without traceback or cause."""
+    made = copy.copy(error)
+    if hasattr(error, "__notes__"):
+        made.__notes__ = list(error.__notes__)
+    return made
 
 
 class LocalProtocolError(KafkaError):

@@ -17,6 +17,7 @@ from parley.net.failures import CONNECT
 from parley.net.opening import Opening
 from parley.net.options import ConnectOptions
 from parley.net.pool_plan import Lane, Open, PoolPlan, Use, Wait
+from parley.net.shared import outcome
 from parley.net.stream import Backend
 from parley.net.verdicts import Verdicts
 
@@ -47,6 +48,7 @@ class Pool:
         self._nodes: dict[int, Address] = {}
         self._opening: dict[Lane, asyncio.Task[BrokerConnection]] = {}
         self._stages: dict[Lane, Opening] = {}
+        self._failures: dict[Address, KafkaError] = {}  # of the last opening, where that failed; newest last
         self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -59,6 +61,16 @@ class Pool:
     def opening(self) -> tuple[tuple[Address, str], ...]:
         """The addresses that are being connected to, each with the stage that this has come to."""
         return tuple((key.address, opening.stage) for key, opening in self._stages.items())
+
+    def address(self, node_id: int | None) -> Address | None:
+        """Return where metadata says that a broker is, None where it does not say."""
+        return None if node_id is None else self._nodes.get(node_id)
+
+    def failure(self, address: Address | None) -> KafkaError | None:
+        """Return why the last connection to an address (None: the last of all) could not be opened, if it could not."""
+        if address is None:
+            return next(reversed(self._failures.values()), None)
+        return self._failures.get(address)
 
     def update_nodes(self, nodes: Mapping[int, Address]) -> None:
         """Take the brokers that metadata names. Connections to addresses that are gone end when idle."""
@@ -127,7 +139,7 @@ class Pool:
     async def _opened(self, key: Lane) -> BrokerConnection:
         task = self._opening[key]
         try:
-            return await asyncio.shield(task)  # one caller's cancellation is not the others'
+            return await outcome(task)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
@@ -147,16 +159,20 @@ class Pool:
 
     def _opening_done(self, key: Lane, task: asyncio.Task[BrokerConnection]) -> None:
         del self._opening[key], self._stages[key]
+        self._failures.pop(key.address, None)
         if task.cancelled():
             self._plan.given_up(key)
-        elif task.exception() is not None:
+        elif (error := task.exception()) is not None:
             self._plan.failed(key, self._clock.now_ms())
+            if isinstance(error, KafkaError):
+                self._failures[key.address] = error
         else:
             self._plan.opened(key, task.result())
             self._sweep()
 
     def _sweep(self) -> None:
         wanted = frozenset((*self._nodes.values(), *self._options.servers))
+        self._failures = {address: error for address, error in self._failures.items() if address in wanted}
         for connection in self._plan.sweep(wanted, self._clock.now_ms()):
             task = asyncio.get_running_loop().create_task(connection.close())
             self._closing.add(task)
