@@ -98,10 +98,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Yield the rows of a range."""
         return read_range(partition.value, self._options, self._schema)
 
-    @edge
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Tell the group of `commitToGroup` that a micro-batch is done. Spark itself keeps the query's offsets."""
-        self._driver.finished(Offsets.from_json(end))
+        """Do nothing: `latestOffset` from there comes next, and tells the group of `commitToGroup` what is done.
+
+        Only there is it known whether the topics are still the same.
+        """
 
     def stop(self) -> None:
         """Do nothing: Spark ends the process."""

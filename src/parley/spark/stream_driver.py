@@ -61,11 +61,6 @@ class StreamDriver:
         """Take note of what is there now, as the end of this run."""
         self._target = self._seen = self.planner.latest(self.planner.assignment(fresh=True))
 
-    def finished(self, done: Offsets) -> None:
-        """Tell the group, if there is one, that everything before `done` has been processed."""
-        if self._group is not None:
-            self._group.commit(done, self.planner.now_ms())
-
     def next_end(self, start: Offsets, *, max_rows: int | None, without_limits: bool) -> Offsets:
         """Return where the next micro-batch ends, `start` itself where none is to be run now.
 
@@ -73,8 +68,9 @@ class StreamDriver:
         is gone.
         """
         planner = self.planner
-        self.finished(start)
         newest = newest_offsets(planner, start, self._seen)
+        if self._group is not None:
+            self._group.commit(start, newest, planner.now_ms())
         cuts = planner.histories.cuts(start, newest)
         report_losses(planner, start, newest, cuts, self._seen)
         self._seen = newest
