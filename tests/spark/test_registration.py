@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import venv
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import parley.spark
-from parley.client import Client
+from parley.client import LATEST, Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError
 from parley.host import interpreter_has, spark_environment, spark_interpreter
@@ -34,6 +35,32 @@ def test_registering_does_no_harm_and_may_be_repeated(spark: Any) -> None:
     parley.spark.register(spark)
     parley.spark.register(spark)
     spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+
+
+def test_a_thread_needs_an_active_session_to_write(
+    spark: Any, cluster: LocalCluster, client: Client, topic: Any
+) -> None:
+    name = topic(partitions=1)
+    rows = spark.range(3).selectExpr("cast(id as string) AS value")
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": name}
+    refused: list[str] = []
+
+    def write() -> None:
+        writer = rows.write.format("parley").mode("append").options(**options)
+        try:
+            writer.save()
+        except Exception as error:
+            refused.append(str(error))
+        spark.createDataFrame([(1,)], "n int")
+        writer.save()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert len(refused) == 1
+    assert "DATA_SOURCE_NOT_FOUND" in refused[0]
+    tp = TopicPartition(name, 0)
+    assert client.list_offsets({tp: LATEST})[tp].offset == 3
 
 
 @pytest.fixture(scope="module")
