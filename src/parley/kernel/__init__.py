@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 
-from parley.kernel import reference
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
     MAX_CONTROL_RECORDS,
@@ -77,7 +76,7 @@ PURE_ASKED = "PARLEY_PURE is set"
 
 def _pick() -> tuple[Kernel, str | None]:
     if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
-        return reference, PURE_ASKED
+        return _reference(), PURE_ASKED
     try:
         # By its full name: `from parley.kernel import _native` would blame a circular import for a missing file.
         importlib.import_module("parley.kernel._native")
@@ -85,10 +84,16 @@ def _pick() -> tuple[Kernel, str | None]:
     except ModuleNotFoundError as error:
         if error.name != "parley.kernel._native":
             raise
-        return reference, "this installation has no compiled one"
+        return _reference(), "this installation has no compiled one"
     except ImportError as error:
-        return reference, f"the compiled one does not load ({error})"
+        return _reference(), f"the compiled one does not load ({error})"
     return native, None
+
+
+def _reference() -> Kernel:
+    from parley.kernel import reference  # only where it is used: Spark's tasks pay for each import
+
+    return reference
 
 
 active: Kernel

@@ -4,20 +4,27 @@
 side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from parley.net.address import Address, parse_address, parse_bootstrap
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import AdvancingClock, Clock, Deadline, LoopClock, ManualClock, TimerHandle
 from parley.net.connection import BrokerConnection
-from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
 from parley.net.opening import open_connection
 from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions
 from parley.net.pool import MAIN_LANE, Pool
 from parley.net.pool_plan import PoolPlan
 from parley.net.reply import Reply
-from parley.net.server import Server, ServerConnection, serve
-from parley.net.server_settings import ServerSettings
 from parley.net.stream import Backend, Listener, Receiver, Stream
 from parley.net.verdicts import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
+    from parley.net.server import Server, ServerConnection, serve
+    from parley.net.server_settings import ServerSettings
 
 __all__ = [
     "MAIN_LANE",
@@ -54,3 +61,24 @@ __all__ = [
     "parse_bootstrap",
     "serve",
 ]
+
+_HOME = {
+    "Faults": "parley.net.memory_backend",
+    "MemoryBackend": "parley.net.memory_backend",
+    "MemoryStream": "parley.net.memory_backend",
+    "Way": "parley.net.memory_backend",
+    "Server": "parley.net.server",
+    "ServerConnection": "parley.net.server",
+    "serve": "parley.net.server",
+    "ServerSettings": "parley.net.server_settings",
+}
+"""Where to find the broker's side and the network in memory: loaded when asked for. Clients never need them, and each
+task of Spark pays for what it imports."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
