@@ -128,14 +128,21 @@ def worker_finding() -> Finding:
     from parley.host import interpreter_has, spark_interpreter
 
     interpreter = spark_interpreter()
-    named = "PYSPARK_PYTHON" if os.environ.get("PYSPARK_PYTHON") else "python3 on PATH"
-    if interpreter is not None and interpreter_has(interpreter, "pyspark_parley"):
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    named = "PYSPARK_PYTHON" if chosen else "python3 on PATH"
+    remedy = f"export PYSPARK_PYTHON={sys.executable}"
+    if interpreter is None:
+        found = f"there is no {chosen} (PYSPARK_PYTHON)" if chosen else "there is no python3 on PATH"
+        return Finding("spark workers", MISSING, f"{found}: Spark could start no Python worker", remedy)
+    if interpreter_has(interpreter, "pyspark_parley"):
         return Finding("spark workers", OK, f"{interpreter} ({named}) has parley")
     return Finding(
         "spark workers",
         MISSING,
-        f'{interpreter or "none"} ({named}) does not have parley: format("parley") would not be found',
-        f"export PYSPARK_PYTHON={sys.executable}",
+        f"Spark's workers would run {interpreter} ({named}), where parley is not installed; here, in {sys.executable}, "
+        'it is. parley.spark.register helps a local session, if PYSPARK_PYTHON is not set; elsewhere format("parley") '
+        "would not be found",
+        f"{remedy}, or install kafka-parley for {interpreter}",
     )
 
 

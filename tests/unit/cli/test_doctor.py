@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import venv
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -114,6 +115,7 @@ def test_workers_without_parley_are_named_with_the_export(monkeypatch: pytest.Mo
     finding = examination.worker_finding()
     assert finding.status == examination.MISSING
     assert finding.remedy == f"export PYSPARK_PYTHON={sys.executable}"
+    assert f"there is no {tmp_path / 'absent'} (PYSPARK_PYTHON)" in finding.found
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert examination.worker_finding().status == examination.OK
 
@@ -127,3 +129,21 @@ def test_a_broken_finding_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_report_puts_the_remedy_below_its_finding() -> None:
     lines = list(examination.report_lines([examination.Finding("java", "missing", "none", "install one")]))
     assert lines == ["missing  java  none", "               -> install one"]
+
+
+@pytest.mark.spark
+def test_a_python3_on_the_path_without_parley_is_named_as_what_the_workers_would_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    venv.create(tmp_path, symlinks=True, with_pip=False)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    other = tmp_path / "bin" / "python3"
+    finding = examination.worker_finding()
+    assert finding.status == examination.MISSING
+    assert f"Spark's workers would run {other} (python3 on PATH), where parley is not installed" in finding.found
+    assert f"here, in {sys.executable}, it is" in finding.found
+    assert finding.remedy == f"export PYSPARK_PYTHON={sys.executable}, or install kafka-parley for {other}"
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert "there is no python3 on PATH" in examination.worker_finding().found
