@@ -28,6 +28,8 @@ from parley.errors import (
     RequestTimedOut,
 )
 
+from ..support import GENEROUS_MS, GENEROUS_S
+
 PARTITIONS = 4
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
 SMALL = ProduceOptions(batch_size=1_000)
@@ -61,13 +63,11 @@ def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> No
             client.produce("t", pa.table({"value": ["0"]}))
             batches = client.fetch(tp, 0, options=FetchOptions(fetch_max_wait_ms=20))
             assert next(batches).num_rows == 1
-            cluster.delay("Metadata", 5_000)
+            cluster.drop("Metadata", times=-1)  # by Metadata it would not come to an end at all
             for turn in range(6):
                 cluster.move_leader("t", 0, turn % 3 + 1)
-                began = time.monotonic()
                 client.produce("t", pa.table({"value": [str(turn)]}))
                 assert next(batches).column("value").to_pylist() == [str(turn).encode()]
-                assert time.monotonic() - began < 4  # milliseconds on a quiet machine; by Metadata it would take 5 s
             batches.close()
 
 
@@ -238,7 +238,7 @@ def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
         cluster.create_topic("t", partitions=1)
         client = Client(bootstrap_servers=cluster.bootstrap_servers)
         client.produce("t", numbers(0, 1))
-        cluster.delay("Produce", 10_000)
+        cluster.delay("Produce", 10 * GENEROUS_MS)
         caught: list[BaseException] = []
 
         def write() -> None:
@@ -251,9 +251,7 @@ def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
         writer.start()
         while not cluster.requests("Produce")[1:]:
             threading.Event().wait(0.01)
-        began = time.monotonic()
         client.close()
-        writer.join(5)
-        assert time.monotonic() - began < 3
+        writer.join(GENEROUS_S)
         assert not writer.is_alive()
         assert "closed" in str(caught[0])
