@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import parley
-from parley.client import BlockingClient
+from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.records import kernel_info
 
@@ -166,13 +166,13 @@ def test_a_spark_task_imports_no_broker_no_command_line_and_no_test_helpers(does
     }
     program = f"""
 import sys
-from parley.client import BlockingClient, TopicPartition
+from parley.client import Client, TopicPartition
 
-with BlockingClient(bootstrap_servers=sys.argv[1]) as client:
+with Client(bootstrap_servers=sys.argv[1]) as client:
     {textwrap.indent(textwrap.dedent(work[does]), " " * 4).strip()}
 print(rows, *sys.modules)
 """
-    with LocalCluster(brokers=1) as cluster, BlockingClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         cluster.create_topic("t", partitions=1)
         client.produce("t", pa.table({"value": ["v"]}))
         command = [sys.executable, "-c", program, cluster.bootstrap_servers]
