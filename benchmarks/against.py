@@ -64,8 +64,7 @@ def measure(checkout: Path, bootstrap: str, repeat: int) -> Times:
     for what, name in PROCESSES.items():
         found[name] = [float(run(checkout, "startup_process", what)["seconds"]) for _ in range(repeat + 1)][1:]
     for what in ("read", "write", "leader-moves", "spark"):
-        count = 1 if what == "leader-moves" else repeat  # it has many moves in itself
-        found |= run(checkout, "this_checkout", what, "--bootstrap", bootstrap, "--repeat", str(count))
+        found |= run(checkout, "this_checkout", what, "--bootstrap", bootstrap, "--repeat", str(repeat))
     return found
 
 
