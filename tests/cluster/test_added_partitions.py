@@ -81,7 +81,7 @@ async def test_the_asynchronous_client_writes_it_too(cluster: LocalCluster, topi
 def test_a_transaction_writes_it_too(cluster: LocalCluster, client: Client, topic: str) -> None:
     if cluster.broker(1).release.startswith("0.9"):
         return  # no transactions there
-    with client.transaction_producer(f"writer-of-{topic}") as producer:
+    with client.transactions.producer(f"writer-of-{topic}") as producer:
         with producer.transaction():
             producer.produce(topic, ONE, partition=0)
         cluster.add_partitions(topic, 5)

@@ -23,7 +23,7 @@ from parley.client import (
     fetch_decode,
     producer,
 )
-from parley.client.blocking import shared_loop
+from parley.client.loop_thread import shared_loop
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, LocalProtocolError
 

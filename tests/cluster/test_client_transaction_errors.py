@@ -64,7 +64,7 @@ def old() -> Iterator[LocalCluster]:
 def test_errors_that_pass_are_not_seen(old: LocalCluster, api: str, code: int) -> None:
     with connect(old) as client:
         old.fail(api, code, times=3)
-        with client.transaction_producer(f"{api}-{code}") as producer:
+        with client.transactions.producer(f"{api}-{code}") as producer:
             transact(producer, 1)
         assert len(old.requests(api)) >= 4, "the fault was met"
     old.clear_faults()
@@ -91,7 +91,7 @@ def test_errors_that_pass_are_not_seen(old: LocalCluster, api: str, code: int) -
 def test_errors_after_which_the_transaction_is_aborted_and_the_producer_works_again(
     old: LocalCluster, api: str, code: int
 ) -> None:
-    with connect(old) as client, client.transaction_producer(f"{api}-{code}") as producer:
+    with connect(old) as client, client.transactions.producer(f"{api}-{code}") as producer:
         transact(producer, 1)
         producer.begin_transaction()
         old.fail(api, code, times=1 if code != 10 else -1)
@@ -127,7 +127,7 @@ def test_errors_after_which_the_transaction_is_aborted_and_the_producer_works_ag
 )
 def test_errors_after_which_only_a_new_producer_goes_on(old: LocalCluster, api: str, code: int) -> None:
     with connect(old) as client:
-        with client.transaction_producer(f"{api}-{code}") as producer:
+        with client.transactions.producer(f"{api}-{code}") as producer:
             producer.begin_transaction()
             old.fail(api, code)
             with pytest.raises(TransactionFatalError) as caught:
@@ -139,7 +139,7 @@ def test_errors_after_which_only_a_new_producer_goes_on(old: LocalCluster, api: 
                 with pytest.raises(TransactionFatalError):
                     call()
             assert len(old.requests()) == count, "a producer that is done for asks nothing any more"
-        with client.transaction_producer(f"{api}-{code}") as successor:
+        with client.transactions.producer(f"{api}-{code}") as successor:
             transact(successor, 3)
 
 
@@ -148,15 +148,15 @@ def test_a_coordinator_that_refuses_the_id_is_quoted(old: LocalCluster, code: in
     with connect(old) as client:
         old.fail("InitProducerId", code)
         with pytest.raises(BrokerError) as caught:
-            client.transaction_producer("refused").start()
+            client.transactions.producer("refused").start()
         assert caught.value.code == code
-        with client.transaction_producer("refused") as producer:
+        with client.transactions.producer("refused") as producer:
             transact(producer, 1)
 
 
 def test_a_commit_without_an_answer_may_be_asked_again_and_never_aborted(old: LocalCluster) -> None:
     with connect(old, default_api_timeout_ms=1_500, request_timeout_ms=400) as client:
-        producer = client.transaction_producer("late").start()
+        producer = client.transactions.producer("late").start()
         producer.begin_transaction()
         write(producer, 1)
         old.drop("EndTxn", times=-1, executed=True)
@@ -171,7 +171,7 @@ def test_a_commit_without_an_answer_may_be_asked_again_and_never_aborted(old: Lo
 
 def test_end_transaction_names_each_outcome(old: LocalCluster) -> None:
     with connect(old) as client:
-        producer = client.transaction_producer("two", max_generation=1).start()
+        producer = client.transactions.producer("two", max_generation=1).start()
         producer.begin_transaction()
         write(producer, 1)
         prepared = producer.prepare_transaction()
@@ -180,14 +180,14 @@ def test_end_transaction_names_each_outcome(old: LocalCluster) -> None:
         for code in (14, 15, 16, 51):
             old.fail("EndTxn", code, times=2)
         old.cut("EndTxn", executed=True)
-        client.end_transaction(prepared, committed=True)
+        client.transactions.end(prepared, committed=True)
         old.fail("EndTxn", 53)
         with pytest.raises(BrokerError) as refused:
-            client.end_transaction(prepared, committed=True)
+            client.transactions.end(prepared, committed=True)
         assert refused.value.code == 53
         old.fail("EndTxn", 48)
         with pytest.raises(TransactionAbortedError) as caught:
-            client.end_transaction(prepared, committed=True)
+            client.transactions.end(prepared, committed=True)
         found: TransactionError = caught.value
         assert (found.transactional_id, found.producer_id, found.code) == ("two", prepared.producer_id, 48)
 
@@ -196,8 +196,8 @@ def test_end_transaction_names_each_outcome(old: LocalCluster) -> None:
 def test_brokers_before_0_11_are_refused_before_a_byte(release: str) -> None:
     with LocalCluster(brokers=1, release=release) as cluster, connect(cluster) as client:
         for call in (
-            lambda: client.transaction_producer("id").start(),
-            lambda: client.fence(["id"]),
+            lambda: client.transactions.producer("id").start(),
+            lambda: client.transactions.fence(["id"]),
         ):
             with pytest.raises(UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release") as caught:
                 call()
@@ -211,7 +211,7 @@ def test_brokers_before_0_11_are_refused_before_a_byte(release: str) -> None:
 
 async def test_the_asynchronous_face(old: LocalCluster) -> None:
     async with AsyncClient(bootstrap_servers=old.bootstrap_servers, **PATIENT) as client:
-        async with client.transaction_producer("async") as producer:
+        async with client.transactions.producer("async") as producer:
             async with producer.transaction():
                 await producer.produce(TOPIC, rows(1))
                 await producer.send_offsets_to_transaction({TP: OffsetAndMetadata(3)}, "async-group")
@@ -238,19 +238,19 @@ async def test_the_asynchronous_face(old: LocalCluster) -> None:
             await producer.begin_transaction()
             await producer.produce(TOPIC, rows(5))
             handed_over = await prepared()
-        await client.end_transaction(handed_over, committed=True)
+        await client.transactions.end(handed_over, committed=True)
         found = await client.committed_offsets("async-group", [TP])
         assert found[TP] == OffsetAndMetadata(3)
-        listed = {one.transactional_id: one.state for one in await client.list_transactions()}
+        listed = {one.transactional_id: one.state for one in await client.transactions.list()}
         assert listed["async"] == "CompleteCommit"
-        described = (await client.describe_transactions(["async"]))["async"]
+        described = (await client.transactions.describe(["async"]))["async"]
         assert described is not None
         assert (described.producer_id, described.state) == (handed_over.producer_id, "CompleteCommit")
 
 
 async def test_a_commit_and_an_abort_at_once_end_the_transaction_once(old: LocalCluster) -> None:
     client = AsyncClient(bootstrap_servers=old.bootstrap_servers, **PATIENT)
-    async with client, client.transaction_producer("both") as producer:
+    async with client, client.transactions.producer("both") as producer:
         await producer.begin_transaction()
         await producer.produce(TOPIC, rows(1))
         done = await asyncio.gather(producer.commit_transaction(), producer.abort_transaction(), return_exceptions=True)
@@ -261,7 +261,7 @@ async def test_a_commit_and_an_abort_at_once_end_the_transaction_once(old: Local
 
 def test_a_client_that_is_closed_aborts_what_is_open(old: LocalCluster) -> None:
     with connect(old) as client:
-        producer = client.transaction_producer("left").start()
+        producer = client.transactions.producer("left").start()
         producer.begin_transaction()
         write(producer, 1)
     assert old.transactions()["left"].state.value == "CompleteAbort"
@@ -272,14 +272,14 @@ def test_a_client_that_is_closed_aborts_what_is_open(old: LocalCluster) -> None:
 
 def test_an_identity_is_taken_over_from_another_process(old: LocalCluster) -> None:
     with connect(old) as client:
-        given = client.fence(["resumed"], transaction_timeout_ms=60_000)["resumed"]
-        producer = client.transaction_producer("resumed").resume(given.producer_id, given.producer_epoch)
+        given = client.transactions.fence(["resumed"], transaction_timeout_ms=60_000)["resumed"]
+        producer = client.transactions.producer("resumed").resume(given.producer_id, given.producer_epoch)
         transact(producer, 1)
         assert (producer.producer_id, producer.producer_epoch) == (given.producer_id, given.producer_epoch)
         with pytest.raises(LocalProtocolError):
             producer.resume(given.producer_id, given.producer_epoch)
-        late = client.transaction_producer("resumed").resume(given.producer_id, given.producer_epoch)
-        client.fence(["resumed"])
+        late = client.transactions.producer("resumed").resume(given.producer_id, given.producer_epoch)
+        client.transactions.fence(["resumed"])
         late.begin_transaction()
         with pytest.raises(ProducerFencedError):
             write(late, 2)
@@ -292,11 +292,11 @@ def test_an_identity_is_taken_over_from_another_process(old: LocalCluster) -> No
 def test_coordinators_are_looked_up_together_where_a_broker_can(release: str, requests: int) -> None:
     with LocalCluster(brokers=3, release=release) as cluster, connect(cluster) as client:
         names = [f"id-{number}" for number in range(6)]
-        fenced = client.fence(names)
+        fenced = client.transactions.fence(names)
         assert [found.transactional_id for found in fenced.values()] == names
         assert len({found.producer_id for found in fenced.values()}) == 6
         assert len(cluster.requests("FindCoordinator")) == requests
-        again = client.fence(names)
+        again = client.transactions.fence(names)
         assert all(again[name].producer_epoch == fenced[name].producer_epoch + 1 for name in names)
         assert len(cluster.requests("FindCoordinator")) == requests, "they are remembered"
 
@@ -307,11 +307,11 @@ def test_a_cluster_in_the_middle_of_its_upgrade_to_0_11_is_asked_where_it_can() 
         cluster.move_leader(TOPIC, 0, 3)
         with Client(bootstrap_servers=cluster.bootstrap_servers, **PATIENT) as client:
             cluster.move_coordinator("id", 3)
-            with client.transaction_producer("id") as producer, producer.transaction():
+            with client.transactions.producer("id") as producer, producer.transaction():
                 producer.produce(TOPIC, pa.table({"value": ["a"]}))
             cluster.move_leader(TOPIC, 0, 1)
             client.metadata([TOPIC])
-            with client.transaction_producer("id") as producer:
+            with client.transactions.producer("id") as producer:
                 producer.begin_transaction()
                 with pytest.raises(UnsupportedVersionError, match=r"0\.11"):
                     producer.produce(TOPIC, pa.table({"value": ["b"]}))
@@ -322,7 +322,7 @@ def test_generations_change_with_the_brokers_from_one_transaction_to_the_next() 
     """A leader that is older than what is finalized gets the first generation, whoever found out when."""
     with LocalCluster(brokers=2, release="4.3") as cluster, connect(cluster) as client:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=2)
-        with client.transaction_producer("id") as producer:
+        with client.transactions.producer("id") as producer:
             cluster.move_coordinator("id", 1)
             transact(producer, 0)
             assert producer.generation == 2

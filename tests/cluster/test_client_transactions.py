@@ -72,10 +72,10 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 def test_c15_a_lost_connection_at_any_step_costs_nothing(cluster: LocalCluster, client: Client, executed: bool) -> None:
     expected = []
     for number, step in enumerate(STEPS):
-        with client.transaction_producer(f"id-{number}") as first:
+        with client.transactions.producer(f"id-{number}") as first:
             transact(first, 10 * number)
         cluster.cut(step, executed=executed)
-        with client.transaction_producer(f"id-{number}") as producer:
+        with client.transactions.producer(f"id-{number}") as producer:
             transact(producer, 10 * number + 1)
             transact(producer, 10 * number + 2)
         cluster.clear_faults()
@@ -94,7 +94,7 @@ def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: Client, wh
 
     done = 0
     for at in range(5):
-        with client.transaction_producer("id") as producer:
+        with client.transactions.producer("id") as producer:
             dead = die() if at == 0 else 0
             producer.begin_transaction()
             dead = die() if at == 1 else dead
@@ -117,7 +117,7 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
         cluster.move_coordinator("id", coordinator(client, "id") % 3 + 1)
 
     for at in range(4):
-        with client.transaction_producer("id") as producer:
+        with client.transactions.producer("id") as producer:
             for number in (10 * at, 10 * at + 1):
                 if at == 0:
                     move()
@@ -137,7 +137,7 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
 def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: Client) -> None:
     """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is told."""
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
-    with client.transaction_producer("id") as producer, ThreadPoolExecutor(1) as pool:
+    with client.transactions.producer("id") as producer, ThreadPoolExecutor(1) as pool:
         transact(producer, 1)
         settled(cluster)
         producer.begin_transaction()
@@ -155,10 +155,10 @@ def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, c
 
 def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(cluster: LocalCluster, client: Client) -> None:
     for number in range(3):
-        dead = connect(cluster).transaction_producer("id").start()
+        dead = connect(cluster).transactions.producer("id").start()
         dead.begin_transaction()
         write(dead, 100 + number)  # and nothing is heard of it any more
-        with client.transaction_producer("id") as producer:
+        with client.transactions.producer("id") as producer:
             transact(producer, number)
             with pytest.raises(ProducerFencedError):
                 dead.commit_transaction()
@@ -168,11 +168,11 @@ def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(cluster: Local
 
 def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Client) -> None:
     def zombie(written: bool) -> TransactionProducer:
-        made = client.transaction_producer("id").start()
+        made = client.transactions.producer("id").start()
         made.begin_transaction()
         if written:
             write(made, 66)
-        client.fence(["id"])
+        client.transactions.fence(["id"])
         return made
 
     made = zombie(written=True)
@@ -187,7 +187,7 @@ def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Cli
     for end in ("commit_transaction", "abort_transaction", None):
         made = zombie(written=True)
         with pytest.raises(ProducerFencedError):
-            client.end_transaction(made.prepare_transaction(), committed=True) if end is None else getattr(made, end)()
+            client.transactions.end(made.prepare_transaction(), committed=True) if end is None else getattr(made, end)()
     assert not account(cluster)
 
 
@@ -200,7 +200,7 @@ def test_c15_chaos(seed: int) -> None:
     with LocalCluster(brokers=3, releases=releases, seed=seed) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
         with connect(cluster, request_timeout_ms=5_000) as client:
-            producer = client.transaction_producer("id").start()
+            producer = client.transactions.producer("id").start()
             for number in range(40):
                 trouble = dice.randrange(4)
                 if trouble == 0:
@@ -227,7 +227,7 @@ def test_c15_chaos(seed: int) -> None:
                         unknown.add(number)
                     producer.close()
                     cluster.clear_faults()
-                    producer = client.transaction_producer("id").start()
+                    producer = client.transactions.producer("id").start()
             producer.close()
         if dead:
             cluster.start_broker(dead)
@@ -244,7 +244,7 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
 ) -> None:
     """Contract (f): what the transaction had written is gone, so it must not be committed as if it were not."""
     release = cluster.brokers[0].release
-    with client.transaction_producer("id") as producer:
+    with client.transactions.producer("id") as producer:
         transact(producer, 1)
         producer.begin_transaction()
         write(producer, 3)
@@ -261,7 +261,7 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
             assert producer.state is State.ABORTABLE_ERROR
             producer.abort_transaction()
             transact(producer, 4)
-    with client.transaction_producer("id") as successor:
+    with client.transactions.producer("id") as successor:
         transact(successor, 5)
     assert sorted(account(cluster)) == ([5] if release.startswith("0.11") else [4, 5])
 
@@ -271,7 +271,7 @@ def test_a_topic_created_anew_is_noticed_at_the_end_of_the_transaction_too(relea
     with LocalCluster(brokers=2, release=release) as cluster, connect(cluster) as client:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         for number, end in enumerate(("commit_transaction", "prepare_transaction")):
-            with client.transaction_producer("id") as producer:
+            with client.transactions.producer("id") as producer:
                 producer.begin_transaction()
                 write(producer, 10)
                 cluster.recreate_topic(TOPIC)
@@ -284,7 +284,7 @@ def test_a_topic_created_anew_is_noticed_at_the_end_of_the_transaction_too(relea
 
 
 def test_a_transaction_reads_as_nothing_until_it_is_committed(cluster: LocalCluster, client: Client) -> None:
-    with client.transaction_producer("id") as producer:
+    with client.transactions.producer("id") as producer:
         producer.begin_transaction()
         write(producer, 1)
         assert not list(values(client, COMMITTED))

@@ -42,7 +42,7 @@ def is_old(cluster: LocalCluster) -> bool:
 
 def written(client: Client, name: str) -> TransactionProducer:
     """Return a producer in a transaction that has rows in a partition: from then on it is the leader that it asks."""
-    producer = client.transaction_producer(name, transaction_timeout_ms=10_000).start()
+    producer = client.transactions.producer(name, transaction_timeout_ms=10_000).start()
     producer.begin_transaction()
     producer.produce(TOPIC, ROWS)
     return producer
@@ -50,7 +50,7 @@ def written(client: Client, name: str) -> TransactionProducer:
 
 def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, client: Client) -> None:
     zombie = written(client, "taken-over")
-    with client.transaction_producer("taken-over"):
+    with client.transactions.producer("taken-over"):
         if is_old(cluster):
             with pytest.raises(ProducerFencedError):
                 zombie.produce(TOPIC, ROWS)
@@ -70,19 +70,19 @@ def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, clie
 
 def test_a_fenced_commit_says_so_at_once(client: Client) -> None:
     zombie = written(client, "committing")
-    with client.transaction_producer("committing"), pytest.raises(ProducerFencedError):
+    with client.transactions.producer("committing"), pytest.raises(ProducerFencedError):
         zombie.commit_transaction()
     zombie.close()
 
 
 def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCluster, client: Client) -> None:
     end = client.list_offsets({TopicPartition(TOPIC, 0): LATEST})[TopicPartition(TOPIC, 0)].offset
-    producer = client.transaction_producer("in-a-block").start()
+    producer = client.transactions.producer("in-a-block").start()
 
     def write() -> None:
         with producer.transaction():
             producer.produce(TOPIC, ROWS)
-            with client.transaction_producer("in-a-block"):
+            with client.transactions.producer("in-a-block"):
                 producer.produce(TOPIC, ROWS)
 
     with pytest.raises(ProducerFencedError if is_old(cluster) else BrokerError):

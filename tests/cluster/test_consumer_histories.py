@@ -191,7 +191,7 @@ def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
         cluster.create_topic("t", partitions=1, replication_factor=1)
         with (
             Client(bootstrap_servers=cluster.bootstrap_servers) as client,
-            client.transaction_producer("p18") as producer,
+            client.transactions.producer("p18") as producer,
         ):
             for word, keep in (("a", True), ("b", False), ("c", True), ("d", False)):
                 producer.begin_transaction()

@@ -167,7 +167,7 @@ async def test_a_transaction_is_committed_after_an_outage(cluster: AsyncLocalClu
     clock = AdvancingClock()
     async with (
         AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client,
-        client.transaction_producer("outage") as producer,
+        client.transactions.producer("outage") as producer,
     ):
         for _ in range(2):
             await producer.begin_transaction()

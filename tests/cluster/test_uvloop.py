@@ -70,7 +70,7 @@ def test_a_transaction_on_uvloop_is_seen_when_it_is_committed() -> None:
         async with (
             AsyncLocalCluster(1, "4.3") as cluster,
             AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
-            client.transaction_producer("on-uvloop") as producer,
+            client.transactions.producer("on-uvloop") as producer,
         ):
             await client.create_topics([NewTopic(TP.topic, num_partitions=1)])
             await producer.begin_transaction()
@@ -88,7 +88,7 @@ BLOCKING = """
 import asyncio, uvloop
 asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
 import pyarrow, parley
-from parley.client.blocking import shared_loop
+from parley.client.loop_thread import shared_loop
 from parley.devcluster import LocalCluster, Security
 
 with LocalCluster(2, "3.9", security=Security("SSL")) as cluster:

@@ -17,22 +17,25 @@ from parley.client import (
     AsyncClient,
     AsyncConsumer,
     AsyncTransactionProducer,
+    AsyncTransactions,
     Client,
     Consumer,
     FetchOptions,
     TransactionProducer,
+    Transactions,
 )
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, KafkaError
 from parley.messages import MetadataRequest
 from parley.versions import Feature
 
-from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION
+from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION, TRANSACTIONS
 
 FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
 """Methods of AsyncTransactionProducer that only its blocking face calls."""
 TABLES = {
     AsyncClient: CLIENT, Client: CLIENT,
+    AsyncTransactions: TRANSACTIONS, Transactions: TRANSACTIONS,
     AsyncConsumer: CONSUMER, Consumer: CONSUMER,
     AsyncTransactionProducer: TRANSACTION, TransactionProducer: TRANSACTION,
 }  # fmt: skip
@@ -146,8 +149,18 @@ def test_a_client_refuses_wrong_values_and_goes_on(face: Face, name: str) -> Non
     for parameter, values in call.wrong.items():
         for value in values:
             refused(face, face.client, name, {**call.right, parameter: value})
-        made = face.call(face.client, name, call.right)
-        if name == "transaction_producer":
+        face.call(face.client, name, call.right)
+    assert face.do(face.client.metadata, [TOPIC]).topics[TOPIC].partitions.keys() == {0}
+
+
+@pytest.mark.parametrize("name", TRANSACTIONS)
+def test_what_concerns_transactions_refuses_wrong_values_and_goes_on(face: Face, name: str) -> None:
+    call = TRANSACTIONS[name]
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, face.client.transactions, name, {**call.right, parameter: value})
+        made = face.call(face.client.transactions, name, call.right)
+        if name == "producer":
             face.do(made.start)
             face.do(made.close)
     assert face.do(face.client.metadata, [TOPIC]).topics[TOPIC].partitions.keys() == {0}
@@ -169,7 +182,7 @@ def test_a_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str) -> N
 @pytest.mark.parametrize("name", TRANSACTION)
 def test_a_transaction_survives_wrong_values(face: Face, name: str) -> None:
     call = TRANSACTION[name]
-    producer = face.do(face.client.transaction_producer, f"survivor-{name}")
+    producer = face.do(face.client.transactions.producer, f"survivor-{name}")
     if name != "resume":
         face.do(producer.begin_transaction)
     for parameter, values in call.wrong.items():

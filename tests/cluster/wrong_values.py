@@ -184,7 +184,9 @@ CLIENT = {
             "options": (*OPTIONS, FetchOptions()),
         },
     ),
-    "transaction_producer": Call(
+}
+TRANSACTIONS = {
+    "producer": Call(
         {
             "transactional_id": "writer",
             "transaction_timeout_ms": 60_000,
@@ -198,7 +200,7 @@ CLIENT = {
             "options": (*OPTIONS, FetchOptions(), ProduceOptions(acks="1"), ProduceOptions(enable_idempotence=False)),
         },
     ),
-    "end_transaction": Call(
+    "end": Call(
         {"prepared": PreparedTransaction("ended", 1, 0, True), "committed": True, "timeout_ms": 20_000},
         {"prepared": ("ended", ("ended", 1, 0, True), None), "committed": FLAGS, "timeout_ms": TIMEOUTS},
     ),
@@ -206,11 +208,11 @@ CLIENT = {
         {"transactional_ids": ["fenced"], "transaction_timeout_ms": 30_000, "timeout_ms": 20_000},
         {"transactional_ids": (*NAMES, None), "transaction_timeout_ms": (*TIMEOUTS, 0), "timeout_ms": TIMEOUTS},
     ),
-    "list_transactions": Call(
+    "list": Call(
         {"wanted": TransactionFilter(states=["Ongoing"]), "timeout_ms": 20_000},
         {"wanted": ("Ongoing", ["Ongoing"], 5), "timeout_ms": TIMEOUTS},
     ),
-    "describe_transactions": Call(
+    "describe": Call(
         {"transactional_ids": ["fenced"], "timeout_ms": 20_000},
         {"transactional_ids": (*NAMES, None), "timeout_ms": TIMEOUTS},
     ),

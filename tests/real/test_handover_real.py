@@ -35,7 +35,7 @@ import pickle, sys
 import pyarrow as pa
 from parley.client import Client
 with Client(bootstrap_servers=sys.argv[1]) as client:
-    producer = client.transaction_producer(sys.argv[3], max_generation=int(sys.argv[4])).start()
+    producer = client.transactions.producer(sys.argv[3], max_generation=int(sys.argv[4])).start()
     producer.begin_transaction()
     producer.produce(sys.argv[2], pa.table({"value": [str(i) for i in range(int(sys.argv[5]), int(sys.argv[6]))]}))
     sys.stdout.buffer.write(pickle.dumps(producer.prepare_transaction()))
@@ -65,12 +65,12 @@ def test_another_process_ends_a_transaction_as_often_as_it_likes(
     first = prepared_elsewhere(broker, topic, f"{topic}-1", generation, 0)
     second = prepared_elsewhere(broker, topic, f"{topic}-2", generation, 100)
     for _ in range(3):
-        client.end_transaction(first, committed=True)
-        client.end_transaction(second, committed=False)
+        client.transactions.end(first, committed=True)
+        client.transactions.end(second, committed=False)
     with pytest.raises(TransactionCommittedError, match="committed already: its records stay"):
-        client.end_transaction(first, committed=False)
+        client.transactions.end(first, committed=False)
     with pytest.raises(TransactionAbortedError, match="its records are discarded and must be written again"):
-        client.end_transaction(second, committed=True)
+        client.transactions.end(second, committed=True)
     assert seen_by_parley(client, topic) == list(range(30))
     assert seen_by_librdkafka(broker, topic, 30) == list(range(30))
 
@@ -79,24 +79,24 @@ def test_a_handed_over_transaction_that_was_fenced_or_is_unknown_says_so(
     broker: RealCluster, client: Client, topic: str
 ) -> None:
     prepared = prepared_elsewhere(broker, topic, f"{topic}-1", 1, 0)
-    fenced = client.fence([prepared.transactional_id])[prepared.transactional_id]
+    fenced = client.transactions.fence([prepared.transactional_id])[prepared.transactional_id]
     assert fenced.producer_id == prepared.producer_id
     assert fenced.producer_epoch > prepared.producer_epoch
     with pytest.raises(ProducerFencedError) as caught:
-        client.end_transaction(prepared, committed=True)
+        client.transactions.end(prepared, committed=True)
     assert (caught.value.transactional_id, caught.value.producer_epoch) == (f"{topic}-1", prepared.producer_epoch)
     with pytest.raises(TransactionForgottenError, match="does not know"):
-        client.end_transaction(PreparedTransaction(f"{topic}-never", 1, 0), committed=True)
+        client.transactions.end(PreparedTransaction(f"{topic}-never", 1, 0), committed=True)
     assert seen_by_parley(client, topic) == []
 
 
 def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(client: Client, topic: str) -> None:
-    producer = client.transaction_producer(f"{topic}-1").start()
+    producer = client.transactions.producer(f"{topic}-1").start()
     producer.begin_transaction()
     prepared = producer.prepare_transaction()
     assert prepared.is_empty
-    client.end_transaction(prepared, committed=True)
-    client.end_transaction(prepared, committed=False)
+    client.transactions.end(prepared, committed=True)
+    client.transactions.end(prepared, committed=False)
 
 
 @pytest.mark.parametrize("late", ["2.4.1", "4.3.0"])
@@ -105,12 +105,12 @@ def test_a_transaction_that_timed_out_fails_loudly(
 ) -> None:
     with Client(bootstrap_servers=real_cluster(late).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name)])
-        producer = client.transaction_producer(f"{topic_name}-1", transaction_timeout_ms=1_000).start()
+        producer = client.transactions.producer(f"{topic_name}-1", transaction_timeout_ms=1_000).start()
         producer.begin_transaction()
         producer.produce(topic_name, rows(0))
         prepared = producer.prepare_transaction()
         tp = TopicPartition(topic_name, 0)
         settle(client, tp, timeout_ms=GENEROUS_MS)  # the coordinator looks for them every ten seconds
         with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
-            client.end_transaction(prepared, committed=True)
+            client.transactions.end(prepared, committed=True)
         assert not list(client.fetch(tp, EARLIEST, LATEST, FetchOptions(isolation_level="read_committed")))

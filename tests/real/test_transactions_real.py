@@ -39,7 +39,7 @@ from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_lib
 
 @pytest.fixture
 def producer(generation: int, client: Client, topic: str) -> Iterator[TransactionProducer]:
-    with client.transaction_producer(f"{topic}-id", max_generation=generation) as made:
+    with client.transactions.producer(f"{topic}-id", max_generation=generation) as made:
         yield made
 
 
@@ -124,7 +124,7 @@ def test_a_producer_that_begins_again_fences_the_one_before(
 ) -> None:
     producer.begin_transaction()
     producer.produce(topic, rows(0))
-    with client.transaction_producer(producer.transactional_id) as successor:
+    with client.transactions.producer(producer.transactional_id) as successor:
         with successor.transaction():
             successor.produce(topic, rows(100))
         with pytest.raises(ProducerFencedError, match="another producer has begun") as caught:
@@ -142,7 +142,7 @@ def test_a_producer_that_begins_again_fences_the_one_before(
 def test_a_zombie_that_writes_is_fenced_too(client: Client, topic: str, producer: TransactionProducer) -> None:
     producer.begin_transaction()
     producer.produce(topic, rows(0))
-    client.fence([producer.transactional_id])
+    client.transactions.fence([producer.transactional_id])
     with pytest.raises((BrokerError, ProducerFencedError)) as caught:  # the latter before Kafka 2.5
         producer.produce(topic, rows(50))
     assert caught.value.code in (47, 48, 90, 120)  # which one depends on the release
@@ -180,12 +180,12 @@ def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
 @pytest.mark.parametrize("old", ["0.9.0.1", "0.10.0.1"])
 def test_brokers_before_0_11_are_refused_before_a_byte(old: str, real_cluster: Callable[[str], RealCluster]) -> None:
     with Client(bootstrap_servers=real_cluster(old).bootstrap_servers) as client:
-        producer = client.transaction_producer("never")
+        producer = client.transactions.producer("never")
         with pytest.raises(UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release") as caught:
             producer.start()
         assert (caught.value.local, caught.value.feature) == (True, "exactly-once")
         with pytest.raises(UnsupportedVersionError):
-            client.fence(["never"])
+            client.transactions.fence(["never"])
         spoken = {api for versions in client.versions_in_use().values() for api in versions}
         assert spoken == {ApiKey.METADATA}
 
@@ -197,12 +197,12 @@ def test_open_transactions_are_listed_and_described(
     with Client(bootstrap_servers=real_cluster(new).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name)])
         name = f"{topic_name}-1"
-        with client.transaction_producer(name, transaction_timeout_ms=50_000) as producer:
+        with client.transactions.producer(name, transaction_timeout_ms=50_000) as producer:
             producer.begin_transaction()
             producer.produce(topic_name, rows(0))
-            listed = client.list_transactions(TransactionFilter(states=("Ongoing",)))
+            listed = client.transactions.list(TransactionFilter(states=("Ongoing",)))
             assert (name, producer.producer_id) in [(found[0], found[1]) for found in listed]
-            found = client.describe_transactions([name, f"{topic_name}-never"])
+            found = client.transactions.describe([name, f"{topic_name}-never"])
             described = found[name]
             assert described is not None
             assert (described.state, described.partitions) == ("Ongoing", (TopicPartition(topic_name, 0),))
@@ -210,16 +210,16 @@ def test_open_transactions_are_listed_and_described(
             assert described.producer_epoch == producer.producer_epoch
             assert found[f"{topic_name}-never"] is None
             mine = TransactionFilter(states=("Ongoing",), producer_ids=(producer.producer_id,))
-            assert [found.transactional_id for found in client.list_transactions(mine)] == [name]
-            assert client.list_transactions(replace(mine, duration_ms=3_600_000)) == []
+            assert [found.transactional_id for found in client.transactions.list(mine)] == [name]
+            assert client.transactions.list(replace(mine, duration_ms=3_600_000)) == []
             producer.abort_transaction()
         with pytest.raises(ConfigError, match="Nonsense"):
-            client.list_transactions(TransactionFilter(states=("Nonsense",)))
+            client.transactions.list(TransactionFilter(states=("Nonsense",)))
 
 
 def test_transactions_are_not_listed_before_3_0(real_cluster: Callable[[str], RealCluster]) -> None:
     with Client(bootstrap_servers=real_cluster("2.4.1").bootstrap_servers) as client:
-        for call in (client.list_transactions, lambda: client.describe_transactions(["x"])):
+        for call in (client.transactions.list, lambda: client.transactions.describe(["x"])):
             with pytest.raises(UnsupportedVersionError, match=r"Kafka 3\.0") as caught:
                 call()
             assert (caught.value.local, caught.value.feature) == (True, "describe-transactions")
@@ -255,7 +255,7 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
         assert seen_by_parley(client, topic) == list(range(300, 330))
     else:
         assert transactional_release == "0.11.0.3"
-        with client.transaction_producer(producer.transactional_id) as successor, successor.transaction():
+        with client.transactions.producer(producer.transactional_id) as successor, successor.transaction():
             successor.produce(topic, rows(300))
         assert seen_by_parley(client, topic) == list(range(300, 330))
 

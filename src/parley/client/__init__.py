@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from parley.client.shapes import BatchShape, record_shape, spark_shape
     from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
     from parley.client.transaction_blocking import TransactionProducer
+    from parley.client.transaction_calls import AsyncTransactions, Transactions
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
     from parley.client.transaction_producer import AsyncTransactionProducer
     from parley.client.transaction_requests import GroupMember
@@ -79,6 +80,7 @@ _MODULES = {
     ),
     "parley.client.transaction_admin": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
     "parley.client.transaction_blocking": ("TransactionProducer",),
+    "parley.client.transaction_calls": ("AsyncTransactions", "Transactions"),
     "parley.client.transaction_handover": ("FencedProducer", "PreparedTransaction"),
     "parley.client.transaction_producer": ("AsyncTransactionProducer",),
     "parley.client.transaction_requests": ("GroupMember",),
@@ -95,6 +97,7 @@ __all__ = [
     "AsyncClient",
     "AsyncConsumer",
     "AsyncTransactionProducer",
+    "AsyncTransactions",
     "BatchAck",
     "BatchShape",
     "Client",
@@ -132,6 +135,7 @@ __all__ = [
     "TransactionFilter",
     "TransactionListing",
     "TransactionProducer",
+    "Transactions",
     "format_uuid",
     "parse_uuid",
     "record_shape",

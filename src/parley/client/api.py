@@ -26,7 +26,7 @@ from parley.client.results import (
     ProduceResult,
 )
 from parley.client.retry import Deadline
-from parley.client.transaction_calls import AsyncTransactionCalls
+from parley.client.transaction_calls import AsyncTransactions
 from parley.client.wanted_topics import ensure_topics
 from parley.errors import LocalProtocolError
 from parley.schema import ApiKey
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from parley.client.producer import Producer
 
 
-class AsyncClient(AsyncTransactionCalls):
+class AsyncClient:
     """A client of one cluster, for one event loop.
 
     >>> async def rows() -> None:
@@ -72,8 +72,9 @@ class AsyncClient(AsyncTransactionCalls):
         self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
-        AsyncTransactionCalls.__init__(self)
         self._closed = False
+        self.transactions = AsyncTransactions(self._begin)
+        """Transactional producers, and what else concerns transactions."""
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class AsyncClient(AsyncTransactionCalls):
     async def close(self) -> None:
         """Close every connection. Records not yet acknowledged fail. Idempotent."""
         self._closed = True
-        await self._close_transactions()
+        await self.transactions.close()
         producer, self._producer = self._producer, None
         cluster, self._cluster = self._cluster, None
         if producer is not None:

@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import contextlib
 import os
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
@@ -25,6 +23,7 @@ from parley.client.api import AsyncClient
 from parley.client.events import Listener
 from parley.client.fetch_decode import decode
 from parley.client.fetch_session import FetchSession
+from parley.client.loop_thread import leave_behind, shared_loop
 from parley.client.offsets import Spec
 from parley.client.option_types import ClientOptionValues
 from parley.client.options import ClientOptions, FetchOptions, ProduceOptions, client_options
@@ -34,7 +33,7 @@ from parley.client.results import (
     FetchedBatch,
     ProduceResult,
 )
-from parley.client.transaction_calls import TransactionCalls
+from parley.client.transaction_calls import Transactions
 from parley.errors import LocalProtocolError
 from parley.net.faces import blocking
 from parley.schema import ApiKey
@@ -50,63 +49,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class LoopThread:
-    """An event loop that runs in a daemon thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="parley network", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-
-    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine in the loop, and do not wait for it."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
-        future = self.start(work)
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                future.cancel()
-                with contextlib.suppress(concurrent.futures.CancelledError, Exception):
-                    future.result(timeout=5)
-            raise
-
-
-_shared: LoopThread | None = None
-_lock = threading.Lock()
-_left_behind: list[object] = []
-"""What a fork left behind. Kept for ever: collecting it would close descriptors the parent still polls."""
-
-
-def shared_loop() -> LoopThread:
-    """Return this process's loop thread, started when it is first needed."""
-    global _shared
-    with _lock:
-        if _shared is None:
-            _shared = LoopThread()
-        return _shared
-
-
-def _after_fork() -> None:
-    global _shared, _lock
-    _left_behind.append(_shared)
-    _shared, _lock = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-class Client(TransactionCalls):
+class Client:
     """A client of one cluster whose calls return when they are done. Any thread may use it.
 
     >>> from parley import EARLIEST, LATEST, TopicPartition
@@ -135,6 +78,8 @@ class Client(TransactionCalls):
         self._client: AsyncClient | None = None
         self._pid = 0
         self._closed = False
+        self.transactions = Transactions(lambda: self._async().transactions)
+        """Transactional producers, and what else concerns transactions."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), require=self._require), (self.options,)  # a copy in another process begins anew
@@ -165,7 +110,7 @@ class Client(TransactionCalls):
         if self._closed:
             raise LocalProtocolError("this client is closed; make a new one")
         if self._pid != os.getpid():  # forked: the locks and sockets that came along belong to the parent
-            _left_behind.append(self._client)
+            leave_behind(self._client)
             self._guard, self._client, self._pid = threading.Lock(), None, os.getpid()
         with self._guard:
             if self._client is None:

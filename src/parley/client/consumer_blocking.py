@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from parley.client import arguments
-from parley.client.blocking import shared_loop
 from parley.client.consumer import AsyncConsumer, check_getmany
 from parley.client.consumer_core import LossListener
 from parley.client.consumer_rows import ConsumerRecord
+from parley.client.loop_thread import shared_loop
 from parley.client.option_types import ConsumerClientOptionValues
 from parley.client.positions import DataLoss
 from parley.client.results import FetchedBatch

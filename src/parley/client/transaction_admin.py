@@ -79,7 +79,7 @@ class TransactionFilter:
 async def list_transactions(
     cluster: Cluster, wanted: TransactionFilter, deadline: Deadline
 ) -> list[TransactionListing]:
-    """Ask every broker which transactions it coordinates; see `AsyncClient.list_transactions`."""
+    """Ask every broker which transactions it coordinates; see `AsyncTransactions.list`."""
     allowed = VersionRange(wanted.lowest_version, _MAX)
     message = ListTransactionsRequest(
         state_filters=list(wanted.states),
@@ -118,7 +118,7 @@ def _feature(wanted: TransactionFilter) -> Feature | None:
 async def describe_transactions(
     cluster: Cluster, transactional_ids: Iterable[str], deadline: Deadline
 ) -> dict[str, TransactionDescription | None]:
-    """Ask the coordinator of each id; see `AsyncClient.describe_transactions`."""
+    """Ask the coordinator of each id; see `AsyncTransactions.describe`."""
     wanted = list(dict.fromkeys(transactional_ids))
     await find_coordinators(cluster, KeyType.TRANSACTION, wanted, deadline)
     found: dict[str, TransactionDescription | None] = {}

@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class TransactionProducer:
-    """A transactional producer whose calls return when they are done; made by `Client.transaction_producer`.
+    """A transactional producer whose calls return when they are done; made by `Client.transactions.producer`.
 
     >>> import parley, pyarrow
     >>> with parley.Client(bootstrap_servers="localhost:9092") as client:
-    ...     with client.transaction_producer("copier-1") as producer:
+    ...     with client.transactions.producer("copier-1") as producer:
     ...         with producer.transaction():  # commits at the end, aborts on an exception
     ...             producer.produce("copies", pyarrow.table({"value": ["one", "two"]})).records
     2

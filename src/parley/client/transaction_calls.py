@@ -1,19 +1,21 @@
-"""The calls of a client that concern transactions: one class for the asynchronous client, one for the blocking one."""
+"""What a client has for transactions: `client.transactions`, a part that it owns, asynchronous or blocking."""
 
 from __future__ import annotations
 
+import builtins
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.client import arguments
+from parley.client.loop_thread import shared_loop
 from parley.client.options import ProduceOptions
 from parley.net.faces import blocking
 from parley.types import Names, texts
 
 if TYPE_CHECKING:
-    from parley.client.api import AsyncClient
     from parley.client.cluster import Cluster
+    from parley.client.retry import Deadline
     from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
     from parley.client.transaction_blocking import TransactionProducer
     from parley.client.transaction_handover import FencedProducer, PreparedTransaction
@@ -22,16 +24,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncTransactionCalls:
-    """The transactional part of AsyncClient, which starts itself with the first call."""
+class AsyncTransactions:
+    """Transactions of one cluster: `AsyncClient.transactions`. The first call starts the client.
 
-    def __init__(self) -> None:
-        self._transactional: weakref.WeakSet[AsyncTransactionProducer] = weakref.WeakSet()
+    `begin` starts the client that owns this, and returns its cluster and the deadline of a call.
+    """
+
+    def __init__(self, begin: Callable[[int | None], Awaitable[tuple[Cluster, Deadline]]]) -> None:
+        self._begin = begin
+        self._producers: weakref.WeakSet[AsyncTransactionProducer] = weakref.WeakSet()
 
     async def _started(self) -> Cluster:
-        raise NotImplementedError  # AsyncClient has it
+        return (await self._begin(None))[0]
 
-    def transaction_producer(
+    def producer(
         self,
         transactional_id: str,
         *,
@@ -58,12 +64,10 @@ class AsyncTransactionCalls:
         )
 
         made = AsyncTransactionProducer(self._started, wanted)
-        self._transactional.add(made)
+        self._producers.add(made)
         return made
 
-    async def end_transaction(
-        self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
-    ) -> None:
+    async def end(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
         """Commit (or abort) a transaction that `AsyncTransactionProducer.prepare_transaction` handed over.
 
         From any process, and as often as wanted: it returns when the transaction has ended as asked, also
@@ -83,8 +87,7 @@ class AsyncTransactionCalls:
         arguments.instance("prepared", prepared, PreparedTransaction, how="give what prepare_transaction returned")
         arguments.flag("committed", committed)
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        deadline = cluster.deadline(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
         await end_transaction(cluster, prepared, deadline, committed=committed)
 
     async def fence(
@@ -96,7 +99,7 @@ class AsyncTransactionCalls:
     ) -> dict[str, FencedProducer]:
         """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
 
-        Returns, for each id, its producer id and new epoch: what `transaction_producer` begins with is above
+        Returns, for each id, its producer id and new epoch: what `producer` begins with is above
         it. An id that the coordinator did not know is known to it afterwards. `transaction_timeout_ms` is for
         identities that `AsyncTransactionProducer.resume` is to write under; leave it out where nothing is written.
         Raises the first id's error, and UnsupportedVersionError before anything is sent where brokers have no
@@ -108,13 +111,12 @@ class AsyncTransactionCalls:
         if transaction_timeout_ms is not None:
             arguments.number("transaction_timeout_ms", transaction_timeout_ms, 1, arguments.INT32)
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        deadline, limit_ms = cluster.deadline(timeout_ms), transaction_timeout_ms
-        return await fence(cluster, wanted, deadline, transaction_timeout_ms=limit_ms)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await fence(cluster, wanted, deadline, transaction_timeout_ms=transaction_timeout_ms)
 
-    async def list_transactions(
+    async def list(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
-    ) -> list[TransactionListing]:
+    ) -> builtins.list[TransactionListing]:
         """Return the transactional ids that the brokers coordinate, each with its producer id and state.
 
         Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot tell (before Kafka
@@ -125,10 +127,10 @@ class AsyncTransactionCalls:
         arguments.optional("wanted", wanted, TransactionFilter)
         arguments.timeout(timeout_ms)
         wanted = wanted if wanted is not None else TransactionFilter()
-        cluster = await self._started()
-        return await list_transactions(cluster, wanted, cluster.deadline(timeout_ms))
+        cluster, deadline = await self._begin(timeout_ms)
+        return await list_transactions(cluster, wanted, deadline)
 
-    async def describe_transactions(
+    async def describe(
         self, transactional_ids: Names, *, timeout_ms: int | None = None
     ) -> dict[str, TransactionDescription | None]:
         """Return how each transactional id stands at its coordinator, None for one that it does not know.
@@ -139,26 +141,26 @@ class AsyncTransactionCalls:
 
         wanted = texts("transactional_ids", transactional_ids, "ids")
         arguments.timeout(timeout_ms)
-        cluster = await self._started()
-        deadline = cluster.deadline(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
         return await describe_transactions(cluster, wanted, deadline)
 
-    async def _close_transactions(self) -> None:
-        while self._transactional:
-            await self._transactional.pop().close()
+    async def close(self) -> None:
+        """Close the producers that are still open; the client does it when it closes."""
+        while self._producers:
+            await self._producers.pop().close()
 
 
-class TransactionCalls:
-    """The transactional part of Client; what the calls raise stands in AsyncTransactionCalls."""
+class Transactions:
+    """Transactions of one cluster, blocking: `Client.transactions`. AsyncTransactions says what the calls raise."""
 
-    def _async(self) -> AsyncClient:
-        raise NotImplementedError  # Client has it
+    def __init__(self, transactions: Callable[[], AsyncTransactions]) -> None:
+        self._async = transactions  # asked for at each call: after a fork it is another
 
     @staticmethod
     def _run(work: Coroutine[Any, Any, T]) -> T:
-        raise NotImplementedError  # Client has it
+        return shared_loop().call(work)
 
-    def transaction_producer(
+    def producer(
         self,
         transactional_id: str,
         *,
@@ -167,13 +169,12 @@ class TransactionCalls:
         options: ProduceOptions | None = None,
     ) -> TransactionProducer:
         """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
-        from parley.client.blocking import shared_loop
         from parley.client.transaction_blocking import TransactionProducer
 
-        client = self._async()
+        transactions = self._async()
 
         async def make() -> AsyncTransactionProducer:
-            return client.transaction_producer(
+            return transactions.producer(
                 transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
                 max_generation=max_generation,
@@ -182,7 +183,7 @@ class TransactionCalls:
 
         return TransactionProducer(shared_loop(), self._run(make()))
 
-    end_transaction = blocking(AsyncTransactionCalls.end_transaction)
-    fence = blocking(AsyncTransactionCalls.fence)
-    list_transactions = blocking(AsyncTransactionCalls.list_transactions)
-    describe_transactions = blocking(AsyncTransactionCalls.describe_transactions)
+    end = blocking(AsyncTransactions.end)
+    fence = blocking(AsyncTransactions.fence)
+    list = blocking(AsyncTransactions.list)
+    describe = blocking(AsyncTransactions.describe)

@@ -66,7 +66,7 @@ class FencedProducer(NamedTuple):
 async def end_transaction(
     cluster: Cluster, prepared: PreparedTransaction, deadline: Deadline, *, committed: bool
 ) -> None:
-    """Commit or abort a prepared transaction; see `AsyncClient.end_transaction`."""
+    """Commit or abort a prepared transaction; see `AsyncTransactions.end`."""
     if prepared.is_empty:
         return
     writer = Writer(prepared.transactional_id, Identity(prepared.producer_id, prepared.producer_epoch))

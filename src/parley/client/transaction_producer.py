@@ -46,10 +46,10 @@ WHO_HAS_THE_EPOCH = (
 
 
 class AsyncTransactionProducer:
-    """A transactional producer; made by `AsyncClient.transaction_producer`. Belongs to one event loop.
+    """A transactional producer; made by `AsyncClient.transactions.producer`. Belongs to one event loop.
 
     >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
-    ...     async with client.transaction_producer("copier-1") as producer:
+    ...     async with client.transactions.producer("copier-1") as producer:
     ...         async with producer.transaction():
     ...             await producer.produce("flights", rows)
 
@@ -217,7 +217,7 @@ class AsyncTransactionProducer:
         return self._txn.is_open and not self._closed
 
     async def prepare_transaction(self) -> PreparedTransaction:
-        """Hand the open transaction over: return what any process needs to end it with `end_transaction`.
+        """Hand the open transaction over: return what any process needs to end it with `client.transactions.end`.
 
         All rows are acknowledged when this returns, and nothing is ended. The producer is closed without
         an abort; until the transaction is ended, or its transaction_timeout_ms is over, read_committed readers

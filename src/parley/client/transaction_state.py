@@ -267,7 +267,7 @@ _REMEDIES = {
     State.IN_TRANSACTION: "a transaction is open already; commit or abort it first",
     State.COMMITTING: "the commit is not over; call commit_transaction again until it is answered",
     State.ABORTING: "the abort is not over; call abort_transaction again until it is answered",
-    State.PREPARED: "the transaction was handed over; end it with end_transaction, and make a new producer",
+    State.PREPARED: "the transaction was handed over; end it with client.transactions.end, and make a new producer",
 }
 
 

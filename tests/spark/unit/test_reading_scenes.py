@@ -213,7 +213,7 @@ def test_s07_a_topic_created_again_is_always_noticed(
 
 
 def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(cluster: LocalCluster, client: Client) -> None:
-    with client.transaction_producer("writer") as producer:
+    with client.transactions.producer("writer") as producer:
         producer.begin_transaction()
         producer.produce("t", pa.table({"value": ["a", "b"]}), partition=0)
         producer.commit_transaction()

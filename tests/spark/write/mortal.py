@@ -11,7 +11,8 @@ from parley.client import Client
 
 from .world import Killed
 
-_OBJECTS = ("transaction_producer",)
+_PARTS = ("transactions",)
+_OBJECTS = ("producer",)
 
 
 class Life:
@@ -59,6 +60,8 @@ class Mortal:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
+        if name in _PARTS:
+            return Mortal(found, self._life)
         if not callable(found):
             return found
 
@@ -103,5 +106,5 @@ class _Process:
 
     def __exit__(self, *error: object) -> None:
         if self._life.dead:
-            self._client._async()._transactional.clear()  # close() would abort what is open
+            self._client._async().transactions._producers.clear()  # close() would abort what is open
         self._client.close()

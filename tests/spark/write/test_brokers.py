@@ -65,7 +65,7 @@ def test_a_broker_that_allows_only_short_transactions_still_fences() -> None:
         LocalCluster(brokers=1, release="3.9", settings=settings) as short,
         Client(bootstrap_servers=short.bootstrap_servers) as client,
     ):
-        assert client.fence(["a"])["a"].producer_epoch == 0
+        assert client.transactions.fence(["a"])["a"].producer_epoch == 0
         (first, second) = short.requests("INIT_PRODUCER_ID")
         assert (first.message.transaction_timeout_ms, second.message.transaction_timeout_ms) == (30_000, 1_000)
 

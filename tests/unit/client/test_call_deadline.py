@@ -93,8 +93,8 @@ CALLS: dict[str, Callable[[AsyncClient], Awaitable[Any]]] = {
     "list_offsets": lambda client: client.list_offsets({TP: LATEST}, timeout_ms=300),
     "commit_offsets": lambda client: client.commit_offsets("group", {TP: 5}),
     "committed_offsets": lambda client: client.committed_offsets("group", [TP]),
-    "describe_transactions": lambda client: client.describe_transactions(["x"], timeout_ms=300),
-    "end_transaction": lambda client: client.end_transaction(
+    "transactions.describe": lambda client: client.transactions.describe(["x"], timeout_ms=300),
+    "transactions.end": lambda client: client.transactions.end(
         PreparedTransaction("x", 7, 0), committed=True, timeout_ms=300
     ),
 }

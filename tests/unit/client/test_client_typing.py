@@ -66,7 +66,7 @@ def blocking(table: pa.Table) -> int:
         client.produce(None, pa.RecordBatch())
         client.commit_offsets("g", {TP: 7})
         client.commit_offsets("g", {TP: OffsetAndMetadata(7)})
-        with client.transaction_producer("w") as producer, producer.transaction():
+        with client.transactions.producer("w") as producer, producer.transaction():
             producer.send_offsets_to_transaction({TP: 7}, "g")
         rows = 0
         for batch in client.fetch(TP, EARLIEST, LATEST, FetchOptions(shape=record_shape(["key"]))):
@@ -131,8 +131,8 @@ client.committed_offsets("g", [("flights", 0)])  # wrong
 client.commit_offsets("g", {TP: "earliest"})  # wrong
 client.list_offsets({TP: "earliest"})  # wrong
 client.fetch(TP, "earliest")  # wrong
-client.fence("ab")  # wrong
-client.describe_transactions("ab")  # wrong
+client.transactions.fence("ab")  # wrong
+client.transactions.describe("ab")  # wrong
 client.produce("flights", "rows")  # wrong
 client.produce("flights", [{"value": b"x"}])  # wrong
 client.metadata(topic=["ab"])  # wrong

@@ -14,9 +14,11 @@ from parley.client import (
     AsyncClient,
     AsyncConsumer,
     AsyncTransactionProducer,
+    AsyncTransactions,
     Client,
     Consumer,
     TransactionProducer,
+    Transactions,
 )
 from parley.devcluster import AsyncLocalCluster, LocalCluster
 from parley.net.faces import blocking, in_loop
@@ -24,10 +26,11 @@ from parley.net.faces import blocking, in_loop
 FACES = [
     (Client, AsyncClient),
     (Consumer, AsyncConsumer),
+    (Transactions, AsyncTransactions),
     (TransactionProducer, AsyncTransactionProducer),
     (LocalCluster, AsyncLocalCluster),
 ]
-ITSELF = {"start", "resume", "transaction", "transaction_producer", "broker", "fetch", "fetch_many", "batches"}
+ITSELF = {"start", "resume", "transaction", "producer", "broker", "fetch", "fetch_many", "batches"}
 """What returns a face, or is iterated over: the result differs, the parameters do not."""
 
 

@@ -54,7 +54,10 @@ class Coordinators:
     def init(self, transactional_ids: Sequence[str]) -> list[Identity]:
         """Return a new identity for each id."""
         others = [name for name in transactional_ids if name not in self.written_under]
-        found = {name: Identity(one.producer_id, one.producer_epoch) for name, one in self.client.fence(others).items()}
+        found = {
+            name: Identity(one.producer_id, one.producer_epoch)
+            for name, one in self.client.transactions.fence(others).items()
+        }
         for name in transactional_ids:
             if name in self.written_under:
                 found[name] = self._take_over(name)
@@ -82,7 +85,7 @@ class Coordinators:
         return outcomes
 
     def _take_over(self, name: str) -> Identity:
-        producer = self.client.transaction_producer(name, transaction_timeout_ms=self.timeout_ms, max_generation=1)
+        producer = self.client.transactions.producer(name, transaction_timeout_ms=self.timeout_ms, max_generation=1)
         try:
             producer.start()
             return Identity(producer.producer_id, producer.producer_epoch)
@@ -94,7 +97,7 @@ class Coordinators:
     def _end(self, transaction: ToEnd, commit: bool) -> Outcome:
         handed_over = PreparedTransaction(transaction.transactional_id, *transaction.identity)
         try:
-            self.client.end_transaction(handed_over, committed=commit)
+            self.client.transactions.end(handed_over, committed=commit)
             return Outcome.ENDED
         except (TransactionAbortedError, TransactionCommittedError):
             return Outcome.OTHERWISE
@@ -149,7 +152,7 @@ class TopicJournal:
 
     def decide(self, intent: Intent, transactional_id: str) -> None:
         """Write an intent in a transaction under the identity of its driver."""
-        producer = self._client.transaction_producer(
+        producer = self._client.transactions.producer(
             transactional_id, transaction_timeout_ms=self._timeout_ms, max_generation=1
         )
         try:
@@ -227,7 +230,7 @@ class TransactionWriting:
 
     def __call__(self, transactional_id: str, rows: Iterator[pa.RecordBatch]) -> tuple[Identity, int]:
         """Return the identity and the number of rows, all acknowledged. An error aborts what was written."""
-        producer = self.client.transaction_producer(
+        producer = self.client.transactions.producer(
             transactional_id, transaction_timeout_ms=self.timeout_ms, max_generation=1, options=self.produce
         )
         with producer:

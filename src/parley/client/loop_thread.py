@@ -1,0 +1,75 @@
+"""The event loop behind all blocking calls of a process, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from parley.errors import LocalProtocolError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop that runs in a daemon thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="parley network", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine in the loop, and do not wait for it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
+        future = self.start(work)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                with contextlib.suppress(concurrent.futures.CancelledError, Exception):
+                    future.result(timeout=5)
+            raise
+
+
+_shared: LoopThread | None = None
+_lock = threading.Lock()
+_left_behind: list[object] = []
+
+
+def shared_loop() -> LoopThread:
+    """Return this process's loop thread, started when it is first needed."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = LoopThread()
+        return _shared
+
+
+def leave_behind(of_the_parent: object) -> None:
+    """Keep what a fork brought along, unused: collecting it would close descriptors that the parent still polls."""
+    _left_behind.append(of_the_parent)
+
+
+def _after_fork() -> None:
+    global _shared, _lock
+    leave_behind(_shared)
+    _shared, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
