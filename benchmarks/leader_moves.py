@@ -27,8 +27,8 @@ from benchmarks.bench import Bench
 from benchmarks.leader_moves_plot import draw
 from benchmarks.moving_cluster import TOPIC
 from parley.client import Client, FetchOptions, TopicPartition
-from parley.client.cluster_view import MetadataUpdate, PartitionMetadata, TopicUpdate
-from parley.client.metadata import MetadataCache, Policy
+from parley.client.cluster.metadata_cache import MetadataCache, Policy
+from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.types import Node
 
 HINTS, NO_HINTS = "4.3", "3.6"

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from benchmarks.bench import Bench
-from parley.client.survey import BrokerFinding, survey
+from parley.client.cluster.survey import BrokerFinding, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.host import raise_descriptor_limit
 from parley.net import ConnectOptions, Verdicts, open_connection, parse_address

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import time
 
-from parley.client.cluster_view import read_metadata
-from parley.client.metadata import MetadataCache
+from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.view import read_metadata
 from parley.messages import MetadataResponse, decode_body, encode_body
 
 VERSION = 13

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from parley.cli.api_versions import draw_table
-from parley.client.survey import BrokerFinding, survey
+from parley.client.cluster.survey import BrokerFinding, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.net import ConnectOptions
 

@@ -13,17 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from parley.client import (
-    EARLIEST,
-    LATEST,
-    Client,
-    FetchOptions,
-    ProduceOptions,
-    TopicPartition,
-    fetch_decode,
-    producer,
-)
+from parley.client import EARLIEST, LATEST, Client, FetchOptions, ProduceOptions, TopicPartition
+from parley.client.fetch import decode as fetch_decode
 from parley.client.loop_thread import shared_loop
+from parley.client.produce import producer
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, LocalProtocolError
 

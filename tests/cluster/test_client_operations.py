@@ -213,7 +213,7 @@ def test_metadata_of_one_topic_and_of_all(client: Client, topic: str) -> None:
 
 
 def test_what_does_not_exist_is_said_and_not_made(client: Client, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parley.client.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)  # how long it might still come
+    monkeypatch.setattr("parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)
     with pytest.raises(BrokerError) as caught:
         list(client.fetch(TopicPartition("no-such-topic", 0), EARLIEST, 1))
     assert (caught.value.code, caught.value.topic) == (3, "no-such-topic")

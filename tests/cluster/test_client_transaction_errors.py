@@ -14,7 +14,7 @@ from parley.client import (
     Client,
     OffsetAndMetadata,
 )
-from parley.client.transaction_state import State
+from parley.client.transactions.state import State
 from parley.devcluster import LocalCluster
 from parley.errors import (
     BrokerError,

@@ -13,7 +13,7 @@ from parley.client import (
     OffsetAndMetadata,
     TransactionProducer,
 )
-from parley.client.transaction_state import State
+from parley.client.transactions.state import State
 from parley.devcluster import LocalCluster
 from parley.errors import (
     BrokerError,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from parley.client import LATEST, Client, FetchOptions, TopicPartition, TransactionProducer
-from parley.client.transaction_state import State
+from parley.client.transactions.state import State
 from parley.devcluster import LocalCluster
 from parley.errors import BrokerError, ProducerFencedError
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from parley.client import EARLIEST, AsyncClient, AsyncConsumer, PartitionRange, TopicPartition
-from parley.client.positions import Stage
+from parley.client.fetch.positions import Stage
 from parley.errors import BrokerError
 from parley.messages import ListOffsetsResponse, MetadataResponse
 from parley.schema import ApiKey

@@ -18,7 +18,7 @@ from parley.client import (
     ProduceOptions,
     TopicPartition,
 )
-from parley.client.positions import Cause
+from parley.client.fetch.positions import Cause
 from parley.devcluster import LocalCluster
 from parley.errors import DataLossError, LogTruncationError, RequestTimedOut, TopicRecreatedError
 

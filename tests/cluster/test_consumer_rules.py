@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parley.client import OffsetAndMetadata, TopicPartition
-from parley.client.positions import Stage
+from parley.client.fetch.positions import Stage
 from parley.errors import BrokerError, CorruptRecordError
 from parley.messages import FetchResponse, ListOffsetsResponse
 from parley.schema import ApiKey

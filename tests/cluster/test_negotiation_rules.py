@@ -25,7 +25,7 @@ OWN = "own-topic"
 async def test_v09_a_topic_must_not_be_created_by_asking_where_that_cannot_be_said(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parley.client.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)  # how long it might still come
+    monkeypatch.setattr("parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)
     with LocalCluster(1, release=name) as cluster:
         async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:  # the start does not need it
             wanted = [MetadataRequest.MetadataRequestTopic(name=OWN)]

@@ -13,7 +13,7 @@ import trustme
 
 import parley
 from parley.client import ClientOptions
-from parley.client.connecting import connect_options
+from parley.client.cluster.connecting import connect_options
 from parley.devcluster import LocalCluster, Security
 from parley.errors import AuthenticationError, ConfigError
 

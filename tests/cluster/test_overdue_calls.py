@@ -116,7 +116,7 @@ def test_rows_for_a_missing_topic_say_that_it_is_missing(
     """With 2 s the call's time is over before the time that a topic has to appear in, which is shorter here else."""
     if max_block_ms > 2_000:
         monkeypatch.setattr(
-            "parley.client.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 80
+            "parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 80
         )  # ten times this where it may be created
     options = ProduceOptions(max_block_ms=max_block_ms)
     with Client(bootstrap_servers=strict.bootstrap_servers) as client:

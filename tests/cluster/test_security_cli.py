@@ -19,7 +19,7 @@ import pytest
 from parley.cli import main
 from parley.cli.cluster_security import parse_users, read_users, write_client_files
 from parley.client import Client, ClientOptions, NewTopic
-from parley.client.option_fields import read_properties
+from parley.client.options.fields import read_properties
 from parley.devcluster import AsyncLocalCluster, Security
 from parley.errors import ConfigError
 from parley.types import Secret

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from parley.client.survey import looks_like, survey
+from parley.client.cluster.survey import looks_like, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.host import raise_descriptor_limit
 from parley.net import ConnectOptions

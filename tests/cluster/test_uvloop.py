@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from parley import LATEST, AsyncClient, NewTopic, TopicPartition
-from parley.client.options import ClientOptions, FetchOptions
+from parley.client.options.client_options import ClientOptions, FetchOptions
 from parley.devcluster import AsyncLocalCluster, Security
 
 from ..support import GENEROUS_S

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from parley.client.fetch_wire import find_tail
+from parley.client.fetch.wire import find_tail
 from parley.devcluster import AsyncLocalCluster
 from parley.messages import QUICK_BYTES, FetchRequest, ProduceRequest, decode_at, response_class
 from parley.net import BrokerConnection, ConnectOptions, open_connection

@@ -20,7 +20,7 @@ from parley.client import (
     ProduceOptions,
     TopicPartition,
 )
-from parley.client.positions import Cause
+from parley.client.fetch.positions import Cause
 from parley.errors import BrokerError, KafkaError, LogTruncationError, TopicRecreatedError
 from parley.messages import DeleteRecordsRequest, ElectLeadersRequest
 from parley.testing.realbroker import RealCluster

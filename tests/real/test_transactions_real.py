@@ -19,7 +19,7 @@ from parley.client import (
     TransactionFilter,
     TransactionProducer,
 )
-from parley.client.transaction_state import State
+from parley.client.transactions.state import State
 from parley.errors import (
     BrokerError,
     ConfigError,

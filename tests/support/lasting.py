@@ -36,7 +36,7 @@ def _embedded(cluster: Any, suspect: bool) -> bool:
 
 KINDS: dict[str, Check] = {
     "parley.devcluster.blocking.LocalCluster": _embedded,
-    "parley.client.blocking.Client": lambda client, suspect: not suspect and not client._closed,
+    "parley.client.client.Client": lambda client, suspect: not suspect and not client._closed,
     "parley.testing.realbroker.cluster.RealCluster": lambda cluster, suspect: bool(cluster.alive(ask=suspect)),
     "pyspark.sql.session.SparkSession": sparks.usable,
 }

@@ -20,7 +20,7 @@ from parley.cli.connecting import (
 )
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import print_document, say, wide_console
-from parley.client.survey import BrokerFinding, kips, lacking, looks_like, survey
+from parley.client import BrokerFinding, brokers_lacking, kips_of, looks_like, survey
 from parley.errors import printable
 from parley.versions import FEATURES, BrokerVersions, Feature, api_name
 from parley.versions.java_client import broker_block
@@ -77,7 +77,7 @@ def finish(findings: Sequence[BrokerFinding], features: Sequence[Feature]) -> Ex
     failed = [finding for finding in findings if finding.error is not None]
     for finding in failed:
         say(f"broker {finding.node.id} ({finding.node.address}) failed: {finding.error}")
-    missing = lacking([finding for finding in findings if finding.versions is not None], features)
+    missing = brokers_lacking([finding for finding in findings if finding.versions is not None], features)
     for feature, finding in missing:
         say(
             f"broker {finding.node.id} ({finding.node.address}) lacks {feature.value}: it came with Kafka"
@@ -126,7 +126,7 @@ def as_json(finding: BrokerFinding) -> dict[str, Any]:
         "finalized_features": dict(versions.finalized_features),
         "finalized_features_epoch": versions.finalized_features_epoch,
         "features": [feature.value for feature in Feature if versions.supports(feature)],
-        "kips": kips(versions),
+        "kips": kips_of(versions),
     }
 
 
@@ -179,7 +179,7 @@ def _grouped_kips(findings: Sequence[BrokerFinding]) -> dict[str, list[int]]:
     grouped: dict[str, list[int]] = {}
     for finding in findings:
         if finding.versions is not None:
-            numbers = " ".join(kip.removeprefix("KIP-") for kip in kips(finding.versions))
+            numbers = " ".join(kip.removeprefix("KIP-") for kip in kips_of(finding.versions))
             grouped.setdefault(numbers, []).append(finding.node.id)
     return grouped
 

@@ -12,9 +12,8 @@ import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.output import say
-from parley.client.connecting import connect_options as client_connect_options
-from parley.client.option_fields import option_names, read_properties
-from parley.client.options import ClientOptions
+from parley.client import ClientOptions, option_names, read_properties
+from parley.client import connect_options as client_connect_options
 from parley.net import ConnectOptions
 
 Result = TypeVar("Result")

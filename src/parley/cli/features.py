@@ -17,7 +17,7 @@ from parley.cli.connecting import (
     run,
 )
 from parley.cli.output import FormatOption, print_rows
-from parley.client.survey import survey
+from parley.client import survey
 from parley.versions import FEATURES, Feature
 
 app = typer.Typer(add_completion=False)

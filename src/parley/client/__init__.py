@@ -10,22 +10,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parley.client.api import AsyncClient
-    from parley.client.blocking import Client
-    from parley.client.cluster_view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
-    from parley.client.consumer import AsyncConsumer
-    from parley.client.consumer_blocking import Consumer
-    from parley.client.consumer_options import ConsumerOptions
-    from parley.client.consumer_rows import ConsumerRecord
+    from parley.client.async_client import AsyncClient
+    from parley.client.client import Client
+    from parley.client.cluster.connecting import connect_options
+    from parley.client.cluster.survey import BrokerFinding, brokers_lacking, kips_of, looks_like, survey
+    from parley.client.cluster.view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
+    from parley.client.consumer.async_consumer import AsyncConsumer
+    from parley.client.consumer.consumer import Consumer
+    from parley.client.consumer.options import ConsumerOptions
+    from parley.client.consumer.records import ConsumerRecord
     from parley.client.events import PossibleDataLoss, TopicRecreated
-    from parley.client.options import (
+    from parley.client.fetch.positions import DataLoss
+    from parley.client.fetch.recreation import rewound
+    from parley.client.options.client_options import (
         AllOptions,
         ClientOptions,
         FetchOptions,
         ProduceOptions,
         split_properties,
     )
-    from parley.client.positions import DataLoss
+    from parley.client.options.fields import OptionSet, dotted_name, option_names, read_properties
+    from parley.client.produce.rows import SLICE_ROWS
     from parley.client.results import (
         EARLIEST,
         LATEST,
@@ -43,25 +48,47 @@ if TYPE_CHECKING:
         Timestamp,
     )
     from parley.client.shapes import BatchShape, record_shape, spark_shape
-    from parley.client.transaction_admin import TransactionDescription, TransactionFilter, TransactionListing
-    from parley.client.transaction_blocking import TransactionProducer
-    from parley.client.transaction_calls import AsyncTransactions, Transactions
-    from parley.client.transaction_handover import FencedProducer, PreparedTransaction
-    from parley.client.transaction_producer import AsyncTransactionProducer
-    from parley.client.transaction_requests import GroupMember
+    from parley.client.transactions.async_producer import AsyncTransactionProducer
+    from parley.client.transactions.calls import AsyncTransactions, Transactions
+    from parley.client.transactions.handover import FencedProducer, PreparedTransaction
+    from parley.client.transactions.listing import TransactionDescription, TransactionFilter, TransactionListing
+    from parley.client.transactions.producer import TransactionProducer
+    from parley.client.transactions.requests import GroupMember
     from parley.types import Node, OffsetAndMetadata, Secret, TopicPartition, format_uuid, parse_uuid
 
 _MODULES = {
-    "parley.client.api": ("AsyncClient",),
-    "parley.client.blocking": ("Client",),
-    "parley.client.cluster_view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
-    "parley.client.consumer": ("AsyncConsumer",),
-    "parley.client.consumer_blocking": ("Consumer",),
-    "parley.client.consumer_options": ("ConsumerOptions",),
-    "parley.client.consumer_rows": ("ConsumerRecord",),
-    "parley.client.positions": ("DataLoss",),
+    "parley.client.cluster.connecting": ("connect_options",),
+    "parley.client.cluster.survey": (
+        "BrokerFinding",
+        "brokers_lacking",
+        "kips_of",
+        "looks_like",
+        "survey",
+    ),
+    "parley.client.fetch.recreation": ("rewound",),
+    "parley.client.options.fields": (
+        "OptionSet",
+        "dotted_name",
+        "option_names",
+        "read_properties",
+    ),
+    "parley.client.produce.rows": ("SLICE_ROWS",),
+    "parley.client.async_client": ("AsyncClient",),
+    "parley.client.client": ("Client",),
+    "parley.client.cluster.view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
+    "parley.client.consumer.async_consumer": ("AsyncConsumer",),
+    "parley.client.consumer.consumer": ("Consumer",),
+    "parley.client.consumer.options": ("ConsumerOptions",),
+    "parley.client.consumer.records": ("ConsumerRecord",),
+    "parley.client.fetch.positions": ("DataLoss",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
-    "parley.client.options": ("AllOptions", "ClientOptions", "FetchOptions", "ProduceOptions", "split_properties"),
+    "parley.client.options.client_options": (
+        "AllOptions",
+        "ClientOptions",
+        "FetchOptions",
+        "ProduceOptions",
+        "split_properties",
+    ),
     "parley.client.results": (
         "EARLIEST",
         "LATEST",
@@ -78,12 +105,12 @@ _MODULES = {
         "ProduceResult",
         "Timestamp",
     ),
-    "parley.client.transaction_admin": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
-    "parley.client.transaction_blocking": ("TransactionProducer",),
-    "parley.client.transaction_calls": ("AsyncTransactions", "Transactions"),
-    "parley.client.transaction_handover": ("FencedProducer", "PreparedTransaction"),
-    "parley.client.transaction_producer": ("AsyncTransactionProducer",),
-    "parley.client.transaction_requests": ("GroupMember",),
+    "parley.client.transactions.listing": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
+    "parley.client.transactions.producer": ("TransactionProducer",),
+    "parley.client.transactions.calls": ("AsyncTransactions", "Transactions"),
+    "parley.client.transactions.handover": ("FencedProducer", "PreparedTransaction"),
+    "parley.client.transactions.async_producer": ("AsyncTransactionProducer",),
+    "parley.client.transactions.requests": ("GroupMember",),
     "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
     "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
 }
@@ -93,6 +120,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "SLICE_ROWS",
     "AllOptions",
     "AsyncClient",
     "AsyncConsumer",
@@ -100,6 +128,7 @@ __all__ = [
     "AsyncTransactions",
     "BatchAck",
     "BatchShape",
+    "BrokerFinding",
     "Client",
     "ClientOptions",
     "ClusterMetadata",
@@ -119,6 +148,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetSpec",
+    "OptionSet",
     "PartitionAck",
     "PartitionMetadata",
     "PartitionRange",
@@ -136,11 +166,20 @@ __all__ = [
     "TransactionListing",
     "TransactionProducer",
     "Transactions",
+    "brokers_lacking",
+    "connect_options",
+    "dotted_name",
     "format_uuid",
+    "kips_of",
+    "looks_like",
+    "option_names",
     "parse_uuid",
+    "read_properties",
     "record_shape",
+    "rewound",
     "spark_shape",
     "split_properties",
+    "survey",
 ]
 
 

@@ -14,8 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from parley.client import ClientOptions, FetchOptions, ProduceOptions
-from parley.client.option_fields import OptionSet, dotted_name, option_names
+from parley.client import ClientOptions, FetchOptions, OptionSet, ProduceOptions, dotted_name, option_names
 from parley.errors import ConfigError, nearest_hint
 
 G = TypeVar("G", bound=OptionSet)

@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parley.client import TopicPartition
-from parley.client.recreation import rewound
+from parley.client import TopicPartition, rewound
 from parley.errors import ConfigError
 
 FORMAT = 1

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from parley.client import ClientOptions, FetchOptions
-from parley.client.option_fields import option_names
+from parley.client import ClientOptions, FetchOptions, option_names
 from parley.errors import ConfigError
 from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
 from parley.spark.kafka_options import read_client_options, read_fetch_options, without_effect

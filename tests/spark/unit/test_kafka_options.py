@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parley.client import ClientOptions, FetchOptions, ProduceOptions
-from parley.client.option_fields import dotted_name, option_names
+from parley.client.options.fields import dotted_name, option_names
 from parley.errors import ConfigError
 from parley.spark.kafka_options import (
     JAVA_NAMES,

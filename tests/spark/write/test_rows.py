@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.client.produce_rows import SLICE_ROWS
+from parley.client.produce.rows import SLICE_ROWS
 from parley.errors import ConfigError, broker_error
 from parley.spark.write.rows import HEADER_TYPE, PIECE_BYTES, RowHeader, TaskRows, in_pieces, with_header
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.cli.api_versions import kafka_text
-from parley.client.survey import BrokerFinding
+from parley.client.cluster.survey import BrokerFinding
 from parley.errors import NetworkError
 from parley.types import Node
 from parley.versions import BrokerVersions

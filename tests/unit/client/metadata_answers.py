@@ -1,11 +1,11 @@
 """Metadata answers about one topic, and caches that have seen one: for the tests of the metadata rules."""
 
-from parley.client.cluster_view import (
+from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.view import (
     MetadataUpdate,
     PartitionMetadata,
     TopicUpdate,
 )
-from parley.client.metadata import MetadataCache
 from parley.types import ZERO_UUID, Node, TopicPartition
 
 ID_A, ID_B = b"a" * 16, b"b" * 16

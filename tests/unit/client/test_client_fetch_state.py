@@ -2,8 +2,8 @@
 
 import pytest
 
-from parley.client.fetch_state import PartitionFetch
-from parley.client.positions import PartitionPosition
+from parley.client.fetch.positions import PartitionPosition
+from parley.client.fetch.state import PartitionFetch
 from parley.errors import DataLossError, RequestTimedOut, broker_error
 from parley.types import TopicPartition
 

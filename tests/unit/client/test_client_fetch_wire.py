@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from parley.client.fetch_wire import MOST_EPOCHS, FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
-from parley.client.options import FetchOptions
+from parley.client.fetch.wire import MOST_EPOCHS, FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
+from parley.client.options.client_options import FetchOptions
 from parley.messages import FetchResponse, decode_request, encode_request, encode_response
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, split
 from parley.records.append import assign_offsets

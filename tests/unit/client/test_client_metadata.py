@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from parley.client.cluster_view import (
+from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, MetadataCache
+from parley.client.cluster.view import (
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
@@ -13,7 +14,6 @@ from parley.client.cluster_view import (
     TopicUpdate,
     read_metadata,
 )
-from parley.client.metadata import AGREEING_ANSWERS, MetadataCache
 from parley.errors import LocalProtocolError
 from parley.types import ZERO_UUID, Node, TopicPartition
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.client.cluster_view import (
+from parley.client.cluster.view import (
     LeaderAndEpoch,
 )
 from parley.types import Node, TopicPartition

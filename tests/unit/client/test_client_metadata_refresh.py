@@ -1,11 +1,11 @@
 """When metadata is asked for again, and for which topics: wishes, pauses without news, age."""
 
-from parley.client.cluster_view import (
+from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.refresh import RefreshSchedule
+from parley.client.cluster.retry import Backoff
+from parley.client.cluster.view import (
     MetadataUpdate,
 )
-from parley.client.metadata import MetadataCache
-from parley.client.refresh import RefreshSchedule
-from parley.client.retry import Backoff
 
 from .metadata_answers import NODES, answer, cache_with
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from parley.client.produce_answers import Action, judge
-from parley.client.produce_state import OutBatch, PartitionLog, ProduceCall
-from parley.client.produce_wire import ProduceAnswer
+from parley.client.produce.answers import Action, judge
+from parley.client.produce.state import OutBatch, PartitionLog, ProduceCall
+from parley.client.produce.wire import ProduceAnswer
 from parley.types import TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -4,7 +4,13 @@ import datetime
 
 import pytest
 
-from parley.client.options import ClientOptions, FetchOptions, ProduceOptions, parse_servers, split_properties
+from parley.client.options.client_options import (
+    ClientOptions,
+    FetchOptions,
+    ProduceOptions,
+    parse_servers,
+    split_properties,
+)
 from parley.errors import ConfigError
 
 GROUPS = (ClientOptions, FetchOptions, ProduceOptions)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from parley.client.cluster_view import MetadataUpdate, PartitionMetadata, TopicUpdate
+from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, FORMER_IDS, MetadataCache, Policy
+from parley.client.cluster.refresh import RefreshSchedule
+from parley.client.cluster.retry import Backoff
+from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.client.events import PossibleDataLoss, tell
-from parley.client.metadata import AGREEING_ANSWERS, FORMER_IDS, MetadataCache, Policy
-from parley.client.refresh import RefreshSchedule
-from parley.client.retry import Backoff
 from parley.types import ZERO_UUID, Node, TopicPartition
 
 NODES = {n: Node(n, "127.0.0.1", 9090 + n) for n in (1, 2, 3)}

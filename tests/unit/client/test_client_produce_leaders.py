@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from parley.client.produce_state import AT_ONCE, InTransaction, OutBatch, PartitionLog, ProduceCall
-from parley.client.retry import Backoff
-from parley.client.sequences import MAX_EPOCH, PartitionSequences
+from parley.client.cluster.retry import Backoff
+from parley.client.produce.sequences import MAX_EPOCH, PartitionSequences
+from parley.client.produce.state import AT_ONCE, InTransaction, OutBatch, PartitionLog, ProduceCall
 from parley.types import ZERO_UUID, TopicPartition
 
 TP = TopicPartition("t", 0)

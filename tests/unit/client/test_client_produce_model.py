@@ -11,11 +11,11 @@ from collections import deque
 
 import pytest
 
-from parley.client.produce_answers import Action, judge
-from parley.client.produce_rework import rework
-from parley.client.produce_state import OutBatch, PartitionLog, ProduceCall
-from parley.client.produce_wire import ProduceAnswer
-from parley.client.sequences import PartitionSequences, next_sequence
+from parley.client.produce.answers import Action, judge
+from parley.client.produce.rebatch import rework
+from parley.client.produce.sequences import PartitionSequences, next_sequence
+from parley.client.produce.state import OutBatch, PartitionLog, ProduceCall
+from parley.client.produce.wire import ProduceAnswer
 from parley.errors import NetworkError, broker_error
 from parley.records import Record, WriteOptions, columns_from_records, decode_columns, encode_batches, records, split
 from parley.types import TopicPartition

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from parley.arrow import columns_from_arrow
-from parley.client.options import ProduceOptions
-from parley.client.produce_rows import (
+from parley.client.options.client_options import ProduceOptions
+from parley.client.produce.rows import (
     SLICE_ROWS,
     Sticky,
     TopicPlan,
@@ -19,7 +19,7 @@ from parley.client.produce_rows import (
     encode,
     slices,
 )
-from parley.client.sequences import PartitionSequences
+from parley.client.produce.sequences import PartitionSequences
 from parley.errors import BrokerError, ConfigError, UnsupportedVersionError
 from parley.records import decode_columns, records, split
 

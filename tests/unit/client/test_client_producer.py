@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from parley.client.options import ClientOptions, ProduceOptions
-from parley.client.produce_rows import TopicPlan
-from parley.client.producer import Producer
+from parley.client.options.client_options import ClientOptions, ProduceOptions
+from parley.client.produce.producer import Producer
+from parley.client.produce.rows import TopicPlan
 
 
 async def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from parley.client.retry import Backoff, Deadline, Reaction, classify
+from parley.client.cluster.retry import Backoff, Deadline, Reaction, classify
 from parley.errors import (
     BrokersUnreachable,
     ConfigError,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from parley.client.produce_rework import rework
-from parley.client.produce_state import OutBatch, ProduceCall
-from parley.client.sequences import PartitionSequences
+from parley.client.produce.rebatch import rework
+from parley.client.produce.sequences import PartitionSequences
+from parley.client.produce.state import OutBatch, ProduceCall
 from parley.errors import UnsupportedVersionError
 from parley.records import (
     Record,

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import trustme
 
-from parley.client.connecting import connect_options
-from parley.client.jaas import UnsecuredToken, parse_jaas
-from parley.client.options import ClientOptions
+from parley.client.cluster.connecting import connect_options
+from parley.client.options.client_options import ClientOptions
+from parley.client.options.jaas import UnsecuredToken, parse_jaas
 from parley.errors import ConfigError
 from parley.net import ConnectOptions
 from parley.net.tls import client_tls

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.client.sequences import MAX_EPOCH, PartitionSequences, SequenceReaction, next_sequence, react
+from parley.client.produce.sequences import MAX_EPOCH, PartitionSequences, SequenceReaction, next_sequence, react
 from parley.errors import LocalProtocolError
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import parley
 import parley.client
-import parley.client.transaction_requests
+import parley.client.transactions.requests
 import parley.devcluster
 import parley.net.options
 import parley.spark
@@ -29,8 +29,8 @@ from parley.client import (
     TransactionFilter,
     record_shape,
 )
-from parley.client.abilities import named_features
-from parley.client.produce_rows import Rows
+from parley.client.cluster.abilities import named_features
+from parley.client.produce.rows import Rows
 from parley.devcluster import Security
 from parley.errors import ConfigError
 from parley.types import Many, several, texts
@@ -61,7 +61,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
 def names() -> dict[str, Any]:
     """What annotations name that is imported for type checkers only."""
     found = {name: getattr(parley.client, name) for name in parley.client.__all__}
-    found |= vars(parley.net.options) | vars(parley.client.transaction_requests)
+    found |= vars(parley.net.options) | vars(parley.client.transactions.requests)
     return found | {"pyarrow": pyarrow, "pa": pyarrow, "Rows": Rows, "SparkSession": object, "ssl": ssl, **vars(abc)}
 
 

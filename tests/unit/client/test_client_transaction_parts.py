@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from parley.client import PreparedTransaction, ProduceOptions
-from parley.client.produce_answers import Action, judge, leaves_in_doubt
-from parley.client.produce_rework import rework
-from parley.client.produce_state import InTransaction, OutBatch, PartitionLog, ProduceCall
-from parley.client.produce_wire import ProduceAnswer, allowed_versions, produce_request
+from parley.client.produce.answers import Action, judge, leaves_in_doubt
+from parley.client.produce.rebatch import rework
+from parley.client.produce.sequences import PartitionSequences
+from parley.client.produce.state import InTransaction, OutBatch, PartitionLog, ProduceCall
+from parley.client.produce.wire import ProduceAnswer, allowed_versions, produce_request
 from parley.client.results import BatchAck, PartitionAck
-from parley.client.sequences import PartitionSequences
-from parley.client.transaction_blocking import TransactionProducer
-from parley.client.transaction_handover import FencedProducer
-from parley.client.transaction_options import TransactionOptions
-from parley.client.transaction_requests import Writer, generation_of
-from parley.client.transaction_state import Identity
-from parley.client.transaction_topics import WrittenTopics
+from parley.client.transactions.handover import FencedProducer
+from parley.client.transactions.options import TransactionOptions
+from parley.client.transactions.producer import TransactionProducer
+from parley.client.transactions.requests import Writer, generation_of
+from parley.client.transactions.state import Identity
+from parley.client.transactions.topics import WrittenTopics
 from parley.errors import (
     ConfigError,
     DataLossError,

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from parley.client.transaction_state import Identity, State, Step, TransactionState
-from parley.client.transaction_verdicts import Verdict, judge, judge_code
+from parley.client.transactions.decisions import Verdict, judge, judge_code
+from parley.client.transactions.state import Identity, State, Step, TransactionState
 from parley.errors import (
     KafkaError,
     LocalProtocolError,

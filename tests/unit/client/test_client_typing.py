@@ -18,7 +18,7 @@ import pytest
 
 import parley
 from parley.client import BatchShape, ClientOptions, ConsumerOptions, FetchOptions, ProduceOptions
-from parley.client.option_types import (
+from parley.client.options.values import (
     ClientOptionValues,
     ConsumerOptionValues,
     FetchOptionValues,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.client.fetch_incremental import FINAL_EPOCH, LAST_EPOCH, IncrementalSession
-from parley.client.fetch_wire import FetchTarget, allowed_versions, fetch_request
-from parley.client.options import FetchOptions
+from parley.client.fetch.incremental import FINAL_EPOCH, LAST_EPOCH, IncrementalSession
+from parley.client.fetch.wire import FetchTarget, allowed_versions, fetch_request
+from parley.client.options.client_options import FetchOptions
 from parley.types import ZERO_UUID, TopicPartition
 
 ID, OTHER_ID = b"a" * 16, b"b" * 16

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.client.fetch_state import RawFetch
-from parley.client.leader_epochs import NOT_AVAILABLE
-from parley.client.positions import Cause, Duration, PartitionPosition, Position, Spec, Stage
+from parley.client.fetch.positions import Cause, Duration, PartitionPosition, Position, Spec, Stage
+from parley.client.fetch.state import RawFetch
+from parley.client.offsets.leader_epochs import NOT_AVAILABLE
 from parley.client.results import EARLIEST, LATEST, EpochEndOffset
 from parley.errors import DataLossError, KafkaError, LogTruncationError, TopicRecreatedError
 from parley.types import TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parley.client.recreation import ROUNDS, Incarnation
+from parley.client.fetch.recreation import ROUNDS, Incarnation
 from parley.types import ZERO_UUID
 
 OLD, NEW, OTHER = b"a" * 16, b"b" * 16, b"c" * 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.client.survey import looks_like
+from parley.client.cluster.survey import looks_like
 from parley.versions import BrokerVersions, releases
 
 

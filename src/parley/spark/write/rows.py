@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parley.client.produce_rows import SLICE_ROWS
+from parley.client import SLICE_ROWS
 from parley.errors import BrokerError, ConfigError, KafkaError
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -1,0 +1,200 @@
+"""Creating and deleting topics, through the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline, Reaction, classify
+from parley.client.cluster.routing import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, at_controller
+from parley.client.cluster.wanted_topics import ensure_topics
+from parley.client.options import arguments
+from parley.client.results import CreatedTopic, NewTopic
+from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
+from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import TopicPartition, several, shown, text
+from parley.versions import Feature, VersionRange
+
+THROTTLING_QUOTA_EXCEEDED = 89
+VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
+"""First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
+_MAX_VERSION = 2**15 - 1
+
+
+async def create_topics(
+    cluster: Cluster, topics: Sequence[NewTopic], deadline: Deadline, *, validate_only: bool = False
+) -> dict[str, CreatedTopic]:
+    """Create topics and return when each partition has a leader.
+
+    Raises the first topic's error, with a note for each other one that failed (topics that did not fail
+    exist then), and UnsupportedVersionError before anything is sent where the controller cannot do it.
+    """
+    low, feature = (
+        (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY) if validate_only else (0, Feature.CREATE_TOPICS)
+    )
+    if any(-1 in (topic.num_partitions, topic.replication_factor) for topic in topics if not topic.replica_assignments):
+        low, feature = DEFAULTS_VERSION, Feature.CREATE_TOPICS_DEFAULTS
+    allowed = VersionRange(low, _MAX_VERSION)
+    pending = {topic.name: topic for topic in topics}
+    made: dict[str, CreatedTopic] = {}
+
+    async def attempt(conn: BrokerConnection) -> None:
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        conn.versions.choose(ApiKey.CREATE_TOPICS, allowed, feature=feature)
+        message = CreateTopicsRequest(
+            topics=[_creatable(topic) for name, topic in pending.items() if name not in made],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        reply = await cluster.ask(conn, message, timeout_ms + 1_000, allowed)
+        errors = []
+        for found in reply.message.topics:
+            if found.error_code:
+                text = found.error_message
+                error = broker_error(
+                    found.error_code, text, topic=found.name, api="CREATE_TOPICS", version=reply.version
+                )
+                errors.append(error)
+            else:
+                counts = (found.num_partitions, found.replication_factor)
+                made[found.name] = CreatedTopic(found.name, bytes(found.topic_id), *counts)
+        _raise_all(errors)
+
+    if pending:
+        await at_controller(cluster, "creating topics", deadline, attempt)
+        if not validate_only:
+            await _until_led(cluster, pending, deadline)
+    return made
+
+
+def new_topics(topics: object) -> tuple[NewTopic, ...]:
+    """Return the topics that a caller wants to have created. Raises ConfigError for what is none."""
+    found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
+    names: set[str] = set()
+    for topic in found:
+        if topic.name in names:
+            raise ConfigError(f'topics names "{topic.name}" twice')
+        names.add(topic.name)
+    return found
+
+
+async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
+    """Delete topics. Raises the first one's error, with a note for each other one that failed."""
+    pending = list(dict.fromkeys(names))
+    done: set[str] = set()
+
+    async def attempt(conn: BrokerConnection) -> None:
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        rest = [name for name in pending if name not in done]
+        if conn.versions.choose(ApiKey.DELETE_TOPICS, feature=Feature.DELETE_TOPICS) >= DELETE_BY_STATE_VERSION:
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in rest]
+            message = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+        else:
+            message = DeleteTopicsRequest(topic_names=rest, timeout_ms=timeout_ms)
+        reply = await cluster.ask(conn, message, timeout_ms + 1_000)
+        errors = []
+        for found in reply.message.responses:
+            if found.error_code:
+                text = found.error_message
+                error = broker_error(
+                    found.error_code, text, topic=found.name, api="DELETE_TOPICS", version=reply.version
+                )
+                errors.append(error)
+            else:
+                done.add(found.name)
+        _raise_all(errors)
+
+    if pending:
+        await at_controller(cluster, "deleting topics", deadline, attempt)
+    for name in pending:
+        cluster.schedule.unwant(name)
+        cluster.cache.forget(name)
+
+
+def _checked(topic: object) -> NewTopic:
+    if not isinstance(topic, NewTopic):
+        hint = f"NewTopic({topic!r})" if isinstance(topic, str) else "NewTopic(name, num_partitions=1)"
+        raise ConfigError(f"{shown(topic)} is no topic to create: give {hint}")
+    arguments.topic_name(topic.name)
+    assigned = bool(topic.replica_assignments)
+    for name, value, top in (
+        ("num_partitions", topic.num_partitions, 2**31 - 1),
+        ("replication_factor", topic.replication_factor, 2**15 - 1),
+    ):
+        what = f'topic "{topic.name}": {name}'
+        arguments.number(what, value, -(2**31), 2**31 - 1)
+        if value != -1 and not 1 <= value <= top:
+            raise ConfigError(
+                f'topic "{topic.name}": {name}={value} is neither -1 (the broker\'s default) nor 1 to {top}'
+            )
+    if assigned and (topic.num_partitions, topic.replication_factor) not in ((1, 1), (-1, -1)):
+        raise ConfigError(f'topic "{topic.name}": give replica_assignments or the two counts, not both')
+    _check_mappings(topic)
+    return topic
+
+
+def _check_mappings(topic: NewTopic) -> None:
+    what = f'topic "{topic.name}"'
+    arguments.instance(f"{what}: configs", topic.configs, Mapping)
+    for name, value in topic.configs.items():
+        text(f"{what}: configs", name)
+        if value is not None and not isinstance(value, str):
+            hint = str(value).lower() if isinstance(value, bool) else str(value)
+            raise ConfigError(f'{what}: configs["{name}"]={shown(value)} is no text; give "{hint}"')
+    arguments.instance(f"{what}: replica_assignments", topic.replica_assignments, Mapping)
+    for index, brokers in topic.replica_assignments.items():
+        arguments.number(f"{what}: replica_assignments: partition", index, 0, arguments.INT32)
+        for broker in several(f"{what}: replica_assignments[{index}]", brokers, "brokers"):
+            arguments.number(f"{what}: replica_assignments[{index}]: broker", broker, 0, arguments.INT32)
+
+
+def _creatable(topic: NewTopic) -> Any:
+    assigned = bool(topic.replica_assignments)
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assigned else topic.num_partitions,
+        replication_factor=-1 if assigned else topic.replication_factor,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in topic.replica_assignments.items()
+        ],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _raise_all(errors: list[KafkaError]) -> None:
+    """Raise one error for all: the first that will not pass, else the first; the others are notes on it.
+
+    Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable, but
+    a topic that is missing here stays missing, and after a timeout another attempt would meet its own topic.
+    """
+    if not errors:
+        return
+    for error in errors:
+        if isinstance(error, BrokerError) and error.code not in (NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED):
+            error.retriable = False
+    errors.sort(key=lambda error: classify(error) is not Reaction.FAIL)
+    for other in errors[1:]:
+        errors[0].add_note(f"also: {other}")
+    raise errors[0]
+
+
+async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
+    """Return when every partition of these topics has a leader that this client can see."""
+    names = set(topics)
+
+    async def attempt() -> None:
+        view = await ensure_topics(cluster, names, deadline)
+        for name in names:
+            for index in view.topics[name].partitions:
+                if cluster.leader(TopicPartition(name, index)).node is None:
+                    raise broker_error(
+                        LEADER_NOT_AVAILABLE, "the new partition has no leader yet", topic=name, partition=index
+                    )
+
+    await cluster.retrying("waiting for leaders of new topics", deadline, attempt)

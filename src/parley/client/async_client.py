@@ -1,0 +1,351 @@
+"""The asynchronous client: every operation of parley behind one object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from parley.client.admin import topics as admin
+from parley.client.cluster import abilities
+from parley.client.cluster.call_deadline import working_until
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.cluster.view import ClusterMetadata
+from parley.client.cluster.wanted_topics import ensure_topics
+from parley.client.events import Listener
+from parley.client.fetch.ranges import Range, open_session
+from parley.client.offsets import committed
+from parley.client.offsets.leader_epochs import Asked, offsets_for_leader_epochs
+from parley.client.offsets.list_offsets import Spec, list_offsets
+from parley.client.options import arguments
+from parley.client.options.client_options import (
+    READ_UNCOMMITTED,
+    ClientOptions,
+    FetchOptions,
+    ProduceOptions,
+    client_options,
+)
+from parley.client.options.values import ClientOptionValues
+from parley.client.results import (
+    CreatedTopic,
+    EpochEndOffset,
+    FetchedBatch,
+    NewTopic,
+    OffsetAndTimestamp,
+    ProduceResult,
+)
+from parley.client.transactions.calls import AsyncTransactions
+from parley.errors import LocalProtocolError
+from parley.schema import ApiKey
+from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
+from parley.versions import BrokerVersions, Feature, VersionRange
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from parley.client.produce.producer import Producer
+    from parley.client.produce.rows import Rows
+
+
+class AsyncClient:
+    """A client of one cluster, for one event loop.
+
+    >>> async def rows() -> None:
+    ...     async with AsyncClient(bootstrap_servers="localhost:9092") as client:
+    ...         async for batch in client.fetch(TopicPartition("flights", 0), 0, 2):
+    ...             print(batch.num_rows)
+    >>> asyncio.run(rows())
+    2
+
+    Options are those of ClientOptions, given as one or by name. `require` names the features that every
+    broker must have; `start` checks them. `on_event` is called in the loop with each event (`PossibleDataLoss`,
+    `TopicRecreated`) and must not block. Raises ConfigError for unknown options and features.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions | None = None,
+        *,
+        require: Several[Feature | str] = (),
+        on_event: Listener | None = None,
+        backend: Any = None,
+        clock: Any = None,
+        dice: Any = None,
+        **named: Unpack[ClientOptionValues],
+    ) -> None:
+        self.options = client_options(options, named)
+        arguments.listener("on_event", on_event)
+        self._require = abilities.named_features(require)
+        self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
+        self._cluster: Cluster | None = None
+        self._producer: Producer | None = None
+        self._closed = False
+        self.transactions = AsyncTransactions(self._begin)
+        """Transactional producers, and what else concerns transactions."""
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncClient:
+        """Reach a broker and learn about the cluster. `async with` does it, and so does the first call.
+
+        Raises BrokersUnreachable, naming each address and the stage it failed in (at once, or after
+        `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of each call), and
+        UnsupportedVersionError where a broker lacks a feature that `require` names.
+        """
+        await self._begin(None)
+        return self
+
+    async def close(self) -> None:
+        """Close every connection. Records not yet acknowledged fail. Idempotent."""
+        self._closed = True
+        await self.transactions.close()
+        producer, self._producer = self._producer, None
+        cluster, self._cluster = self._cluster, None
+        if producer is not None:
+            await producer.close()
+        if cluster is not None:
+            await cluster.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _started(self) -> Cluster:
+        return (await self._begin(None))[0]
+
+    async def _begin(self, timeout_ms: int | None) -> tuple[Cluster, Deadline]:
+        """Return the state of the client, started, and the deadline of a call: starting is part of the call."""
+        if self._closed:
+            raise LocalProtocolError("this client is closed; make a new one")
+        if self._cluster is not None:
+            return self._cluster, self._cluster.deadline(timeout_ms)
+        cluster = self._cluster = Cluster(self.options, **self._seams)
+        deadline = cluster.deadline(timeout_ms)
+        try:
+            await cluster.reach(deadline)
+            with working_until(deadline):
+                await abilities.require(cluster, self._require)
+        except BaseException:
+            self._cluster = None
+            await cluster.close()
+            raise
+        return cluster, deadline
+
+    # -- the cluster ----------------------------------------------------------------------------------
+
+    async def metadata(self, topics: Names | None = None) -> ClusterMetadata:
+        """Return brokers, leaders and partitions of some topics, or of all when none are named. Always asks.
+
+        Creates no topic. Raises the error of a topic that is missing or may not be seen.
+        """
+        names = None if topics is None else arguments.topic_names("topics", topics)
+        cluster = await self._started()
+        deadline = cluster.deadline()
+        if names is None:
+            return await cluster.describe_all(deadline)
+        if cluster.schedule.want(names):
+            return await ensure_topics(cluster, names, deadline)
+        cluster.schedule.hurry()
+        await cluster.refresh_until(deadline)
+        return await ensure_topics(cluster, names, deadline)
+
+    async def api_versions(self, node_id: int | None = None) -> BrokerVersions:
+        """Return what a broker can do, as it said on the connection in use (None: any broker)."""
+        arguments.broker_id(node_id)
+        cluster, deadline = await self._begin(None)
+        with working_until(deadline):
+            return await cluster.versions(node_id)
+
+    async def supports(self, feature: Feature | str, broker: int | None = None) -> bool:
+        """Return whether a broker, or with None each known one, has a feature now.
+
+        Connects where needed. Raises NetworkError where a broker cannot be reached.
+        """
+        (wanted,) = abilities.named_features([feature])
+        arguments.broker_id(broker, "broker")
+        cluster, deadline = await self._begin(None)
+        with working_until(deadline):
+            return await abilities.supports(cluster, wanted, broker)
+
+    def versions_in_use(self) -> dict[int, dict[ApiKey, int]]:
+        """Return the version of each API last spoken with each broker."""
+        return self._cluster.versions_in_use() if self._cluster is not None else {}
+
+    async def request(
+        self,
+        node_id: int | None,
+        message: Any,
+        timeout_ms: int | None = None,
+        *,
+        feature: Feature | None = None,
+        allowed: VersionRange | None = None,
+    ) -> Any:
+        """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
+
+        Error codes inside the answer are the caller's to read. `allowed` narrows the versions, `feature`
+        says what the request is for. `timeout_ms` (else `request_timeout_ms`) includes connecting.
+        Raises UnsupportedVersionError, before a byte is sent, where the broker does not have the API, none of
+        these versions, or not the feature; RequestTimedOut at the deadline.
+        """
+        arguments.broker_id(node_id)
+        arguments.request(message)
+        arguments.timeout(timeout_ms)
+        arguments.optional("feature", feature, Feature)
+        arguments.optional("allowed", allowed, VersionRange)
+        cluster, deadline = await self._begin(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
+        with working_until(deadline):
+            conn = await cluster.connection(node_id)
+        if feature is not None:
+            conn.versions.require(feature)
+        left_ms = max(1, deadline.remaining_ms(cluster.now_ms()))
+        return (await cluster.ask(conn, message, left_ms, allowed)).message
+
+    # -- topics ---------------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, topics: Several[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; they can be used when this returns. Raises the first topic's error, noting the others."""
+        wanted = admin.new_topics(topics)
+        arguments.timeout(timeout_ms)
+        arguments.flag("validate_only", validate_only)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await admin.create_topics(cluster, wanted, deadline, validate_only=validate_only)
+
+    async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
+        """Delete topics. Raises the first topic's error, noting the others; ConfigError for a single text."""
+        wanted = arguments.topic_names("names", names)
+        arguments.timeout(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
+        await admin.delete_topics(cluster, wanted, deadline)
+
+    # -- offsets --------------------------------------------------------------------------------------
+
+    async def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, Spec],
+        *,
+        isolation_level: str = READ_UNCOMMITTED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
+        FetchOptions(isolation_level=isolation_level)
+        wanted = arguments.by_partition("specs", specs, 'TopicPartition("flights", 0): EARLIEST')
+        arguments.timeout(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await list_offsets(cluster, wanted, isolation_level, deadline)
+
+    async def offsets_for_leader_epochs(
+        self, epochs: Mapping[TopicPartition, Asked], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, EpochEndOffset]:
+        """Return where leader epochs end in the leaders' logs (OffsetForLeaderEpoch v3+, KIP-320).
+
+        A position whose epoch ends below it was truncated: its records belong to another history. An epoch
+        is given as `epoch`, `(epoch,)` or `(epoch, current_leader_epoch)`. Where a leader cannot be asked
+        the answer has `available=False`; nothing is raised for that.
+        """
+        wanted = arguments.by_partition("epochs", epochs, 'TopicPartition("flights", 0): 3')
+        arguments.timeout(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await offsets_for_leader_epochs(cluster, wanted, deadline)
+
+    async def commit_offsets(self, group_id: str, offsets: arguments.OffsetsToCommit) -> None:
+        """Commit offsets (the *next* to be read) for a group that has no active members.
+
+        An offset is a number, (offset, metadata) or an OffsetAndMetadata.
+        """
+        text("group_id", group_id)
+        wanted = arguments.offsets_to_commit(offsets)
+        cluster = await self._started()
+        await committed.commit_offsets(cluster, group_id, wanted, cluster.deadline())
+
+    async def committed_offsets(
+        self, group_id: str, partitions: Several[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None where the group has committed none.
+
+        Where a transaction that is not ended yet has offsets of these partitions, the answer waits for its end
+        (KIP-447, brokers from 2.5 on; older ones tell the offset before). Raises RequestTimedOut at the deadline.
+        """
+        text("group_id", group_id)
+        wanted = arguments.partitions(partitions)
+        cluster = await self._started()
+        return await committed.committed_offsets(cluster, group_id, wanted, cluster.deadline())
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    async def fetch(
+        self,
+        tp: TopicPartition,
+        start: int | Spec,
+        end: int | Spec | None = None,
+        options: FetchOptions | None = None,
+    ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
+        """Yield the records of a partition from `start` up to, not including, `end` (None: for ever).
+
+        See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
+        """
+        reading = self.fetch_many({arguments.partition(tp): (start, end)}, options)
+        try:
+            async for found in reading:
+                yield found.batch
+        finally:
+            await reading.aclose()
+
+    async def fetch_many(
+        self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
+    ) -> AsyncGenerator[FetchedBatch, None]:
+        """Yield the records of several partitions as they come: in order per partition, mixed across them.
+
+        A range is `start`, `(start, end)` or a PartitionRange; ends may be places such as EARLIEST.
+        Follows leaders as they move. Raises DataLossError where promised offsets are gone,
+        CorruptRecordError where records are damaged, the broker's error otherwise; in each case after
+        everything in front was yielded, and fetching again from there meets the same.
+        """
+        options = options if options is not None else FetchOptions()
+        from parley.client.fetch.decode import decode
+
+        session = await open_session(await self._started(), ranges, options)
+        try:
+            while (raw := await session.next()) is not None:
+                batches = decode(raw, options)
+                del raw  # it holds the receive buffer
+                while (found := await asyncio.to_thread(next, batches, None)) is not None:
+                    yield found
+        finally:
+            await session.close()
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None = None,
+        options: ProduceOptions | None = None,
+    ) -> ProduceResult:
+        """Write rows and return when all are acknowledged, with their offsets.
+
+        `rows` is a RecordBatch, a Table or an iterable of RecordBatches with a column `value` or `key`,
+        and optionally `headers`, `timestamp`, `partition` and (with `topic=None`) `topic`. Rows of one
+        partition keep their order. Raises the first error; a note on it says how many rows were written.
+        """
+        options = arguments.writing(topic, partition, options)
+        await self._started()
+        from parley.client.produce.calls import write
+
+        return await write(self._producing(), topic, rows, partition, options)
+
+    def _producing(self) -> Producer:
+        if self._producer is None:
+            from parley.client.produce.producer import Producer
+
+            assert self._cluster is not None  # the caller started the client
+            self._producer = Producer(self._cluster)
+        return self._producer

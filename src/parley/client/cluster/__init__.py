@@ -1,0 +1,1 @@
+"""What every call of a client stands on: metadata, routes to brokers, coordinators, retries, deadlines."""

@@ -1,0 +1,384 @@
+"""The metadata cache: what may replace what, so that leadership never goes backwards (KIP-232).
+
+No clock, no socket, no dice: answers come in, a picture and a verdict come out. The rules, with the
+labels under which the tests name them:
+
+ M1  Epochs of Metadata before v9 are left out where answers are read (`cluster.view.read_metadata`).
+ M2  An answer with a lower leader epoch than the last one seen does not touch that partition.
+ M3  An equal epoch replaces (the ISR may have changed). A topic missing from a full answer goes, but
+     not while that answer is outdated; its last-seen epochs stay, and an older answer does not bring
+     its leaders back: it tells that a partition exists, which counts when records are spread.
+ M4  An unknown topic keeps its last-seen epochs; under another topic id any epoch is accepted.
+ M5  A topic id seen for the first time, or another one, accepts any epoch at once. Ids are never used
+     again (KIP-516): an answer that goes back to an id held before is stale, unless a broker has
+     rejected the one held now.
+ M6  An answer without ids is judged by epochs alone. If its version could have carried ids, the id
+     is no longer used on the wire; it is still remembered, so that the same id coming back from a
+     broker that is behind gains nothing by the detour.
+ M7  An epoch seen elsewhere (Fetch, ListOffsets, OffsetFetch) raises a known one, never makes one.
+ M8  While the picture is older than the last-seen epoch, the leader counts as unknown.
+ M10 A leader that is not among the brokers is unavailable; the one before is not resurrected.
+ M11 An offline replica, or one that is not in the replica set, is never chosen to read from.
+ M13 A partial answer leaves the other topics alone.
+ M14 A partition in error still teaches its epoch, and asks for another refresh.
+ M17 An answer without an epoch, where one was known, counts as lower, but for an unchanged leader:
+     then the known epoch stays with it. The last real epoch is kept in any case.
+ M18 Five answers in a row that agree on a lower epoch, on fewer partitions, or on a former topic id
+     are believed, and reported as possible data loss: otherwise a client would refresh for ever.
+
+An answer is *outdated* (KIP-232) if, among the partitions of interest, an epoch is lower than the
+cached one, or a cached partition is missing while another one of its topic is there. The old entry
+then stays and the caller asks again with its backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from parley.client.cluster.view import (
+    TOPIC_IDS_VERSION,
+    Applied,
+    ClusterMetadata,
+    LeaderAndEpoch,
+    MetadataUpdate,
+    PartitionMetadata,
+    TopicMetadata,
+    TopicUpdate,
+    frozen,
+)
+from parley.errors import LocalProtocolError
+from parley.errors.broker import error_codes
+from parley.types import ZERO_UUID, Node, TopicPartition
+
+AGREEING_ANSWERS = 5
+"""Answers in a row after which a step backwards is believed (franz-go's figure, its issue 119)."""
+UNKNOWN_TOPIC_OR_PARTITION = 3
+REPLICA_NOT_AVAILABLE = 9
+"""Reported by Metadata v0 for a partition that has a leader all the same: no reason to ask again."""
+FORMER_IDS = 16
+"""Topic ids remembered per name: enough to know a stale answer, bounded for a topic re-created daily."""
+REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
+"""Without topic ids: so many epochs backwards, onto at most this one, is a new topic (franz-go's tiers)."""
+
+
+class Policy(Enum):
+    """How answers are put in order."""
+
+    LEADER_EPOCHS = "leader epochs"
+    """Partition by partition, as KIP-232 was accepted."""
+    GLOBAL_ORDER = "global order"
+    """As KIP-232 was first drafted: one order of whole answers, by (controller epoch, controller metadata
+    epoch). Kafka's Metadata has no such fields: only comparisons use this, with answers that they stamp."""
+
+
+@dataclass(slots=True)
+class _Verdict:
+    changed: set[TopicPartition] = field(default_factory=set)
+    outdated: set[TopicPartition] = field(default_factory=set)
+    data_loss: set[TopicPartition] = field(default_factory=set)
+    incomplete: set[str] = field(default_factory=set)
+    recreated: set[str] = field(default_factory=set)
+
+
+class MetadataCache:
+    """The cache and its rules. One writer at a time; `snapshot` may be read from any thread (M16)."""
+
+    def __init__(self, policy: Policy = Policy.LEADER_EPOCHS) -> None:
+        self.snapshot = ClusterMetadata()
+        self._policy = policy
+        self._order = (-1, -1)
+        self._last_epochs: dict[str, dict[int, int]] = {}
+        self._ids: dict[str, bytes] = {}
+        self._former_ids: dict[str, dict[bytes, None]] = {}
+        self._topic_errors: dict[str, int] = {}
+        self._interest: dict[str, set[int]] | None = None
+        self._hinted: dict[TopicPartition, tuple[int, int]] = {}  # epoch of the hint, last-seen epoch before it
+        self._failed_hints: dict[TopicPartition, int] = {}  # epoch of the last one that failed: not taken again
+        # per partition or topic: what a backward answer said, and how often in a row
+        self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
+
+    def set_interest(self, partitions: Iterable[TopicPartition] | None) -> None:
+        """Say which partitions can make an answer outdated: a consumer's own, or None for all (a producer)."""
+        interest: dict[str, set[int]] | None = None
+        if partitions is not None:
+            interest = {}
+            for topic, partition in partitions:
+                interest.setdefault(topic, set()).add(partition)
+        self._interest = interest
+
+    def last_seen_epoch(self, tp: TopicPartition) -> int | None:
+        """Return the highest leader epoch known for a partition, None when none is."""
+        return self._last_epochs.get(tp.topic, {}).get(tp.partition)
+
+    def topic_error(self, topic: str) -> int:
+        """Return the error code of a topic in the last answer that named it, 0 for none."""
+        return self._topic_errors.get(topic, 0)
+
+    def current_leader(self, tp: TopicPartition) -> LeaderAndEpoch:
+        """Return the leader to speak to and its epoch; the node is None while it is unknown (M8, M10)."""
+        found = self.snapshot.partition(tp)
+        if found is None:
+            return LeaderAndEpoch(None, -1)
+        seen = self._last_epochs.get(tp.topic, {}).get(tp.partition, -1)
+        if seen > found.leader_epoch >= 0:
+            return LeaderAndEpoch(None, seen)
+        return LeaderAndEpoch(self.snapshot.brokers.get(found.leader), found.leader_epoch)
+
+    def online_replica(self, tp: TopicPartition, node_id: int) -> Node | None:
+        """Return a replica to read from, or None where it is offline or no replica at all (M11)."""
+        found = self.snapshot.partition(tp)
+        if found is None or node_id not in found.replicas or node_id in found.offline_replicas:
+            return None
+        return self.snapshot.brokers.get(node_id)
+
+    def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
+        """Take note of a leader epoch seen outside Metadata; return whether a full refresh is called for (M7, M9)."""
+        if epoch < 0:
+            raise LocalProtocolError(f"{tp}: a leader epoch of {epoch} was reported as seen; epochs start at 0")
+        known = self.last_seen_epoch(tp)
+        if known is None or epoch <= known:
+            return False
+        self._last_epochs[tp.topic][tp.partition] = epoch
+        return True
+
+    def see_rejected_id(self, topic: str, topic_id: bytes) -> None:
+        """Take note that a broker rejected a topic id: if it is the one held, any other may follow it (M5)."""
+        if topic_id == self._ids.get(topic):
+            self._former_ids.pop(topic, None)
+
+    def forget(self, topic: str) -> None:
+        """Drop a topic that is no longer used. Its last-seen epochs stay (M3)."""
+        if topic in self.snapshot.topics:
+            topics = {name: found for name, found in self.snapshot.topics.items() if name != topic}
+            self._replace_topics(topics)
+        self._topic_errors.pop(topic, None)
+
+    def apply(self, update: MetadataUpdate, *, full: bool) -> Applied:
+        """Merge an answer and return what it did.
+
+        Mutates: `snapshot` is replaced by a new one. `full` says that all topics of this client (or of
+        the cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
+        leaves the others alone (M13).
+        """
+        if self._policy is Policy.GLOBAL_ORDER and (refused := self._out_of_order(update)) is not None:
+            return refused
+        before = self.snapshot
+        verdict = _Verdict()
+        topics: dict[str, TopicMetadata] = {} if full else dict(before.topics)
+        if full:
+            self._topic_errors = {}
+        not_ours: set[str] = set()
+        for topic in update.topics:
+            merged = self._merge_topic(topic, update.version, verdict)
+            self._topic_errors[topic.name] = topic.error_code
+            if merged is not None:
+                topics[topic.name] = merged
+                continue
+            topics.pop(topic.name, None)
+            if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION:
+                not_ours.add(topic.name)
+        if verdict.outdated:  # who is behind in one thing is not believed that another one is gone
+            gone = before.topics.keys() - topics.keys() - not_ours
+            topics.update({name: before.topics[name] for name in gone})
+        brokers = dict(update.brokers)
+        for tp in self._hinted:  # as long as no answer has confirmed a hint, its endpoint counts (K9)
+            found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
+            if found is not None and found.leader in before.brokers:
+                brokers[found.leader] = before.brokers[found.leader]
+        self.snapshot = ClusterMetadata(
+            brokers=frozen(brokers),
+            topics=frozen(topics),
+            controller_id=update.controller_id,
+            cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
+        )
+        return Applied(
+            changed=frozenset(verdict.changed),
+            outdated=frozenset(verdict.outdated),
+            possible_data_loss=frozenset(verdict.data_loss),
+            incomplete=frozenset(verdict.incomplete),
+            recreated=frozenset(verdict.recreated),
+            equivalent=before == self.snapshot,
+        )
+
+    def apply_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
+        """Take a new leader out of a Produce or Fetch error (KIP-951); return whether it was taken.
+
+        K7: ignored without an id and epoch, for an epoch that is not greater than the cached one (K13:
+        two brokers naming each other cannot make a loop), for a partition that is not cached, and for
+        a node that neither the answer nor the cache knows. K9: the answer's endpoint overrides the
+        cached one; endpoints that leave out the leader contradict the hint, which is ignored then, as
+        id and endpoint are only good together. K8: nothing else changes.
+        """
+        found = self.snapshot.partition(tp)
+        nodes = {node.id: node for node in endpoints}
+        if found is None or leader_id < 0 or leader_epoch < 0 or leader_epoch <= found.leader_epoch:
+            return False
+        epochs = self._last_epochs.setdefault(tp.topic, {})
+        if leader_epoch < epochs.get(tp.partition, -1) or leader_epoch == self._failed_hints.get(tp):
+            return False
+        if leader_id not in (nodes or self.snapshot.brokers):
+            return False
+        topic = self.snapshot.topics[tp.topic]
+        moved = found._replace(leader=leader_id, leader_epoch=leader_epoch, error_code=0)
+        partitions = frozen({**topic.partitions, tp.partition: moved})
+        brokers = dict(self.snapshot.brokers)
+        if leader_id in nodes:
+            brokers[leader_id] = nodes[leader_id]
+        before_it = self._hinted.get(tp, (-1, epochs.get(tp.partition, -1)))[1]
+        self._hinted[tp] = (leader_epoch, before_it)
+        epochs[tp.partition] = leader_epoch
+        self._rewinds.pop(tp, None)
+        self._replace_topics({**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers)
+        return True
+
+    def hint_failed(self, tp: TopicPartition, epoch: int) -> bool:
+        """Take note that the leader of this epoch does not lead; return whether a hint that counted had named it.
+
+        The hint's epoch does not count as seen any more, so that the next answer is judged by what was
+        known before: behind a proxy hints may be wrong, and a lie must not outlive its first failure.
+        """
+        hinted, before_it = self._hinted.get(tp, (-1, -1))
+        if hinted != epoch or epoch < 0:
+            return False
+        del self._hinted[tp]
+        self._failed_hints[tp] = epoch
+        epochs = self._last_epochs[tp.topic]
+        if epochs.get(tp.partition) == hinted:
+            del epochs[tp.partition]
+            if before_it >= 0:
+                epochs[tp.partition] = before_it
+        return True
+
+    def _replace_topics(self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None) -> None:
+        old = self.snapshot
+        nodes = old.brokers if brokers is None else frozen(brokers)
+        self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
+
+    def _out_of_order(self, update: MetadataUpdate) -> Applied | None:
+        """The draft's rule: what stands before the cached answer in the one order is refused whole, the rest taken."""
+        if update.order < self._order:
+            named = {TopicPartition(t.name, found.partition) for t in update.topics for found in t.partitions}
+            return Applied(outdated=frozenset(named))
+        self._order = update.order
+        self._last_epochs.clear()  # nothing is judged by its epoch, and by its id neither
+        self._ids.clear()
+        return None
+
+    def _merge_topic(self, topic: TopicUpdate, version: int, verdict: _Verdict) -> TopicMetadata | None:
+        """Return what the cache holds of a topic from now on, None for nothing."""
+        name, old = topic.name, self.snapshot.topics.get(topic.name)
+        if topic.error_code != 0:
+            entry = error_codes().get(topic.error_code)
+            if entry is not None and entry.retriable:
+                verdict.incomplete.add(name)
+                # the broker may only be behind (LEADER_NOT_AVAILABLE): the old entry is still the best there is
+                return old if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION else None
+            return None
+        topic_id = topic.topic_id if version >= TOPIC_IDS_VERSION else ZERO_UUID
+        if topic_id not in (ZERO_UUID, self._ids.get(name)):
+            if topic_id in self._former_ids.get(name, ()):
+                if not self._believed(name, topic_id):
+                    verdict.outdated |= self._interesting(name, [found.partition for found in topic.partitions])
+                    return old
+                verdict.data_loss |= {TopicPartition(name, found.partition) for found in topic.partitions}
+            return self._accept_whole(topic, verdict)
+        partitions: dict[int, PartitionMetadata] = {}
+        before = old.partitions if old is not None else {}
+        known = self._last_epochs.setdefault(name, {})
+        for found in topic.partitions:
+            index = found.partition
+            held = before.get(index)
+            fine = found.error_code == 0 <= found.leader and known.get(index, -1) == found.leader_epoch
+            if fine and held == found and not (self._rewinds or self._hinted):
+                partitions[index] = held  # nothing new, as with most partitions of most answers
+            else:
+                partitions[index] = self._merge_partition(name, found, held, verdict)
+        self._keep_missing(topic, old, partitions, verdict)
+        if version < TOPIC_IDS_VERSION and old is not None:
+            topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
+        return TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
+
+    def _accept_whole(self, topic: TopicUpdate, verdict: _Verdict) -> TopicMetadata:
+        """M4, M5: under a topic id that is new to this cache, every epoch is accepted, higher or lower."""
+        name, old = topic.name, self.snapshot.topics.get(topic.name)
+        if (former := self._ids.get(name)) is not None:
+            verdict.recreated.add(name)
+            held = self._former_ids.setdefault(name, {})
+            held.pop(topic.topic_id, None)
+            held[former] = None
+            if len(held) > FORMER_IDS:
+                del held[next(iter(held))]
+        self._ids[name] = topic.topic_id
+        self._rewinds.pop(name, None)
+        for index in self._last_epochs.get(name, ()):
+            self._rewinds.pop(TopicPartition(name, index), None)
+            self._hinted.pop(TopicPartition(name, index), None)
+            self._failed_hints.pop(TopicPartition(name, index), None)
+        before = old.partitions if old is not None else {}
+        for found in topic.partitions:
+            _note_change(name, found, before.get(found.partition), verdict)
+        self._last_epochs[name] = {f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0}
+        partitions = frozen({found.partition: found for found in topic.partitions})
+        return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
+
+    def _merge_partition(
+        self, name: str, found: PartitionMetadata, before: PartitionMetadata | None, verdict: _Verdict
+    ) -> PartitionMetadata:
+        tp, epochs = TopicPartition(name, found.partition), self._last_epochs[name]
+        known, epoch = epochs.get(tp.partition, -1), found.leader_epoch
+        if epoch < known:
+            if epoch < 0 and before is not None and (before.leader == found.leader or before.leader_epoch < 0):
+                found = found._replace(leader_epoch=before.leader_epoch)  # M17
+            elif not self._believed(tp, (epoch, found.leader)):
+                verdict.outdated |= self._interesting(name, (tp.partition,))
+                return before if before is not None else PartitionMetadata(tp.partition, -1)
+            elif epoch >= 0:
+                epochs[tp.partition] = epoch
+                verdict.data_loss.add(tp)
+                if known - epoch >= REWIND_OF_A_NEW_TOPIC and epoch <= EPOCHS_OF_A_NEW_TOPIC:
+                    verdict.recreated.add(name)
+        elif epoch >= 0:
+            epochs[tp.partition] = epoch
+        self._rewinds.pop(tp, None)
+        self._hinted.pop(tp, None)
+        if found.leader < 0 or found.error_code not in (0, REPLICA_NOT_AVAILABLE):
+            verdict.incomplete.add(name)
+        _note_change(name, found, before, verdict)
+        return found
+
+    def _keep_missing(
+        self, topic: TopicUpdate, old: TopicMetadata | None, partitions: dict[int, PartitionMetadata], verdict: _Verdict
+    ) -> None:
+        """KIP-232's second condition: a partition does not vanish while its topic lives, until M18 believes it."""
+        present = {found.partition for found in topic.partitions}
+        missing = old.partitions.keys() - present if old is not None else ()
+        if old is None or not missing or not present or self._policy is Policy.GLOBAL_ORDER:
+            self._rewinds.pop(topic.name, None)
+            return
+        if self._believed(topic.name, frozenset(present)):
+            self._rewinds.pop(topic.name, None)
+            lost = {TopicPartition(topic.name, index) for index in missing}
+            verdict.data_loss |= lost
+            verdict.changed |= lost
+            return
+        partitions.update({index: old.partitions[index] for index in missing})
+        verdict.outdated |= self._interesting(topic.name, missing)
+
+    def _interesting(self, topic: str, partitions: Iterable[int]) -> set[TopicPartition]:
+        """Return those of these partitions that can make an answer outdated."""
+        wanted = None if self._interest is None else self._interest.get(topic, set())
+        return {TopicPartition(topic, index) for index in partitions if wanted is None or index in wanted}
+
+    def _believed(self, key: TopicPartition | str, evidence: object) -> bool:
+        """Count one more answer that goes backwards; return whether enough agree (M18)."""
+        said, count = self._rewinds.get(key, (None, 0))
+        count = count + 1 if said == evidence else 1
+        self._rewinds[key] = (evidence, count)
+        return count >= AGREEING_ANSWERS
+
+
+def _note_change(name: str, found: PartitionMetadata, before: PartitionMetadata | None, verdict: _Verdict) -> None:
+    if before is None or before.leader != found.leader or before.leader_epoch != found.leader_epoch:
+        verdict.changed.add(TopicPartition(name, found.partition))

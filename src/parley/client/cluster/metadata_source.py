@@ -1,0 +1,108 @@
+"""Which broker is asked for metadata, and how.
+
+1. After an outdated answer (KIP-232) another broker than the one that gave it: it may be behind, and
+   five answers of one broker that is behind must not count as five witnesses (M18).
+2. In a cluster of several releases one that tells topic ids is looked for: without them Fetch and
+   Produce must go by name, in versions that lack the hints of KIP-951.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from parley.client.cluster.view import TOPIC_IDS_VERSION, ClusterMetadata
+from parley.errors import KafkaError
+from parley.messages import MetadataRequest
+from parley.net import Address, BrokerConnection
+from parley.schema import ApiKey
+from parley.types import Node
+
+NO_AUTO_CREATION_VERSION = 4
+"""First Metadata version in which a client may ask about a topic without creating it."""
+TRIED_FOR_IDS = 2
+"""Brokers that one refresh may connect to in search of one that tells topic ids."""
+
+
+class MetadataSource:
+    """Chooses the connection that the next Metadata request goes out on.
+
+    `connect` gives a connection to a broker by id, or to any for None; `dice` gives numbers from 0 to 1.
+    """
+
+    def __init__(self, connect: Callable[[int | None], Awaitable[BrokerConnection]], dice: Callable[[], float]) -> None:
+        self._connect = connect
+        self._dice = dice
+        self._distrusted: Address | None = None
+        self._last: Address | None = None
+        self._without_ids: dict[Address, BrokerConnection] = {}
+
+    @property
+    def asked(self) -> Address | None:
+        """The broker that the last request went to."""
+        return self._last
+
+    def answered(self, *, outdated: bool) -> None:
+        """Take note of what the last answer was worth."""
+        self._distrusted = self._last if outdated else None
+
+    async def connection(self, view: ClusterMetadata) -> BrokerConnection:
+        """Return the connection to ask on. Raises BrokersUnreachable when there is none to be had."""
+        conn = await self._choose(view)
+        self._last = conn.address
+        return conn
+
+    async def _choose(self, view: ClusterMetadata) -> BrokerConnection:
+        if self._distrusted is not None:
+            return await self._other(view)
+        conn = await self._connect(None)
+        if conn.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+            return conn
+        self._without_ids[conn.address] = conn
+        tried = {address for address, found in self._without_ids.items() if not found.is_closed}
+        for node in self._shaken([node for node in view.brokers.values() if _address(node) not in tried])[
+            :TRIED_FOR_IDS
+        ]:
+            with contextlib.suppress(KafkaError):
+                other = await self._connect(node.id)
+                if other.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+                    return other
+                self._without_ids[other.address] = other
+        return conn
+
+    async def _other(self, view: ClusterMetadata) -> BrokerConnection:
+        """Return a connection to a broker chosen by dice, but not the one that was behind."""
+        for node in self._shaken([node for node in view.brokers.values() if _address(node) != self._distrusted]):
+            with contextlib.suppress(KafkaError):
+                return await self._connect(node.id)
+        return await self._connect(None)
+
+    def _shaken(self, nodes: list[Node]) -> list[Node]:
+        return sorted(nodes, key=lambda _: self._dice())
+
+
+def _address(node: Node) -> Address:
+    return Address(node.host, node.port)
+
+
+def metadata_request(topics: list[str] | None, version: int) -> Any:
+    """Return a Metadata request for these topics (None: all) that creates none of them.
+
+    Before v4 a broker may create a topic that is asked for by name: then all topics are asked for
+    instead (null, or the empty list in v0).
+    """
+    if topics is not None and version >= NO_AUTO_CREATION_VERSION:
+        asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    if topics == [] and version > 0:
+        return MetadataRequest(topics=[])
+    everything: list[Any] | None = [] if version == 0 else None
+    if version >= NO_AUTO_CREATION_VERSION:
+        return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=everything)
+
+
+def creating_request(topics: list[str]) -> Any:
+    """Return a Metadata request that lets a broker create these topics, where it may."""
+    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics])

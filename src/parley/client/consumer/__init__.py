@@ -1,0 +1,1 @@
+"""Consumers of assigned partitions, asynchronous and blocking."""

@@ -1,0 +1,250 @@
+"""The asynchronous consumer: assigned partitions, positions that know their history, aiokafka's names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping
+from types import TracebackType
+from typing import Unpack
+
+from parley.client.async_client import AsyncClient
+from parley.client.consumer.core import ConsumerCore, LossListener
+from parley.client.consumer.options import ConsumerOptions, split_named
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.fetch.positions import DataLoss
+from parley.client.options import arguments
+from parley.client.options.values import ConsumerClientOptionValues
+from parley.client.results import EARLIEST, LATEST, FetchedBatch, OffsetAndTimestamp, Timestamp
+from parley.types import OffsetAndMetadata, Several, TopicPartition
+
+
+class AsyncConsumer:
+    """A consumer of assigned partitions, for one event loop and one task at a time.
+
+    >>> async def read() -> None:
+    ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
+    ...     async with AsyncConsumer(bootstrap_servers="localhost:9092", **options) as consumer:
+    ...         consumer.assign([TopicPartition("flights", 0)])
+    ...         record = await consumer.getone()  # or: async for record in consumer
+    ...         print(record.offset, record.value)
+    >>> asyncio.run(read())
+    0 b'SK4035'
+
+    Options are those of ClientOptions and ConsumerOptions, by name; with `client` given only the latter, and
+    that client stays open. Offsets are committed for `group_id` without membership. Positions are validated
+    when leaders move (KIP-320). Where records are lost (truncation, re-creation, retention), reading goes on
+    at the right place with `auto_offset_reset` earliest, latest or by_duration: `on_data_loss` is called with
+    each DataLoss, and `data_losses` keeps them. With "none" the call raises LogTruncationError,
+    TopicRecreatedError or DataLossError, and again until a seek. What a call raises after some records, it
+    raises at the next call.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient | None = None,
+        *,
+        on_data_loss: LossListener | None = None,
+        **named: Unpack[ConsumerClientOptionValues],
+    ) -> None:
+        self._own: AsyncClient | None = None
+        arguments.optional("client", client, AsyncClient)
+        arguments.listener("on_data_loss", on_data_loss)
+        if client is None:
+            client_options, options = split_named(named)
+            client = self._own = AsyncClient(client_options)
+        else:
+            options = ConsumerOptions.of(named)
+        self._core = ConsumerCore(client, options, on_data_loss)
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncConsumer:
+        """Reach a broker; `async with` does it. Raises BrokersUnreachable."""
+        await self._core.start()
+        return self
+
+    async def close(self) -> None:
+        """Stop reading, without a commit. Idempotent."""
+        await self._core.close()
+        if self._own is not None:
+            await self._own.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's consumer has for it."""
+        await self.close()
+
+    async def __aenter__(self) -> AsyncConsumer:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- assignment and positions ---------------------------------------------------------------------
+
+    def assign(self, partitions: Several[TopicPartition]) -> None:
+        """Read these partitions and no others; those assigned before keep their positions."""
+        self._core.assign(partitions)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return self._core.assignment
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go to an offset. With an OffsetAndMetadata that has a leader epoch the position is validated first."""
+        self._core.seek(partition, offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first offset that is there, in these partitions or all. Returns when it is found."""
+        self._core.seek_to(EARLIEST, partitions)
+        await self._core.placed(partitions or tuple(self._core.assignment))
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go to the end (read_committed: the last stable offset), in these partitions or all."""
+        self._core.seek_to(LATEST, partitions)
+        await self._core.placed(partitions or tuple(self._core.assignment))
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record. Raises RequestTimedOut, or what stands in the way of one."""
+        return (await self._core.position(partition)).offset
+
+    async def position_with_epoch(self, partition: TopicPartition) -> OffsetAndMetadata:
+        """Return the position with the leader epoch of the record before it (-1: unknown), as `commit` sends it."""
+        return await self._core.position(partition)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these partitions until they are resumed; positions stay."""
+        self._core.pause(partitions, paused=True)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions."""
+        self._core.pause(partitions, paused=False)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions."""
+        return frozenset(tp for tp in self._core.assignment if self._core.part(tp).paused)
+
+    @property
+    def data_losses(self) -> tuple[DataLoss, ...]:
+        """What was lost so far, the last 1000 of them."""
+        return tuple(self._core.losses)
+
+    # -- commits --------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: arguments.OffsetsToCommit | None = None) -> None:
+        """Commit positions, or the offsets given (the *next* to be read), with their leader epochs.
+
+        An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises ConfigError without a
+        `group_id`, DataLossError for an offset of a history that is gone, and what the broker answers: a
+        group with active members refuses.
+        """
+        await self._core.commit(offsets)
+
+    async def committed(self, partition: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what the group has committed for a partition, None where nothing.
+
+        Waits until metadata is as new as the committed epoch; raises RequestTimedOut when it does not get there.
+        """
+        return (await self._core.committed([partition]))[partition]
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record of these partitions, or of all; waits for it."""
+        while True:
+            found = await self._rows(partitions, None, 1)
+            if found:
+                return found[0]
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        check_getmany(timeout_ms, max_records)
+        deadline = self._core.cluster.deadline(timeout_ms)
+        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+        left = 2**31 - 1 if max_records is None else max_records
+        while left > 0:
+            wait_ms = 0 if taken else deadline.remaining_ms(self._core.cluster.now_ms())
+            found = await self._rows(partitions, wait_ms, left, tell=not taken)
+            if found is None:
+                break
+            if found:
+                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(found)
+                left -= len(found)
+        return taken
+
+    async def _rows(
+        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
+    ) -> list[ConsumerRecord] | None:
+        front = None
+        while True:
+            rows, front = await self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front)
+            if front is None:
+                return rows
+            await asyncio.to_thread(front.fill_rows, self._core.position_of(front))
+
+    def __aiter__(self) -> AsyncConsumer:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        return await self.getone()
+
+    async def batches(self, *partitions: TopicPartition) -> AsyncGenerator[FetchedBatch, None]:
+        """Yield Arrow RecordBatches, each with its partition and the next offset, of these partitions or all; for ever.
+
+        Nothing is copied per record. A batch counts as consumed when it is yielded. Close it (`aclosing`).
+        """
+        front = None
+        while True:
+            found, front = await self._core.next_batch(partitions, front)
+            if found is not None:
+                yield found
+            front = self._core.current(front)
+            if front is not None:
+                await asyncio.to_thread(front.fill_batch, self._core.position_of(front))
+
+    # -- offsets --------------------------------------------------------------------------------------
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the offset that the next record gets, as of the last fetch; None before one."""
+        found = self._core.part(partition).high_watermark
+        return found if found >= 0 else None
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the end of what read_committed shows, as of the last fetch; None before one and on old brokers."""
+        found = self._core.part(partition).last_stable_offset
+        return found if found >= 0 else None
+
+    async def beginning_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition that is there."""
+        found = await self._core.client.list_offsets(dict.fromkeys(arguments.partitions(partitions), EARLIEST))
+        return {tp: answer.offset for tp, answer in found.items()}
+
+    async def end_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the end of each partition: for read_committed the last stable offset."""
+        level = self._core.options.isolation_level
+        wanted = dict.fromkeys(arguments.partitions(partitions), LATEST)
+        found = await self._core.client.list_offsets(wanted, isolation_level=level)
+        return {tp: answer.offset for tp, answer in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record at or after each time in milliseconds, None where there is none (Kafka 0.10.1)."""
+        times = arguments.by_partition("timestamps", timestamps, 'TopicPartition("flights", 0): 1700000000000')
+        wanted = {tp: Timestamp(arguments.number(f"{tp}: ms", ms, 0, arguments.INT64)) for tp, ms in times.items()}
+        found = await self._core.client.list_offsets(wanted)
+        return {tp: answer if answer.offset >= 0 else None for tp, answer in found.items()}
+
+
+def check_getmany(timeout_ms: object, max_records: object) -> None:
+    """Raise ConfigError for what `getmany` cannot wait or count by."""
+    arguments.number("timeout_ms", timeout_ms, 0, arguments.INT32)
+    if max_records is not None:
+        arguments.number("max_records", max_records, 1, arguments.INT32)

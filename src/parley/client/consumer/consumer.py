@@ -1,0 +1,168 @@
+"""The blocking consumer: the same calls, from one thread at a time. Decoding runs in the thread that calls."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+from parley.client.consumer.async_consumer import AsyncConsumer, check_getmany
+from parley.client.consumer.core import LossListener
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.fetch.positions import DataLoss
+from parley.client.loop_thread import shared_loop
+from parley.client.options import arguments
+from parley.client.options.values import ConsumerClientOptionValues
+from parley.client.results import FetchedBatch
+from parley.errors import LocalProtocolError
+from parley.net.faces import blocking, in_loop
+from parley.types import Several, TopicPartition
+
+T = TypeVar("T")
+
+
+class Consumer:
+    """A consumer of assigned partitions whose calls return when they are done.
+
+    >>> with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+    ...     consumer.assign([TopicPartition("flights", 0)])
+    ...     record = consumer.getone()  # or: for record in consumer
+    ...     print(record.offset, record.value)
+    0 b'SK4035'
+
+    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. `on_data_loss` is called
+    in the loop's thread. After a fork the child makes one of its own.
+    """
+
+    def __init__(
+        self, *, on_data_loss: LossListener | None = None, **named: Unpack[ConsumerClientOptionValues]
+    ) -> None:
+        self._consumer = AsyncConsumer(on_data_loss=on_data_loss, **named)
+        self._core = self._consumer._core
+        self._pid = os.getpid()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._pid != os.getpid():  # the loop and the sockets that came along belong to the parent
+            work.close()
+            raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
+        return shared_loop().call(work)
+
+    def _async(self) -> AsyncConsumer:
+        return self._consumer
+
+    def start(self) -> Consumer:
+        """Reach a broker; `with` does it."""
+        self._run(self._consumer.start())
+        return self
+
+    close = blocking(AsyncConsumer.close)
+    stop = blocking(AsyncConsumer.stop)
+
+    def __enter__(self) -> Consumer:
+        self._run(self._consumer.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- assignment and positions ---------------------------------------------------------------------
+
+    def assign(self, partitions: Several[TopicPartition]) -> None:
+        """Read these partitions and no others; those assigned before keep their positions."""
+        self._assign(arguments.partitions(partitions))  # what the caller iterates over is not run in the loop
+
+    _assign = in_loop(AsyncConsumer.assign)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return self._consumer.assignment()
+
+    seek = in_loop(AsyncConsumer.seek)
+    seek_to_beginning = blocking(AsyncConsumer.seek_to_beginning)
+    seek_to_end = blocking(AsyncConsumer.seek_to_end)
+    position = blocking(AsyncConsumer.position)
+    position_with_epoch = blocking(AsyncConsumer.position_with_epoch)
+    pause = in_loop(AsyncConsumer.pause)
+    resume = in_loop(AsyncConsumer.resume)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions."""
+        return self._consumer.paused()
+
+    @property
+    def data_losses(self) -> tuple[DataLoss, ...]:
+        """What was lost so far, the last 1000 of them."""
+        return self._consumer.data_losses
+
+    # -- commits and offsets --------------------------------------------------------------------------
+
+    commit = blocking(AsyncConsumer.commit)
+    committed = blocking(AsyncConsumer.committed)
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the offset that the next record gets, as of the last fetch."""
+        return self._consumer.highwater(partition)
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the end of what read_committed shows, as of the last fetch."""
+        return self._consumer.last_stable_offset(partition)
+
+    beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
+    end_offsets = blocking(AsyncConsumer.end_offsets)
+    offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record of these partitions, or of all; waits for it."""
+        while True:
+            found = self._rows(partitions, None, 1)
+            if found:
+                return found[0]
+
+    def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        check_getmany(timeout_ms, max_records)
+        until = time.monotonic() + timeout_ms / 1000
+        taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+        left = 2**31 - 1 if max_records is None else max_records
+        while left > 0:
+            wait_ms = 0 if taken else max(0, round((until - time.monotonic()) * 1000))
+            found = self._rows(partitions, wait_ms, left, tell=not taken)
+            if found is None:
+                break
+            if found:
+                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(found)
+                left -= len(found)
+        return taken
+
+    def _rows(
+        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
+    ) -> list[ConsumerRecord] | None:
+        front = None
+        while True:
+            rows, front = self._run(self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front))
+            if front is None:
+                return rows
+            front.fill_rows(self._core.position_of(front))
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            yield self.getone()
+
+    def batches(self, *partitions: TopicPartition) -> Iterator[FetchedBatch]:
+        """Yield Arrow RecordBatches, each with its partition and the next offset; for ever, nothing copied."""
+        front = None
+        while True:
+            found, front = self._run(self._core.next_batch(partitions, front))
+            if found is not None:
+                yield found
+            front = self._core.current(front)
+            if front is not None:
+                front.fill_batch(self._core.position_of(front))

@@ -1,0 +1,376 @@
+"""What both faces of the consumer stand on: positions, commits, and the bytes that are consumed next.
+
+Belongs to the event loop. Nothing is decoded here; whoever decodes says with `pass_rows` and
+`pass_batch` what was consumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+
+from parley.client.async_client import AsyncClient
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.consumer.options import ConsumerOptions
+from parley.client.consumer.records import ConsumerRecord, Front
+from parley.client.fetch.live_session import LiveSession
+from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
+from parley.client.fetch.state import Conduct, PartitionFetch
+from parley.client.offsets import committed as group_offsets
+from parley.client.options import arguments
+from parley.client.results import FetchedBatch
+from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError, NetworkError, RequestTimedOut
+from parley.net import Deadline as ClockDeadline
+from parley.types import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger("parley.client")
+LOSSES_KEPT = 1_000
+LossListener = Callable[[DataLoss], None]
+
+
+class ConsumerCore:
+    """The state of one consumer."""
+
+    def __init__(self, client: AsyncClient, options: ConsumerOptions, on_data_loss: LossListener | None) -> None:
+        self.client, self.options = client, options
+        self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
+        self._on_data_loss = on_data_loss
+        self._parts: dict[TopicPartition, PartitionFetch] = {}
+        self._fronts: dict[TopicPartition, Front] = {}
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._session: LiveSession | None = None
+        self._placing: asyncio.Task[None] | None = None
+        self._trouble: KafkaError | None = None
+        self._closed = False
+
+    # -- life and assignment --------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Reach a broker and begin to fetch what is assigned. Raises as `AsyncClient.start`."""
+        if self._closed:
+            raise LocalProtocolError("this consumer is stopped; make a new one")
+        if self._session is None:
+            cluster = await self.client._started()
+            conduct = Conduct(None, sessions=True, on_loss=self._lost, live=True)
+            self._session = LiveSession(cluster, self._parts.values(), self.options, conduct)
+            await self._session.start()
+            self._place()
+
+    async def close(self) -> None:
+        """Stop fetching. Commits nothing. Idempotent."""
+        self._closed = True
+        placing, self._placing = self._placing, None
+        if placing is not None:
+            placing.cancel()
+            await asyncio.gather(placing, return_exceptions=True)
+        session, self._session = self._session, None
+        self._fronts.clear()
+        if session is not None:
+            await session.close()
+
+    @property
+    def session(self) -> LiveSession:
+        """The reading under way. Raises LocalProtocolError before `start` and after `stop`."""
+        if self._session is None:
+            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
+        return self._session
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster of the client."""
+        return self.session._cluster
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions being read."""
+        return frozenset(self._parts)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others; those assigned before keep their positions."""
+        wanted = arguments.partitions(partitions)
+        kept = self._parts
+        self._parts = {}
+        for tp in wanted:
+            place = PartitionPosition(tp, self.options.reset_policy)
+            self._parts[tp] = kept.get(tp) or PartitionFetch(tp, place, None, self.options.max_partition_fetch_bytes)
+        self._fronts = {tp: front for tp, front in self._fronts.items() if tp in self._parts}
+        if self._session is not None:
+            self._session.replace(self._parts.values())
+            self._place()
+
+    def part(self, tp: TopicPartition) -> PartitionFetch:
+        """Return the state of an assigned partition. Raises LocalProtocolError for another."""
+        if arguments.partition(tp) not in self._parts:
+            raise LocalProtocolError(f"{tp} is not assigned to this consumer; assign it first")
+        return self._parts[tp]
+
+    # -- positions ------------------------------------------------------------------------------------
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go to an offset; an OffsetAndMetadata brings the epoch that it is validated with."""
+        part = self.part(tp)
+        to = arguments.offset_to_commit(tp, offset)
+        self._fronts.pop(tp, None)
+        if self._session is None:
+            part.place.seek(to.offset, to.leader_epoch)
+            part.lineage = part.place.lineage
+        else:
+            self._session.seek(part, to.offset, to.leader_epoch)
+
+    def seek_to(self, spec: Spec, partitions: Collection[TopicPartition]) -> None:
+        """Go to a place that is looked up."""
+        for part in [self.part(tp) for tp in partitions or self.assignment]:
+            self._fronts.pop(part.tp, None)
+            self.session.reset(part, spec)
+
+    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Stop or go on handing out records of partitions."""
+        for part in [self.part(tp) for tp in partitions]:
+            if self._session is None:
+                part.paused = paused
+            else:
+                (self._session.pause if paused else self._session.resume)(part)
+
+    async def placed(self, partitions: Collection[TopicPartition]) -> None:
+        """Return when these partitions have positions. Raises what stands in their way, RequestTimedOut at the end."""
+        deadline = self.cluster.deadline()
+        while True:
+            waiting = [tp for tp in partitions if not self.session.placed(self.part(tp))]
+            if not waiting:
+                return
+            self._raise_trouble(frozenset(waiting))
+            self._place()
+            if not await self._wait(deadline):
+                names = ", ".join(map(str, waiting))
+                raise RequestTimedOut(f"no position was found for {names} before the deadline", stage="request")
+
+    async def position(self, tp: TopicPartition) -> OffsetAndMetadata:
+        """Return the offset of the next record that will be handed out, with the epoch of the one before."""
+        part = self.part(tp)
+        await self.placed([tp])
+        return OffsetAndMetadata(part.place.consumed.offset, "", part.place.consumed.offset_epoch)
+
+    def _place(self) -> None:
+        """Begin to find positions for partitions that have none, once at a time."""
+        unset = [part for part in self._parts.values() if part.place.stage is Stage.UNSET]
+        if unset and self._session is not None and (self._placing is None or self._placing.done()):
+            self._placing = asyncio.get_running_loop().create_task(self._find_positions(unset))
+
+    async def _find_positions(self, parts: list[PartitionFetch]) -> None:
+        """From the group's commits, else by the reset policy."""
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        try:
+            if self.options.group_id is not None:
+                found = await self.committed([part.tp for part in parts])
+        except KafkaError as error:
+            if isinstance(error, NetworkError) and error.retriable:  # looked up again, as records are fetched again
+                log.warning("the positions of %d partitions are not known yet: %s", len(parts), error)
+            else:
+                self._trouble = error
+        else:
+            for part in parts:
+                if part.place.stage is Stage.UNSET and self._parts.get(part.tp) is part:
+                    self._put(part, found.get(part.tp))
+        self._placing = None
+        self.session.wake()
+
+    def _put(self, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
+        if known is not None:
+            self.session.seek(part, known.offset, known.leader_epoch)
+        elif part.place.policy is not None:
+            self.session.reset(part, part.place.policy)
+        else:
+            text = (
+                f"{part.tp} has no position: nothing is committed for it and auto_offset_reset is none. "
+                "Seek, or choose earliest or latest"
+            )
+            self.session.stop(part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition))
+
+    # -- commits --------------------------------------------------------------------------------------
+
+    def _group(self) -> str:
+        if self.options.group_id is None:
+            raise ConfigError("commits need a group_id")
+        return self.options.group_id
+
+    async def commit(self, offsets: arguments.OffsetsToCommit | None) -> None:
+        """Commit offsets with their leader epochs, by default every position."""
+        group = self._group()
+        if offsets is None:
+            places = {tp: part.place for tp, part in self._parts.items()}
+            wanted = {
+                tp: OffsetAndMetadata(place.consumed.offset, "", place.consumed.offset_epoch)
+                for tp, place in places.items()
+                if place.consumed.offset >= 0
+            }
+        else:
+            wanted = arguments.offsets_to_commit(offsets)
+        for tp, offset in wanted.items():
+            refuse_other_history(tp, offset, self._committed.get(tp))
+        await group_offsets.commit_offsets(self.cluster, group, wanted, self.cluster.deadline())
+        self._committed |= wanted
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return what the group committed, None where nothing."""
+        partitions = arguments.partitions(partitions)
+        deadline = self.cluster.deadline()
+        return await group_offsets.committed_offsets(self.cluster, self._group(), partitions, deadline)
+
+    # -- consuming ------------------------------------------------------------------------------------
+
+    async def front(
+        self, wanted: Collection[TopicPartition], timeout_ms: int | None, *, tell: bool = True
+    ) -> Front | None:
+        """Return bytes to consume, None when none came in time (None: wait for ever).
+
+        Raises the error that stands at a position, where `tell` says so, after everything in front of it.
+        """
+        session = self.session
+        if not self._parts:
+            raise LocalProtocolError("nothing is assigned to this consumer; assign partitions first")
+        for tp in wanted:
+            self.part(tp)
+        deadline = None if timeout_ms is None else self.cluster.deadline(timeout_ms)
+        of = frozenset(wanted) if wanted else None
+        while True:
+            self._place()
+            self._drop_stale()
+            if tell:
+                self._raise_trouble(of)
+            for tp, front in self._fronts.items():
+                if not self._parts[tp].paused and (of is None or tp in of):
+                    return front
+            raw = session.take(of)
+            if raw is not None:
+                front = self._fronts[raw.tp] = Front(raw, self.options)
+                return front
+            if not await self._wait(deadline):
+                return None
+
+    def position_of(self, front: Front) -> int:
+        """Return where the decoding of a front begins."""
+        return self._parts[front.raw.tp].place.consumed.offset
+
+    async def next_rows(
+        self, wanted: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool, filled: Front | None
+    ) -> tuple[list[ConsumerRecord] | None, Front | None]:
+        """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them and call again with them."""
+        if filled is not None and (rows := self.pass_rows(filled, most)):
+            return rows, None
+        front = await self.front(wanted, timeout_ms, tell=tell)
+        if front is None:
+            return None, None
+        return ([], front) if front.at >= len(front.rows) else (self.pass_rows(front, most), None)
+
+    async def next_batch(
+        self, wanted: Collection[TopicPartition], filled: Front | None
+    ) -> tuple[FetchedBatch | None, Front | None]:
+        """Return the batch of a decoded front, and what is to be decoded next; without a batch it waits for that."""
+        batch = self.pass_batch(filled) if filled is not None else None
+        return batch, await self.front(wanted, None if batch is None else 0, tell=batch is None)
+
+    def pass_rows(self, front: Front, most: int) -> list[ConsumerRecord]:
+        """Return up to so many decoded rows of a front; they count as consumed."""
+        if self.current(front) is None:
+            return []
+        part = self._parts[front.raw.tp]
+        rows = front.take_rows(most)
+        after = front.position_after
+        if rows or front.exhausted:
+            self._passed(part, front, after)
+        self._drop_if_done(part, front)
+        return rows
+
+    def pass_batch(self, front: Front) -> FetchedBatch | None:
+        """Return the decoded batch of a front; it counts as consumed."""
+        if self.current(front) is None:
+            return None
+        part = self._parts[front.raw.tp]
+        batch, front.batch = front.batch, None
+        if batch is not None:
+            self._passed(part, front, batch.next_offset)
+        elif front.exhausted:
+            self._passed(part, front, front.next_offset)
+        self._drop_if_done(part, front)
+        return batch
+
+    def _passed(self, part: PartitionFetch, front: Front, next_offset: int) -> None:
+        if next_offset > part.place.consumed.offset:
+            part.place.passed(next_offset, front.raw.epoch_before(next_offset))
+
+    def current(self, front: Front | None) -> Front | None:
+        """Return a front if it is still to be consumed: between two calls a seek or a reset may have come."""
+        if front is None or self._fronts.get(front.raw.tp) is not front:
+            return None
+        return front if front.raw.lineage == self._parts[front.raw.tp].place.lineage else None
+
+    def _drop_stale(self) -> None:
+        """Forget bytes that lie before a seek or a reset, or in another history."""
+        for tp, front in tuple(self._fronts.items()):
+            if front.raw.lineage != self._parts[tp].place.lineage:
+                del self._fronts[tp]
+
+    def _drop_if_done(self, part: PartitionFetch, front: Front) -> None:
+        if front.exhausted:
+            del self._fronts[part.tp]
+            if front.error is not None:
+                self.session.stop(part, front.error)
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _raise_trouble(self, of: Collection[TopicPartition] | None) -> None:
+        error, self._trouble = self._trouble, None
+        if error is not None:
+            raise error
+        error = self.session.failure(of)
+        if error is not None and not any(self._parts[tp].place.error is error for tp in self._fronts):
+            self.session.told(error)
+            raise error
+
+    async def _wait(self, deadline: Deadline | None) -> bool:
+        """Wait for news; return False when the deadline has passed."""
+        if deadline is None:
+            await self.session.changed()
+            return True
+        left_ms = deadline.remaining_ms(self.cluster.now_ms())
+        if left_ms <= 0:
+            return False
+        try:
+            async with ClockDeadline(self.cluster.clock, self.cluster.now_ms() + left_ms):
+                await self.session.changed()
+        except TimeoutError:
+            return False
+        return True
+
+    def _lost(self, loss: DataLoss) -> None:
+        log.warning("%s; reading goes on from offset %s", loss.text, loss.resumed_at)
+        self.losses.append(loss)
+        self._committed.pop(loss.partition, None)
+        if self._on_data_loss is not None:
+            try:
+                self._on_data_loss(loss)
+            except Exception:
+                log.exception("the listener for data losses raised an exception; the consumer goes on")
+
+
+def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None) -> None:
+    """Raise DataLossError for a commit that goes forward in offsets and back in epochs (L4).
+
+    Both cannot be: epochs grow along a log. Offsets without an epoch are compared with nothing.
+
+    >>> refuse_other_history(TopicPartition("t", 0), OffsetAndMetadata(7, "", -1), OffsetAndMetadata(6, "", 1))
+    """
+    if last is None or new.leader_epoch < 0 or last.leader_epoch < 0:
+        return
+    if new.leader_epoch < last.leader_epoch and new.offset > last.offset:
+        raise DataLossError(
+            f"{tp}: offset {new.offset} of epoch {new.leader_epoch} cannot follow the committed offset {last.offset} "
+            f"of epoch {last.leader_epoch}: it belongs to a history that was truncated. Commit a position read since",
+            topic=tp.topic,
+            partition=tp.partition,
+            expected_offset=new.offset,
+            available_offset=last.offset,
+        )

@@ -1,0 +1,171 @@
+"""One Fetch request and its answer: the connection, the version, the session, and what came back.
+
+Fetches wait at the broker; on connections of their own they hold up nobody else. There are two per
+broker: a partition that has just moved must not wait with those that have nothing new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from parley.client.cluster.core import Cluster
+from parley.client.fetch.answers import Asked, Do, Limits, Verdict, judge, left_out
+from parley.client.fetch.incremental import IncrementalSession, SessionRequest
+from parley.client.fetch.wire import (
+    NO_SESSION,
+    FetchAnswer,
+    FetchTarget,
+    allowed_versions,
+    fetch_request,
+    read_fetch,
+)
+from parley.client.offsets.list_offsets import usable_epoch
+from parley.client.options.client_options import READ_COMMITTED, FetchOptions
+from parley.errors import KafkaError, RemoteProtocolError, broker_error
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import ZERO_UUID, TopicPartition
+from parley.versions import Feature
+
+LANES = ("fetch", "fetch-2")
+FAREWELL_MS = 1_000
+"""How long the end of a reading may wait for brokers to hear of it."""
+FRAME_SLACK_BYTES = 2**20
+"""What a Fetch answer may have besides `fetch_max_bytes` of records, before its frame counts as absurd."""
+
+
+class Outcome(NamedTuple):
+    """What came of a request. `put_off` could not be asked this time; an error is one of the whole request."""
+
+    asked: Sequence[Asked]
+    error: KafkaError | None = None
+    answers: Mapping[TopicPartition, FetchAnswer] = {}
+    version: int = -1
+    endpoints: Sequence[Any] = ()
+    put_off: Sequence[Asked] = ()
+    whole: bool = True
+    """Whether every partition had to be in the answer; in a session only those with something new are."""
+
+
+def judged(outcome: Outcome, asked: Asked, limits: Limits) -> Verdict:
+    """Return what follows for one partition that was asked for. Mutates the partition."""
+    answer = outcome.answers.get(asked.part.tp)
+    if answer is not None:
+        return judge(asked, answer, outcome.version, limits)
+    if not outcome.whole:
+        return left_out(asked, limits)
+    error = RemoteProtocolError(f"the broker's Fetch answer leaves out {asked.part.tp}")
+    error.refresh_metadata = True
+    return Verdict(Do.RETRY, error)
+
+
+class Lanes:
+    """The connections for fetching, two per broker, with the fetch session of each."""
+
+    def __init__(self, cluster: Cluster, options: FetchOptions, *, sessions: bool) -> None:
+        self.cluster, self.options, self.sessions = cluster, options, sessions
+        self._in_flight: set[tuple[int, str]] = set()
+        self._sessions: dict[tuple[int, str], IncrementalSession] = {}
+
+    def free(self, node_id: int) -> Exchange | None:
+        """Reserve a connection that is free; None where both wait."""
+        for lane in LANES:
+            if (node_id, lane) not in self._in_flight:
+                self._in_flight.add((node_id, lane))
+                session = self._sessions.setdefault((node_id, lane), IncrementalSession()) if self.sessions else None
+                return Exchange(self, node_id, lane, session)
+        return None
+
+    def quiet(self, node_id: int) -> str:
+        """Return a lane on which a short question waits behind nothing else, if there is one."""
+        return next((lane for lane in LANES if (node_id, lane) not in self._in_flight), "main")
+
+    def release(self, node_id: int, lane: str) -> None:
+        """Give a connection back."""
+        self._in_flight.discard((node_id, lane))
+
+    async def end_sessions(self) -> None:
+        """Tell the brokers that their sessions are no longer needed; what cannot be told, they forget by themselves."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_MS / 1000):
+                await asyncio.gather(*(self._end(*place, session) for place, session in self._sessions.items()))
+
+    async def _end(self, node_id: int, lane: str, session: IncrementalSession) -> None:
+        ending = session.ending()
+        if ending is None or node_id not in self.cluster.view.brokers:
+            return
+        with contextlib.suppress(KafkaError):
+            conn = await self.cluster.connection(node_id, lane)
+            allowed = allowed_versions((), self.options, by_id=ending.by_id)
+            message = fetch_request((), self.options.replace(fetch_max_wait_ms=0), ending)
+            await self.cluster.ask(conn, message, FAREWELL_MS, allowed)
+
+
+class Exchange:
+    """One request to one broker on a connection that was reserved for it."""
+
+    def __init__(self, lanes: Lanes, node_id: int, lane: str, session: IncrementalSession | None) -> None:
+        self._lanes, self._node_id, self._lane, self._session = lanes, node_id, lane, session
+
+    async def ask(self, asked: Sequence[Asked]) -> Outcome:
+        """Ask for these partitions and return what came of it. Raises nothing that a peer can cause."""
+        try:
+            return await self._ask(asked)
+        except KafkaError as error:
+            if self._session is not None:
+                self._session.failed(getattr(error, "code", 0))
+            return Outcome(asked, error)
+        finally:
+            self._lanes.release(self._node_id, self._lane)
+
+    async def _ask(self, asked: Sequence[Asked]) -> Outcome:
+        cluster, options = self._lanes.cluster, self._lanes.options
+        conn = await cluster.connection(self._node_id, self._lane)
+        ready: list[Asked] = []
+        put_off: list[Asked] = []
+        for one in asked:
+            (ready if self._may_ask(conn, one) else put_off).append(one)
+        if not ready:
+            return Outcome((), put_off=put_off)
+        targets = [self._target(conn, one) for one in ready]
+        request = SessionRequest(targets, NO_SESSION)
+        if self._session is not None and conn.versions.supports(Feature.FETCH_SESSIONS):
+            request = self._session.build(targets, ids_supported=conn.versions.supports(Feature.FETCH_TOPIC_IDS))
+        allowed = allowed_versions(targets, options, by_id=request.part.by_id)
+        if options.isolation_level == READ_COMMITTED:
+            conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
+        conn.accept_frames(options.fetch_max_bytes + FRAME_SLACK_BYTES)
+        timeout_ms = cluster.options.request_timeout_ms + options.fetch_max_wait_ms
+        message = fetch_request(request.targets, options, request.part)
+        reply = await cluster.ask(conn, message, timeout_ms, allowed)
+        response = reply.message
+        if code := getattr(response, "error_code", 0):
+            raise broker_error(code, api="FETCH", version=reply.version)
+        if self._session is not None and request.part is not NO_SESSION:
+            self._session.answered(response.session_id)
+        answers = {answer.tp: answer for answer in read_fetch(response, reply.version, targets)}
+        whole = request.part.epoch <= 0
+        return Outcome(ready, None, answers, reply.version, response.node_endpoints or (), put_off, whole)
+
+    @staticmethod
+    def _may_ask(conn: BrokerConnection, asked: Asked) -> bool:
+        """By name a topic in doubt is not asked for: what came might be another one's records."""
+        asked.part.by_wire = conn.versions.supports(Feature.FETCH_TOPIC_IDS)
+        return asked.part.by_wire or not asked.part.topic.in_doubt
+
+    def _target(self, conn: BrokerConnection, asked: Asked) -> FetchTarget:
+        part, position = asked.part, asked.position
+        known = self._lanes.cluster.view.topic_id(part.tp.topic) != ZERO_UUID
+        diverging = conn.versions.supports(Feature.DIVERGING_EPOCH) and not asked.from_follower
+        epoch = usable_epoch(conn.versions, position.leader_epoch)
+        return FetchTarget(
+            part.tp,
+            position.offset,
+            part.wanted_bytes,
+            epoch,
+            part.topic.held if known else ZERO_UUID,
+            position.offset_epoch if diverging and epoch >= 0 else -1,
+        )

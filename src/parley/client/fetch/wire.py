@@ -1,0 +1,171 @@
+"""Fetch requests and answers as plain values, whatever their version, and where an answer ends: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from parley.client.options.client_options import READ_COMMITTED, FetchOptions
+from parley.client.results import EpochEndOffset
+from parley.messages import FetchRequest
+from parley.records import follow_front
+from parley.types import ZERO_UUID, TopicPartition
+from parley.versions import VersionRange
+
+TOPIC_IDS_VERSION = 13
+"""From this Fetch version on topics go by id, not by name (KIP-516)."""
+ISOLATION_VERSION = 4
+"""First Fetch version with an isolation level: older brokers would show aborted records."""
+_MAX_VERSION = 2**15 - 1
+
+MOST_EPOCHS = 1_024
+"""Changes of the leader epoch that are followed in one answer; what lies behind them is fetched again."""
+
+
+class SessionPart(NamedTuple):
+    """What a request says of its fetch session (KIP-227): by default that there is none."""
+
+    session_id: int = 0
+    epoch: int = -1
+    forgotten: tuple[FetchTarget, ...] = ()
+    by_id: bool | None = None
+    """Whether topics must go by id or by name, None where that is free."""
+
+
+NO_SESSION = SessionPart()
+
+
+class FetchTarget(NamedTuple):
+    """What is asked of one partition."""
+
+    tp: TopicPartition
+    offset: int
+    max_bytes: int
+    leader_epoch: int = -1
+    topic_id: bytes = ZERO_UUID
+    last_fetched_epoch: int = -1
+
+
+class FetchAnswer(NamedTuple):
+    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has none.
+
+    `diverging` says where the leader's log leaves the history of the position asked for (v12+), None mostly.
+    """
+
+    tp: TopicPartition
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview | None
+    aborted: tuple[tuple[int, int], ...]
+    preferred_replica: int
+    leader: Any
+    last_stable_offset: int = -1
+    diverging: EpochEndOffset | None = None
+
+
+def fetch_request(targets: Sequence[FetchTarget], options: FetchOptions, session: SessionPart = NO_SESSION) -> Any:
+    """Return a Fetch request for these partitions: full, or what changed in a session (KIP-227)."""
+    topics: dict[tuple[str, bytes], Any] = {}
+    for target in targets:
+        key = (target.tp.topic, target.topic_id)
+        if key not in topics:
+            topics[key] = FetchRequest.FetchTopic(topic=key[0], topic_id=key[1], partitions=[])
+        topics[key].partitions.append(
+            FetchRequest.FetchPartition(
+                partition=target.tp.partition,
+                current_leader_epoch=target.leader_epoch,
+                fetch_offset=target.offset,
+                last_fetched_epoch=target.last_fetched_epoch,
+                partition_max_bytes=target.max_bytes,
+            )
+        )
+    forgotten: dict[tuple[str, bytes], list[int]] = {}
+    for target in session.forgotten:
+        forgotten.setdefault((target.tp.topic, target.topic_id), []).append(target.tp.partition)
+    return FetchRequest(
+        max_wait_ms=options.fetch_max_wait_ms,
+        min_bytes=options.fetch_min_bytes,
+        max_bytes=options.fetch_max_bytes,
+        isolation_level=1 if options.isolation_level == READ_COMMITTED else 0,
+        session_id=session.session_id,
+        session_epoch=session.epoch,
+        topics=list(topics.values()),
+        forgotten_topics_data=[
+            FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=indexes)
+            for (name, topic_id), indexes in forgotten.items()
+        ],
+        rack_id=options.client_rack,
+    )
+
+
+def allowed_versions(
+    targets: Iterable[FetchTarget], options: FetchOptions, *, by_id: bool | None = None
+) -> VersionRange:
+    """Return the Fetch versions that can carry this: with all topic ids known any, else those by name.
+
+    In a session `by_id` says which of the two it must be.
+    """
+    low = ISOLATION_VERSION if options.isolation_level == READ_COMMITTED else 0
+    if by_id:
+        return VersionRange(TOPIC_IDS_VERSION, _MAX_VERSION)
+    if by_id is None and all(target.topic_id != ZERO_UUID for target in targets):
+        return VersionRange(low, _MAX_VERSION)
+    return VersionRange(low, TOPIC_IDS_VERSION - 1)
+
+
+def read_fetch(response: Any, version: int, targets: Sequence[FetchTarget]) -> list[FetchAnswer]:
+    """Return the answers by partition. Topics that were not asked for are left out."""
+    names = {target.topic_id: target.tp.topic for target in targets}
+    asked = {target.tp for target in targets}
+    answers = []
+    for topic in response.responses:
+        name = names.get(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.topic
+        for found in topic.partitions:
+            tp = TopicPartition(name or "", found.partition_index)
+            if tp not in asked:
+                continue
+            aborted = found.aborted_transactions or ()
+            answers.append(
+                FetchAnswer(
+                    tp,
+                    found.error_code,
+                    found.high_watermark,
+                    found.log_start_offset,
+                    found.records,
+                    tuple((entry.producer_id, entry.first_offset) for entry in aborted),
+                    found.preferred_read_replica,
+                    found.current_leader,
+                    found.last_stable_offset,
+                    _diverging(found.diverging_epoch),
+                )
+            )
+    return answers
+
+
+def _diverging(found: Any) -> EpochEndOffset | None:
+    return None if found is None or found.epoch < 0 else EpochEndOffset(found.epoch, found.end_offset)
+
+
+class Tail(NamedTuple):
+    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and the last epoch.
+
+    `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
+    """
+
+    next_offset: int
+    leader_epoch: int
+    whole_bytes: int
+    epochs: tuple[tuple[int, int], ...] = ()
+
+
+def find_tail(data: memoryview) -> Tail:
+    """Return where the whole batches at the front of `data` end, from their headers alone.
+
+    Only what tells the next position is read; the next request can be sent while everything else is
+    still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
+    """
+    front = follow_front(data, MOST_EPOCHS)
+    if not front.epochs:
+        return Tail(-1, -1, 0)
+    return Tail(front.next_offset, front.epochs[-1][1], front.end, front.epochs)

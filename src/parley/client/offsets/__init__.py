@@ -1,0 +1,1 @@
+"""Offsets and leader epochs that brokers know, and those that groups have committed."""

@@ -1,0 +1,184 @@
+"""Committed offsets of a group, without being a member of it: OffsetCommit, OffsetFetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from parley.client.cluster.coordinators import KeyType
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.cluster.routing import at_coordinator
+from parley.errors import RequestTimedOut, broker_error
+from parley.messages import OffsetCommitRequest, OffsetFetchRequest
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from parley.versions import VersionRange
+
+BATCHED_FETCH = 8
+"""First OffsetFetch version that takes several groups (KIP-709)."""
+STABLE_VERSION = 7
+"""First OffsetFetch version that can wait for an open transaction's offsets (KIP-447)."""
+TOPIC_IDS_VERSION = 10
+"""From this OffsetCommit and OffsetFetch version on topics go by id."""
+ACTIVE_GROUP = (22, 25)
+"""ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID: the answer of a group that has members of its own."""
+
+
+async def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+) -> None:
+    """Commit offsets for a group as an outsider (generation -1). Raises the first partition's error.
+
+    A group with active members refuses it (UNKNOWN_MEMBER_ID): only its members may commit then.
+    """
+
+    async def attempt(conn: BrokerConnection) -> None:
+        topics: dict[str, Any] = {}
+        for tp, position in offsets.items():
+            if tp.topic not in topics:
+                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=tp.topic, topic_id=cluster.view.topic_id(tp.topic), partitions=[]
+                )
+            topics[tp.topic].partitions.append(
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=position.offset,
+                    committed_leader_epoch=position.leader_epoch,
+                    committed_metadata=position.metadata,
+                )
+            )
+        message = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
+        names = {cluster.view.topic_id(name): name for name in topics}
+        for topic in reply.message.topics:
+            name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
+            for part in topic.partitions:
+                if part.error_code:
+                    text = (
+                        "the group has active members; only they may commit"
+                        if part.error_code in ACTIVE_GROUP
+                        else None
+                    )
+                    raise broker_error(
+                        part.error_code,
+                        text,
+                        topic=name,
+                        partition=part.partition_index,
+                        api="OFFSET_COMMIT",
+                        version=reply.version,
+                    )
+
+    if offsets:
+        what = f"committing offsets of group {group_id}"
+        await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
+
+
+async def committed_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return the committed offset of each partition, None where the group has committed none.
+
+    An offset that an open transaction is about to change is waited for, as Java's consumer does (KIP-447):
+    UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker tells the offset before.
+    """
+    wanted = list(dict.fromkeys(partitions))
+    if not wanted:
+        return {}
+
+    async def attempt(conn: BrokerConnection) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        allowed = _by_name_or_id(cluster, wanted)
+        version = conn.versions.choose(ApiKey.OFFSET_FETCH, allowed)
+        message = _fetch_request(cluster, group_id, wanted, version)
+        reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+        return _read_committed(cluster, reply.message, reply.version, wanted)
+
+    what = f"fetching offsets of group {group_id}"
+    found = await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
+    await _catch_up(cluster, group_id, found, deadline)
+    return found
+
+
+async def _catch_up(
+    cluster: Cluster, group_id: str, found: Mapping[TopicPartition, OffsetAndMetadata | None], deadline: Deadline
+) -> None:
+    """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader might be asked.
+
+    Where the cluster tells no epochs there is nothing to wait for. Raises RequestTimedOut, naming what is
+    missing, at the deadline.
+    """
+    epochs = {tp: known.leader_epoch for tp, known in found.items() if known is not None and known.leader_epoch >= 0}
+    with cluster.interested(epochs):
+        attempt = 0
+        while True:
+            behind = [(tp, epoch) for tp, epoch in epochs.items() if 0 <= cached_epoch(cluster, tp) < epoch]
+            if not behind:
+                return
+            if deadline.passed(cluster.now_ms()):
+                tp, epoch = behind[0]
+                raise RequestTimedOut(
+                    f"group {group_id} committed {tp} with leader epoch {epoch}, and metadata still has epoch "
+                    f"{cached_epoch(cluster, tp)} ({len(behind)} partitions are behind): the brokers asked are not up "
+                    "to date, or the commit belongs to a history that is gone; then seek to an offset without epoch",
+                    stage="request",
+                )
+            if attempt:
+                await cluster.pause(attempt - 1, deadline)
+            attempt += 1
+            await cluster.refresh_quietly(deadline)
+
+
+def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
+    """Return the leader epoch that metadata has of a partition, -1 where it has none."""
+    known = cluster.view.partition(tp)
+    return known.leader_epoch if known is not None else -1
+
+
+def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> Any:
+    indexes: dict[str, list[int]] = {}
+    for tp in wanted:
+        indexes.setdefault(tp.topic, []).append(tp.partition)
+    if version < BATCHED_FETCH:
+        make = OffsetFetchRequest.OffsetFetchRequestTopic
+        topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
+        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=version >= STABLE_VERSION)
+    make = OffsetFetchRequest.OffsetFetchRequestTopics
+    topics = [
+        make(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
+        for name, found in indexes.items()
+    ]
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    return OffsetFetchRequest(groups=[group], require_stable=True)
+
+
+def _read_committed(
+    cluster: Cluster, response: Any, version: int, wanted: list[TopicPartition]
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
+    code = getattr(group, "error_code", 0)
+    if code:
+        raise broker_error(code, api="OFFSET_FETCH", version=version)
+    names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted}
+    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+    for topic in group.topics:
+        name = names.get(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.name
+        for part in topic.partitions:
+            tp = TopicPartition(name or "", part.partition_index)
+            # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
+            if part.error_code and not (part.error_code == 3 and version < 2):
+                raise broker_error(
+                    part.error_code, topic=tp.topic, partition=tp.partition, api="OFFSET_FETCH", version=version
+                )
+            if tp in found and part.committed_offset >= 0:
+                epoch = part.committed_leader_epoch
+                found[tp] = OffsetAndMetadata(part.committed_offset, part.metadata or "", epoch)
+                cluster.see_epoch(tp, epoch)
+    return found
+
+
+def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
+    """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only where all ids are known."""
+    by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
+    return VersionRange(1, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)

@@ -1,0 +1,139 @@
+"""Where partitions begin and end, and which offset belongs to a time: ListOffsets, by leader."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.cluster.routing import at_leaders
+from parley.client.cluster.view import TRUSTED_EPOCHS_VERSION
+from parley.client.options import arguments
+from parley.client.options.client_options import READ_COMMITTED
+from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
+from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
+from parley.messages import ListOffsetsRequest
+from parley.net import BrokerConnection, Reply
+from parley.schema import ApiKey
+from parley.types import TopicPartition, shown
+from parley.versions import BrokerVersions, Feature, VersionRange
+
+_MAX_VERSION = 2**15 - 1
+_FIRST_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""ListOffsets versions from which the special timestamps other than earliest and latest are known."""
+_FEATURES = {
+    1: Feature.OFFSETS_BY_TIME,
+    2: Feature.READ_COMMITTED,
+    7: Feature.MAX_TIMESTAMP_OFFSET,
+    8: Feature.EARLIEST_LOCAL_OFFSET,
+    9: Feature.LATEST_TIERED_OFFSET,
+}
+
+Spec = OffsetSpec | Timestamp
+Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
+
+
+def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
+    """Return the leader epoch to send to a broker: none to one whose metadata cannot tell epochs right.
+
+    A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer one.
+    """
+    known = versions.ranges.get(ApiKey.METADATA)
+    return epoch if known is not None and known.max >= TRUSTED_EPOCHS_VERSION else -1
+
+
+def spec_code(spec: Spec) -> int:
+    """Return the number that ListOffsets takes for a place. Raises ConfigError for anything else."""
+    if isinstance(spec, OffsetSpec) and isinstance(spec.code, int) and spec.code < 0:
+        return spec.code
+    if isinstance(spec, Timestamp) and isinstance(spec.ms, int) and not isinstance(spec.ms, bool):
+        if 0 <= spec.ms <= arguments.INT64:
+            return spec.ms
+        raise ConfigError(f"{spec!r} is no time; it is in milliseconds since 1970 and not negative")
+    raise ConfigError(f"{shown(spec)} is no place in a partition: give {place_hint(spec)}")
+
+
+def place_hint(given: object) -> str:
+    """Return what to give for a place, above all where somebody gave its name as a text."""
+    named = {"earliest": "EARLIEST", "latest": "LATEST", "max-timestamp": "MAX_TIMESTAMP"}
+    if isinstance(given, str) and given.strip().lower().replace("_", "-") in named:
+        found = named[given.strip().lower().replace("_", "-")]
+        return f"parley.client.{found}, which is no text"
+    return "EARLIEST, LATEST, MAX_TIMESTAMP or Timestamp(ms)"
+
+
+def lowest_version(code: int, isolation_level: str) -> int:
+    """Return the first ListOffsets version that can answer this."""
+    needed = 1 if code >= 0 else _FIRST_VERSIONS.get(code, 0)
+    return max(needed, 2) if isolation_level == READ_COMMITTED else needed
+
+
+async def list_offsets(
+    cluster: Cluster, specs: Mapping[TopicPartition, Spec], isolation_level: str, deadline: Deadline
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return the offset of each place, asking each leader once and again after errors that pass.
+
+    Raises UnsupportedVersionError, before a byte is sent, where a leader cannot answer (times before
+    0.10.1), the broker's error for a missing topic or partition, RequestTimedOut at the deadline.
+    """
+    wanted = {tp: spec_code(spec) for tp, spec in specs.items()}
+
+    async def ask(conn: BrokerConnection, group: Mapping[TopicPartition, int]) -> Answers:
+        low = max(lowest_version(code, isolation_level) for code in group.values())
+        allowed = VersionRange(low, _MAX_VERSION)
+        conn.versions.choose(ApiKey.LIST_OFFSETS, allowed, feature=_FEATURES.get(low))
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
+        message = _request(group, epochs, isolation_level, timeout_ms)
+        answers = _read(await cluster.ask(conn, message, timeout_ms, allowed), group)
+        for tp, answer in answers.items():
+            if isinstance(answer, OffsetAndTimestamp):
+                cluster.see_epoch(tp, answer.leader_epoch)
+        return answers
+
+    return await at_leaders(cluster, "listing offsets", deadline, wanted, ask)
+
+
+def _request(
+    group: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int], isolation_level: str, timeout_ms: int
+) -> Any:
+    topics: dict[str, Any] = {}
+    for tp, code in group.items():
+        topic = topics.setdefault(tp.topic, ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=tp.partition, current_leader_epoch=epochs[tp], timestamp=code
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=1 if isolation_level == READ_COMMITTED else 0,
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
+    )
+
+
+def _read(reply: Reply, asked: Collection[TopicPartition]) -> Answers:
+    found: Answers = {}
+    for topic in reply.message.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if tp not in asked or tp in found:
+                continue  # never asked for, or answered twice
+            if part.error_code:
+                found[tp] = broker_error(
+                    part.error_code,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    api="LIST_OFFSETS",
+                    version=reply.version,
+                )
+            elif reply.version == 0:
+                old = part.old_style_offsets
+                found[tp] = OffsetAndTimestamp(old[0] if old else -1)
+            else:
+                found[tp] = OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
+    for tp in sorted(set(asked) - found.keys()):
+        found[tp] = RemoteProtocolError(f"the broker's ListOffsets answer leaves out {tp}")
+    return found

@@ -1,0 +1,1 @@
+"""Writing rows: batches, sequences, what answers mean, what is sent again."""

@@ -1,0 +1,68 @@
+"""What a partition has to send again, written anew first where it cannot go as it is.
+
+Splitting, converting and stamping touch every byte: `produce.rebatch` does them in a thread, and the
+partition is locked meanwhile. What comes out stands in the queue before everything that waits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from parley.client.produce.buffer_memory import Room
+from parley.client.produce.rebatch import rework
+from parley.client.produce.state import OutBatch, PartitionLog
+from parley.errors import KafkaError
+
+
+def goes_as_it_is(log: PartitionLog) -> bool:
+    """Return whether what is to be sent again needs no work before it is put back."""
+    return not log.restamp and not any(batch.needs_work for batch in log.to_retry)
+
+
+class Anew:
+    """Writes the batches of partitions anew. Belongs to the event loop of the sender whose `memory` it counts in.
+
+    `lock` is held while batches are numbered; `renew_identity` returns a new producer id and epoch when those
+    of a partition are used up.
+    """
+
+    def __init__(
+        self, memory: Room, lock: asyncio.Lock, renew_identity: Callable[[], Awaitable[tuple[int, int]]]
+    ) -> None:
+        self._memory = memory
+        self._lock = lock
+        self._renew_identity = renew_identity
+
+    async def write(self, log: PartitionLog, fail: Callable[[PartitionLog, OutBatch, KafkaError], None]) -> None:
+        """Put back what is to be sent again, written anew. `fail` gets each batch where that cannot be done.
+
+        Call with the partition locked; the lock is open when this returns or raises.
+        """
+        again, log.to_retry = sorted(log.to_retry, key=lambda batch: batch.serial), []
+        waiting: list[OutBatch] = []
+        try:
+            async with self._lock:  # nobody numbers a batch of this partition meanwhile
+                numbers, log.restamp = log.numbers if log.restamp else None, False  # a later wish stays a wish
+                if numbers is not None and not numbers.start_over():
+                    numbers.renew(*await self._renew_identity())
+                waiting = list(log.queue) if numbers is not None else []
+                made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
+                if numbers is not None:
+                    log.numbered_anew()
+                self._replace(log, [*again, *waiting], made)
+        except KafkaError as error:
+            for batch in [*again, *waiting]:
+                fail(log, batch, error)
+        finally:
+            log.locked = False
+
+    def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
+        for batch, pieces in zip(old, new, strict=True):
+            self._memory.give(batch)
+            batch.settled = batch not in pieces
+            batch.call.open += len(pieces) - 1
+        kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
+        for piece in kept:
+            self._memory.take(piece)
+        log.put_back(kept)

@@ -1,0 +1,294 @@
+"""Rows → partitions → record batches. Runs in the caller's thread, never in the event loop's.
+
+A row goes to its `partition` column or to the call's partition, where there is one; else to the
+murmur2 hash of its key, as Java's producer sends it; rows without a key stick to one partition for a
+batch's worth of bytes and then move on (KIP-480).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parley.arrow import ProduceColumns
+from parley.client.options.arguments import topic_name
+from parley.client.options.client_options import CODECS, ProduceOptions
+from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
+from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, group_rows, partition_keys
+from parley.schema import ApiKey
+from parley.versions import BrokerVersions, Feature, VersionRange
+
+if TYPE_CHECKING:
+    from parley.client.produce.sequences import PartitionSequences
+
+SLICE_ROWS = 65_536
+"""Rows that are partitioned and encoded at a time: sending begins after the first slice."""
+_RECORD_OVERHEAD = 12
+
+
+class ArrowArray(Protocol):
+    """One batch in Arrow's C data interface: a pyarrow RecordBatch, or another library's."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+
+class ArrowStream(Protocol):
+    """Batches in Arrow's C stream interface: a pyarrow Table, a DataFrame of pandas or polars, a query of duckdb."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+Rows: TypeAlias = ArrowArray | ArrowStream | Iterable[ArrowArray]
+"""What `produce` takes: a RecordBatch, a Table or an iterable of RecordBatches, of pyarrow or in Arrow's C interfaces.
+
+The protocols and not pyarrow's classes, which are unknown to type checkers where no stubs for pyarrow are installed.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """What is known of a topic when rows are written to it: its partitions and their record formats."""
+
+    topic: str
+    partition_count: int
+    available: tuple[int, ...]
+    """Partitions with a leader: where rows without a key go."""
+    magics: Mapping[int, int]
+    """Record format by partition, as its leader takes it; partitions without a leader are missing."""
+    versions: Mapping[int, BrokerVersions] = field(default_factory=dict)
+    """What each partition's leader can do."""
+
+    def magic(self, partition: int) -> int:
+        """Return the format for a partition: its leader's, or that of most others."""
+        return self.magics.get(partition, max(self.magics.values(), default=2))
+
+
+class Sticky:
+    """Which partition rows without a key go to, and for how many more bytes. Mutates with each use."""
+
+    def __init__(self, dice: Callable[[], float]) -> None:
+        self._dice = dice
+        self._current: int | None = None
+        self._left_bytes = 0
+
+    def runs(self, rows: int, row_bytes: int, plan: TopicPlan, run_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yield (partition, rows) for `rows` rows of about `row_bytes` each."""
+        choices = plan.available or tuple(range(plan.partition_count))
+        while rows > 0:
+            if self._current not in choices or self._left_bytes <= 0:
+                others = [choice for choice in choices if choice != self._current] or list(choices)
+                self._current = others[min(len(others) - 1, int(self._dice() * len(others)))]
+                self._left_bytes = max(1, run_bytes)
+            count = min(rows, max(1, -(-self._left_bytes // row_bytes)))
+            self._left_bytes -= count * row_bytes
+            rows -= count
+            yield self._current, count
+
+
+def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in pieces that are worth encoding at once, without copying large ones.
+
+    Takes what speaks Arrow's C data protocols too (pandas, polars, duckdb). Raises ConfigError for anything else.
+    """
+    for found in _batches(rows):
+        if not isinstance(found, pa.RecordBatch) and not hasattr(found, "__arrow_c_array__"):
+            raise _no_rows(found)
+        batch = found if isinstance(found, pa.RecordBatch) else pa.record_batch(found)
+        for start in range(0, batch.num_rows, SLICE_ROWS):
+            yield batch.slice(start, SLICE_ROWS)
+
+
+def _batches(rows: Any) -> Iterable[Any]:
+    if isinstance(rows, str | bytes | Mapping | type):
+        raise _no_rows(rows)
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if isinstance(rows, pa.Table):
+        if rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks:
+            rows = rows.combine_chunks()
+        batches: Iterable[Any] = rows.to_batches(max_chunksize=SLICE_ROWS)
+        return batches
+    if hasattr(rows, "__arrow_c_stream__"):
+        stream: Iterable[Any] = pa.RecordBatchReader.from_stream(rows)
+        return stream
+    if hasattr(rows, "__arrow_c_array__"):
+        return [pa.record_batch(rows)]
+    if not isinstance(rows, Iterable):
+        raise _no_rows(rows)
+    return rows
+
+
+def _no_rows(found: object) -> ConfigError:
+    kind = type(found).__name__
+    return ConfigError(
+        f"{kind} is not Arrow data: give a pyarrow RecordBatch or Table, or an iterable of RecordBatches"
+    )
+
+
+def check_columns(batch: pa.RecordBatch) -> None:
+    """Raise ConfigError for rows that would have neither a key nor a value."""
+    if not {"key", "value"} & set(batch.schema.names):
+        names = ", ".join(batch.schema.names) or "none"
+        raise ConfigError(f'rows to produce need a column "value" or "key"; these have: {names}')
+
+
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.RecordBatch]]:
+    """Return the rows by topic: the call's, or else the `topic` column's. Raises ConfigError where there is none."""
+    if topic is not None:
+        keep = [name for name in batch.schema.names if name != "topic"]
+        return [(topic, batch.select(keep) if len(keep) != batch.num_columns else batch)]
+    if "topic" not in batch.schema.names:
+        raise ConfigError('no topic: give one to produce(), or add a column "topic"')
+    column = batch.column("topic")
+    if column.null_count:
+        raise ConfigError('column "topic" has rows without a topic, and produce() was given none')
+    rest = batch.select([name for name in batch.schema.names if name != "topic"])
+    names = [topic_name(name.as_py()) for name in pc.unique(column)]
+    if len(names) == 1:
+        return [(names[0], rest)]
+    return [(name, rest.filter(pc.equal(column, name))) for name in names]
+
+
+def highest_partition(rows: pa.RecordBatch, fixed: int | None) -> int:
+    """Return the highest partition that rows name, -1 where they name none."""
+    if fixed is not None:
+        return fixed
+    at = rows.schema.get_field_index("partition")
+    if at < 0 or not pa.types.is_integer(rows.schema.field(at).type):
+        return -1  # other types are refused where the columns are read
+    found = pc.max(rows.column(at)).as_py()
+    return -1 if found is None else int(found)
+
+
+def assign(
+    rows: ProduceColumns, plan: TopicPlan, fixed: int | None, sticky: Sticky, options: ProduceOptions
+) -> list[tuple[int, Buffer | None]]:
+    """Return (partition, row indexes) for all rows; None stands for all rows in their order.
+
+    Raises the broker's error for a partition that the plan does not have, before anything is sent.
+    """
+    count, key = rows.columns.rows, rows.columns.key
+    if fixed is not None:
+        _check_partition(plan, fixed)
+        return [(fixed, None)] if count else []
+    hashed: Buffer | None = None
+    if key is not None and not options.partitioner_ignore_keys:
+        hashed = partition_keys(key, plan.partition_count, count=count)
+        if rows.partition is None and not key.null_count:
+            return _grouped(hashed, plan)
+    target = pa.repeat(pa.scalar(-1, pa.int32()), count)
+    if hashed is not None:
+        target = pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(hashed)])
+    if rows.partition is not None:
+        extremes = pc.min_max(rows.partition).as_py()
+        for found in extremes.values():
+            if found is not None:
+                _check_partition(plan, found)
+        target = pc.coalesce(rows.partition, target)
+    open_rows = pc.equal(target, -1)
+    how_many = pc.sum(open_rows).as_py() or 0
+    if how_many:
+        filled = array("i")
+        row_bytes = _mean_row_bytes(rows.columns)
+        for partition, run in sticky.runs(how_many, row_bytes, plan, options.batch_size):
+            filled.extend(array("i", (partition,)) * run)
+        if how_many == count:
+            return _grouped(filled.tobytes(), plan)
+        fill = pa.Array.from_buffers(pa.int32(), how_many, [None, pa.py_buffer(filled)])
+        target = pc.replace_with_mask(target, open_rows, fill)
+    values = memoryview(target.buffers()[1]).cast("B")
+    return _grouped(values[4 * target.offset : 4 * (target.offset + count)], plan)
+
+
+def _grouped(targets: Buffer, plan: TopicPlan) -> list[tuple[int, Buffer | None]]:
+    """Return the row indexes of each partition, in the order of the rows."""
+    groups = group_rows(targets, plan.partition_count)
+    if len(groups) == 1:
+        return [(groups[0][0], None)]
+    return [*groups]
+
+
+def _mean_row_bytes(columns: Columns) -> int:
+    total = _RECORD_OVERHEAD * columns.rows
+    for column in (columns.key, columns.value):
+        if column is not None:
+            ends = memoryview(column.offsets).cast("B").cast("i")
+            total += ends[-1] - ends[0]
+    return max(1, total // max(1, columns.rows))
+
+
+def _check_partition(plan: TopicPlan, partition: int) -> None:
+    if not 0 <= partition < plan.partition_count:
+        raise no_such_partition(plan.topic, partition, plan.partition_count)
+
+
+def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0) -> KafkaError:
+    """Return the error for rows of a partition that the topic does not have, even after `waited_ms` of asking."""
+    after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
+    text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
+    error = broker_error(3, text, topic=topic, partition=partition)
+    error.retriable = False
+    return error
+
+
+def encode(
+    columns: Columns,
+    rows: Buffer | None,
+    magic: int,
+    options: ProduceOptions,
+    *,
+    now_ms: int,
+    numbers: PartitionSequences | None,
+    transactional: bool = False,
+) -> list[EncodedBatch]:
+    """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers` are given.
+
+    Raises UnsupportedVersionError for what the format cannot hold, and the broker's MESSAGE_TOO_LARGE
+    for a record beyond max_request_size; no sequence is used up then.
+    """
+    count = columns.rows if rows is None else len(rows) // 4
+    before = numbers.next if numbers is not None else 0
+    writing = WriteOptions(
+        magic=magic,
+        codec=CODECS.index(options.compression_type),
+        level=options.compression_level,
+        max_batch_bytes=min(options.batch_size, options.max_request_size),
+        timestamp_ms=now_ms,
+        producer_id=-1 if numbers is None else numbers.producer_id,
+        producer_epoch=-1 if numbers is None else numbers.epoch,
+        base_sequence=-1 if numbers is None else numbers.reserve(count),
+        transactional=transactional,
+    )
+    try:
+        batches = encode_batches(columns, rows, writing)
+        for batch in batches:
+            if len(batch.data) > options.max_request_size:
+                text = (
+                    f"a record makes a batch of {len(batch.data)} bytes, more than "
+                    f"max_request_size={options.max_request_size}; nothing was sent"
+                )
+                raise broker_error(10, text)
+    except BaseException:
+        if numbers is not None:
+            numbers.next = before
+        raise
+    return batches
+
+
+def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
+    """Refuse what the record format cannot hold that a leader, or the topic, takes; before anything is sent."""
+    if magic < 2 and columns.headers is not None and columns.headers.count:
+        if partition in plan.versions and plan.magic(partition) < 2:
+            plan.versions[partition].choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS)
+        raise UnsupportedVersionError(
+            f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's log.message.format.version, "
+            "is older than Kafka 0.11; leave them out",
+            api="PRODUCE",
+            feature="record-headers",
+            first_release="0.11.0",
+        )

@@ -1,0 +1,372 @@
+"""Sending batches: which broker gets what and when, and what is made of the answers.
+
+1. Requests to one broker leave in the order in which they were decided; several are under way.
+2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal acks.
+3. What an answer does to a partition is decided by `produce.state` and `sequences`; here it is done.
+4. What cannot be sent again as it is goes through `produce.resend`; its partition is locked meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Reaction, classify
+from parley.client.produce.answers import HINTED, NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
+from parley.client.produce.buffer_memory import Room
+from parley.client.produce.resend import Anew, goes_as_it_is
+from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
+from parley.client.produce.wire import (
+    ProduceAnswer,
+    allowed_versions,
+    magic_for,
+    note_destinations,
+    produce_request,
+    read_produce,
+)
+from parley.errors import KafkaError, RemoteProtocolError
+from parley.net import BrokerConnection, Reply
+from parley.schema import ApiKey
+from parley.types import TopicPartition
+
+LANE = "produce"
+
+
+class Sender:
+    """Everything that one client has to write. Belongs to the event loop."""
+
+    def __init__(self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]) -> None:
+        self._cluster = cluster
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._active: dict[TopicPartition, PartitionLog] = {}
+        self._in_flight: dict[int, int] = {}
+        self._pumping: set[int] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._refreshing = self._kicked = self._closed = False
+        self._timer: Any = None
+        self.memory = Room()
+        self.lock = asyncio.Lock()
+        """Held while batches are numbered, encoded and added, and while a partition is numbered anew."""
+        self._anew = Anew(self.memory, self.lock, renew_identity)
+        self.max_in_flight = 5
+        self.max_request_size = 2**20
+
+    def log(self, tp: TopicPartition) -> PartitionLog:
+        """Return the state of a partition, a new one where there is none."""
+        return self.logs.get(tp) or self.logs.setdefault(tp, PartitionLog(tp))
+
+    async def room(self, call: ProduceCall, buffer_memory: int) -> None:
+        """Return when another slice of rows may be encoded. Raises the call's error as soon as there is one."""
+        while self.memory.used_bytes >= buffer_memory and call.error is None and not self._closed:
+            await self.memory.change()
+        if call.error is not None:
+            raise call.error
+        if self._closed:
+            raise closed_error()
+
+    def add(self, batches: Iterable[OutBatch]) -> None:
+        """Queue batches behind those before them. Call with the lock held."""
+        for batch in batches:
+            if self._closed or batch.call.error is not None:
+                raise batch.call.error or closed_error()
+            self.memory.take(batch)
+            batch.call.opened()
+            log = self.log(batch.tp)
+            log.add(batch)
+            self._active[batch.tp] = log
+        self._kick_soon()
+
+    async def settled(self, call: ProduceCall) -> None:
+        """Return when a call has all its acknowledgements, or an error."""
+        while not call.settled:
+            await self.memory.change()
+
+    def abandon(self, call: ProduceCall, error: KafkaError) -> None:
+        """Give a call up: what was not sent is dropped, what was sent is on its own."""
+        call.error = call.error or error
+        for log in self._active.values():
+            for batch in [batch for batch in (*log.to_retry, *log.queue) if batch.call is call]:
+                log.dropped(batch)
+                self.memory.give(batch)
+        self.memory.notify()
+
+    async def quiet(self) -> None:
+        """Return when no request is under way and nothing is being written anew."""
+        while any(log.in_flight or log.locked for log in self.logs.values()):
+            await self.memory.change()
+
+    async def close(self) -> None:
+        """Fail what is still open and stop. Idempotent."""
+        self._closed = True
+        for log in self._active.values():
+            for batch in log.open_batches():
+                batch.call.error = batch.call.error or closed_error()
+        self._active.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.memory.notify()
+
+    # -- deciding who is sent what --------------------------------------------------------------------
+
+    def _kick(self) -> None:
+        """Send whatever may be sent now, and arrange to be called again when more may be."""
+        self._kicked = False
+        if self._closed:
+            return
+        self._cluster.refresh_if_due()
+        now = self._cluster.now_ms()
+        nodes: set[int] = set()
+        wake_at: list[int] = []
+        for tp, log in list(self._active.items()):
+            self._expire(log, now)
+            if log.is_empty and not log.locked:
+                del self._active[tp]
+                continue
+            log.see_topic(self._cluster.view.topic_id(tp.topic))
+            log.begin_anew()
+            if log.settled:
+                self._put_back(log)
+            leader = self._cluster.leader(log.tp)
+            deadline = log.first_deadline_ms()
+            if deadline is not None:
+                wake_at.append(deadline)
+            if log.queue and leader.node is None:
+                self._want_refresh()
+            elif leader.node is not None and log.sendable(now, leader.epoch, self.max_in_flight) is not None:
+                nodes.add(leader.node.id)
+            elif log.queue and log.not_before_ms > now:
+                wake_at.append(log.not_before_ms)
+        for node_id in nodes - self._pumping:
+            if self._in_flight.get(node_id, 0) < self.max_in_flight:
+                self._pumping.add(node_id)
+                self._spawn(self._pump(node_id))
+        if wake_at:
+            self._call_at(min(wake_at))
+
+    def _put_back(self, log: PartitionLog) -> None:
+        """Queue what is to be sent again, after writing anew what cannot go as it is."""
+        if goes_as_it_is(log):
+            log.put_back()
+        else:
+            log.locked = True
+            self._spawn(self._anew.write(log, lambda log, batch, error: self._finish(log, batch, error=error)))
+
+    def _kick_soon(self) -> None:
+        if not self._kicked:
+            self._kicked = True
+            asyncio.get_running_loop().call_soon(self._kick)
+
+    def _call_at(self, when_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._cluster.clock.call_at_ms(max(when_ms, self._cluster.now_ms() + 1), self._kick)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._bug(error)
+        self._kick_soon()
+
+    async def _pump(self, node_id: int) -> None:
+        """Send a broker all it may get now, in order."""
+        try:
+            conn = await self._cluster.connection(node_id, LANE)
+            if conn.throttled_ms:
+                await self._cluster.clock.sleep_ms(conn.throttled_ms)
+        except KafkaError as error:
+            for log, batch, epoch in self._collect(node_id):
+                log.sent(batch)
+                self._failed(log, batch, error, epoch, refresh=True)
+            return
+        finally:
+            self._pumping.discard(node_id)
+        while self._in_flight.get(node_id, 0) < self.max_in_flight and (chosen := self._collect(node_id)):
+            self._send(node_id, conn, chosen)
+
+    def _collect(self, node_id: int) -> list[Chosen]:
+        """Return the batches of the next request to a broker."""
+        leaders = {tp: self._cluster.leader(tp) for tp, log in self._active.items() if log.queue}
+        epochs = {tp: leader.epoch for tp, leader in leaders.items() if leader.node and leader.node.id == node_id}
+        chosen = choose(self._active, epochs, self._cluster.now_ms(), self.max_in_flight, self.max_request_size)
+        for log, _, _ in chosen:
+            self._active[log.tp] = self._active.pop(log.tp)  # the other partitions come first in the next request
+        return chosen
+
+    def _send(self, node_id: int, conn: BrokerConnection, chosen: list[Chosen]) -> None:
+        for log, batch, _ in chosen:
+            log.sent(batch)
+        try:
+            wanted = magic_for(conn.versions)
+            wrong = [entry for entry in chosen if entry[1].magic != wanted]
+            if wrong:
+                self._convert(wrong, wanted)
+                chosen = [entry for entry in chosen if entry[1].magic == wanted]
+            if not chosen:
+                return
+            batches = [batch for _, batch, _ in chosen]
+            topic_ids = {batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches}
+            timeout_ms = min(batch.timeout_ms for batch in batches)
+            request, allowed = produce_request(batches, topic_ids, timeout_ms), allowed_versions(batches, topic_ids)
+            note_destinations(batches, topic_ids, conn.versions.choose(ApiKey.PRODUCE, allowed))
+            future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed)
+        except KafkaError as error:
+            for log, batch, epoch in chosen:
+                self._failed(log, batch, error, epoch, refresh=True)
+            return
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        future.add_done_callback(lambda done: self._answered(node_id, conn, chosen, topic_ids, done))
+
+    def _convert(self, entries: Iterable[Chosen], magic: int) -> None:
+        """Have batches written anew in the format of a leader of another release."""
+        for log, batch, epoch in entries:
+            batch.convert_to = magic
+            self._again(log, batch, 0, epoch)
+        self._kick_soon()
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        node_id: int,
+        conn: BrokerConnection,
+        chosen: Sequence[Chosen],
+        topic_ids: dict[str, bytes],
+        done: asyncio.Future[Reply],
+    ) -> None:
+        self._in_flight[node_id] -= 1
+        if self._closed or done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            reply = done.result()
+            self._cluster.note(conn, reply)
+            self._take(chosen, reply, topic_ids)
+        elif isinstance(error, KafkaError):
+            for log, batch, epoch in chosen:
+                self._failed(log, batch, error, epoch, refresh=True)
+        else:
+            self._bug(error)
+        self._kick_soon()
+
+    def _take(self, chosen: Sequence[Chosen], reply: Reply, topic_ids: dict[str, bytes]) -> None:
+        if reply.message is None:  # acks=0: there is no answer
+            for log, batch, _ in chosen:
+                self._finish(log, batch, ack=(-1, -1))
+            return
+        answers = read_produce(reply.message, reply.version, topic_ids)
+        for log, batch, epoch in chosen:
+            answer = answers.get(batch.tp)
+            if answer is None:
+                error = RemoteProtocolError(f"the broker's Produce answer leaves out {batch.tp}")
+                self._failed(log, batch, error, epoch, refresh=True, final=False)
+            else:
+                self._judged(log, batch, answer, epoch, reply)
+
+    def _judged(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
+        """Do what the answer for one batch calls for."""
+        if answer.error_code in NO_SUCH_TOPIC:
+            log.confirmed = False
+            self._cluster.cache.see_rejected_id(batch.tp.topic, batch.sent_to)
+        hinted = answer.error_code in HINTED and self._cluster.next_leader(
+            batch.tp, epoch, answer.leader, reply.message.node_endpoints
+        )
+        verdict = judge(log, batch, answer, reply.version, hinted=hinted)
+        if verdict.action is Action.DONE:
+            self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
+        elif verdict.action is Action.FAIL or verdict.error is None:
+            self._finish(log, batch, error=verdict.error)
+        elif verdict.action is Action.SPLIT:
+            batch.must_split = True
+            self._again(log, batch, 0, epoch)
+        elif verdict.action is Action.OLDER_FORMAT:
+            log.newest_magic = batch.convert_to = 1
+            self._again(log, batch, 0, epoch)
+        else:
+            log.restamp = log.restamp or verdict.action is Action.RESTAMP
+            refresh, immediate = verdict.refresh, verdict.immediate
+            self._failed(log, batch, verdict.error, epoch, refresh=refresh, immediate=immediate, final=False)
+
+    def _failed(
+        self,
+        log: PartitionLog,
+        batch: OutBatch,
+        error: KafkaError,
+        epoch: int,
+        *,
+        refresh: bool,
+        immediate: bool = False,
+        final: bool = True,
+    ) -> None:
+        """Keep a batch for another attempt, or give it up where the error will not pass."""
+        if leaves_in_doubt(error):
+            batch.in_doubt, batch.maybe_in = True, batch.sent_to
+        if final and classify(error) is Reaction.FAIL:
+            self._finish(log, batch, error=error)
+            return
+        delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.dice)
+        log.last_error = error
+        self._again(log, batch, delay, epoch)
+        if refresh:
+            self._cluster.leader_failed(log.tp, epoch)
+            self._want_refresh()
+
+    def _again(self, log: PartitionLog, batch: OutBatch, delay_ms: int, epoch: int) -> None:
+        """Keep a batch for another attempt, unless its call failed meanwhile."""
+        log.failed(batch, self._cluster.now_ms(), delay_ms, epoch)
+        if batch.call.error is not None:
+            self.memory.give(batch)
+
+    def _finish(
+        self, log: PartitionLog, batch: OutBatch, *, ack: tuple[int, int] | None = None, error: KafkaError | None = None
+    ) -> None:
+        """Settle a batch: its call learns what became of it."""
+        if ack is not None:
+            log.acknowledged(batch)
+            batch.call.acknowledged(batch, *ack)
+        else:
+            batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error))
+            log.dropped(batch)
+            log.last_error = error or log.last_error
+            failed = error if error is not None else closed_error()
+            batch.call.failed(failed)
+            self.abandon(batch.call, failed)
+        self.memory.give(batch)
+
+    def _expire(self, log: PartitionLog, now: int) -> None:
+        """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
+        for batch in log.overdue(now):
+            if batch.call.error is None:
+                leaderless = log.last_error is None and self._cluster.leader(log.tp).node is None
+                self.abandon(batch.call, too_late(batch, log.last_error, leaderless=leaderless))
+
+    # -- the rest -------------------------------------------------------------------------------------
+
+    def _want_refresh(self) -> None:
+        if not self._refreshing:
+            self._refreshing = True
+            self._spawn(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            await self._cluster.refresh_quietly(self._cluster.deadline())
+        finally:
+            self._refreshing = False
+
+    def _bug(self, error: BaseException) -> None:
+        """Let an unexpected exception surface at every open call, not in the log of the loop."""
+        wrapped = KafkaError(f"writing ended with an unexpected {type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        for log in list(self._active.values()):
+            for batch in log.open_batches():
+                if batch.call.error is None:
+                    self.abandon(batch.call, wrapped)

@@ -1,0 +1,395 @@
+"""A producer whose rows become visible together or not at all (KIP-98, KIP-447, KIP-360, KIP-890).
+
+What may happen when is decided by `transactions.state`; here it is done. Rows are encoded and sent by the
+same code as the client's ordinary ones, through a sender of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.options import arguments
+from parley.client.options.client_options import ProduceOptions
+from parley.client.produce.calls import given_up, write
+from parley.client.produce.state import InTransaction, OutBatch
+from parley.client.results import ProduceResult
+from parley.client.transactions.decisions import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, Verdict, judge
+from parley.client.transactions.driver import TransactionDriver
+from parley.client.transactions.handover import PreparedTransaction
+from parley.client.transactions.options import TransactionOptions
+from parley.client.transactions.requests import GroupMember
+from parley.client.transactions.state import Identity, State, TransactionState
+from parley.client.transactions.topics import WrittenTopics, check_topics
+from parley.client.transactions.writer import TransactionWriter
+from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.schema import ApiKey
+from parley.types import text
+
+if TYPE_CHECKING:
+    from parley.client.produce.rows import Rows
+
+log = logging.getLogger("parley.client")
+CLOSING_TIMEOUT_MS = 10_000
+"""How long `close` tries to abort what is open; after that the broker's transaction time-out does it."""
+WHO_HAS_THE_EPOCH = (
+    "another producer has begun with this transactional id, or the coordinator aborted the transaction after "
+    "transaction_timeout_ms; abort_transaction finds out which: it raises ProducerFencedError, or this producer goes on"
+)
+"""A partition's leader cannot tell the two apart (KIP-588), so neither does the error of `produce`."""
+
+
+class AsyncTransactionProducer:
+    """A transactional producer; made by `AsyncClient.transactions.producer`. Belongs to one event loop.
+
+    >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
+    ...     async with client.transactions.producer("copier-1") as producer:
+    ...         async with producer.transaction():
+    ...             await producer.produce("flights", rows)
+
+    One transaction at a time. Errors of a call say what to do next: after TransactionAbortableError, and
+    after any other error of `produce` and `send_offsets_to_transaction`, abort and begin again; after
+    TransactionFatalError (ProducerFencedError is one) close this producer.
+    """
+
+    _cluster: Cluster
+    _driver: TransactionDriver
+    _writer: TransactionWriter
+
+    def __init__(self, connect: Callable[[], Awaitable[Cluster]], options: TransactionOptions) -> None:
+        self._connect, self._connected, self.options = connect, False, options
+        self._txn = TransactionState(options.transactional_id)
+        self._written = WrittenTopics()
+        self._writes = 0
+        self._no_writes = asyncio.Event()
+        self._no_writes.set()
+        self._ending = asyncio.Lock()
+        self._closed = False
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    @property
+    def transactional_id(self) -> str:
+        """The name under which the coordinator knows this producer and those before and after it."""
+        return self.options.transactional_id
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id in use, -1 before `start`."""
+        return self._txn.identity.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The epoch in use, -1 before `start`; every smaller one is fenced."""
+        return self._txn.identity.epoch
+
+    @property
+    def generation(self) -> int:
+        """The protocol's generation of the last transaction: 1, or 2 where transaction.version 2 is finalized."""
+        return self._txn.generation
+
+    @property
+    def state(self) -> State:
+        """Where the producer stands."""
+        return self._txn.state
+
+    async def start(self) -> AsyncTransactionProducer:
+        """Take the transactional id over (InitProducerId): fence its former producer, abort what that left open.
+
+        Raises UnsupportedVersionError, before anything is sent, where the brokers have no transactions (before
+        Kafka 0.11); the broker's error where the coordinator refuses. May be called again.
+        """
+        self._alive()
+        if self._txn.state is State.UNINITIALIZED:
+            async with self._ending:
+                await self._reach()
+                await self._driver.run(self._cluster.deadline())
+                self._writer.write_as(self._txn.identity)
+        elif self._txn.state is State.FATAL:
+            raise self._txn.trouble()
+        return self
+
+    async def resume(self, producer_id: int, producer_epoch: int) -> AsyncTransactionProducer:
+        """Go on as a producer that another process started and that wrote nothing yet; instead of `start`.
+
+        Fences nobody: where another producer has begun since, the first write raises ProducerFencedError. The
+        transaction time-out is the one that the other process gave (`fence` has an option for it).
+        """
+        self._alive()
+        arguments.number("producer_id", producer_id, 0, arguments.INT64)
+        arguments.number("producer_epoch", producer_epoch, 0, 2**15 - 1)
+        async with self._ending:
+            await self._reach()
+            self._txn.resume(Identity(producer_id, producer_epoch))
+            self._writer.write_as(self._txn.identity)
+        return self
+
+    async def init_transactions(self) -> None:
+        """The same as `start`, under the name that Java's producer has for it."""
+        await self.start()
+
+    async def close(self) -> None:
+        """Abort an open transaction, unless it was handed over, and stop. Idempotent; raises nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._txn.is_open:
+                await self._abort(self._cluster.deadline(CLOSING_TIMEOUT_MS))
+        except LocalProtocolError:
+            pass  # it ended while this call waited
+        except KafkaError as error:
+            log.warning("the transaction of %s was left to its time-out: %s", self.transactional_id, error)
+        finally:
+            if self._connected:
+                await self._writer.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's producer has for it."""
+        await self.close()
+
+    async def __aenter__(self) -> AsyncTransactionProducer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- transactions ---------------------------------------------------------------------------------
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction. The coordinator hears of it with the first rows."""
+        await self.start()
+        generation = await self._driver.generation()
+        self._txn.begin(generation)
+        self._writer.transaction = InTransaction(self.transactional_id, generation)
+        self._written.clear()
+
+    async def commit_transaction(self) -> None:
+        """Make the rows and offsets of the open transaction visible, all of them.
+
+        Waits for produce calls that are still running. Raises TransactionAbortableError where the transaction
+        can only be aborted, TransactionFatalError where this producer is done for. After RequestTimedOut or
+        NetworkError it is not known whether the transaction is committed: call this again until it answers.
+        """
+        self._alive()
+        async with self._ending:  # one end at a time: whoever comes second finds the transaction ended
+            self._txn.commit()
+            deadline = self._cluster.deadline()
+            await self._flushed()
+            if not self._txn.end_sent:
+                await self._still_whole(deadline)
+            await self._driver.run(deadline)
+            self._writer.write_as(self._txn.identity)
+
+    async def abort_transaction(self) -> None:
+        """Discard the rows and offsets of the open transaction; then the next one may begin.
+
+        Produce calls that are still running fail. Raises TransactionFatalError where the producer cannot go on
+        afterwards. After RequestTimedOut or NetworkError call it again, or close the producer.
+        """
+        self._alive()
+        await self._abort(self._cluster.deadline())
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncTransactionProducer]:
+        """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self.can_abort:
+                with contextlib.suppress(KafkaError):  # the error that led here says more
+                    await self.abort_transaction()
+            raise
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether a transaction is open that may be aborted."""
+        return self._txn.is_open and not self._closed
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Hand the open transaction over: return what any process needs to end it with `client.transactions.end`.
+
+        All rows are acknowledged when this returns, and nothing is ended. The producer is closed without
+        an abort; until the transaction is ended, or its transaction_timeout_ms is over, read_committed readers
+        of its partitions wait at its first record. Beginning again with the same transactional id aborts it.
+        Raises as `commit_transaction` does, and then the transaction is still this producer's.
+        """
+        self._alive()
+        self._txn.check_open("prepare_transaction")
+        async with self._ending:
+            await self._flushed()
+            await self._still_whole(self._cluster.deadline())
+            await self._flushed()  # of what was begun meanwhile
+            self._txn.prepare()
+            identity, empty = self._txn.identity, not self._txn.started
+        await self.close()
+        return PreparedTransaction(self.transactional_id, identity.producer_id, identity.epoch, empty)
+
+    # -- what goes into a transaction -----------------------------------------------------------------
+
+    async def produce(
+        self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
+    ) -> ProduceResult:
+        """Write rows in the open transaction and return when all are acknowledged; see `AsyncClient.produce`.
+
+        Any error, and giving the call up, leaves a transaction that can only be aborted.
+        """
+        checked = arguments.writing(topic, partition, self.options.for_rows(options))
+        self.enter()
+        try:
+            result = await write(self._writer, topic, rows, partition, checked)
+            self.wrote(result)
+            return result
+        except BaseException as raised:
+            seen = self.failure(raised)
+            if seen is raised:
+                raise
+            raise seen from raised
+        finally:
+            self.leave()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: arguments.OffsetsToCommit,
+        group_id: str,
+        member: GroupMember | None = None,
+    ) -> None:
+        """Commit a group's offsets (the *next* to be read) with the open transaction.
+
+        `member` says who of the group commits (KIP-447, Kafka 2.5); without it the group must have no active
+        members. Raises the broker's error; then the transaction can only be aborted.
+        """
+        self._alive()
+        text("group_id", group_id)
+        wanted = arguments.offsets_to_commit(offsets)
+        arguments.optional("member", member, GroupMember)
+        self._txn.check_open("send_offsets_to_transaction")
+        if not wanted:
+            return
+        try:
+            await self._driver.send_offsets(wanted, group_id, member if member is not None else GroupMember())
+        except BaseException as raised:
+            seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
+            if seen is raised:
+                raise
+            raise seen from raised
+
+    # -- one write call, for the blocking face too ----------------------------------------------------
+
+    def enter(self) -> TransactionWriter:
+        """Count a produce call as running and return where it writes to. Raises where none is allowed now."""
+        self._alive()
+        self._txn.check_open("produce")
+        self._writes += 1
+        self._no_writes.clear()
+        return self._writer
+
+    def leave(self) -> None:
+        """Count a produce call as over."""
+        self._writes -= 1
+        if not self._writes:
+            self._no_writes.set()
+
+    def wrote(self, result: ProduceResult) -> None:
+        """Take note of where rows went. Raises DataLossError where the topic is another one by now."""
+        self._written.acknowledged(result.partitions.values())
+
+    def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
+        """Let an error of a write end the transaction's good state; return what the caller is to see."""
+        known = given_up(error)
+        if (
+            isinstance(known, BrokerError)
+            and known.code == INVALID_PRODUCER_EPOCH
+            and WHO_HAS_THE_EPOCH not in getattr(error, "__notes__", ())
+        ):
+            error.add_note(WHO_HAS_THE_EPOCH)
+        if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
+            verdict = judge(api, known)
+            if _names_unknown_producer(known) and not self._txn.can_renew:
+                verdict = Verdict.ABORTABLE  # the partitions that say so begin at sequence 0 again
+            self._txn.failed(verdict, known)
+            if isinstance(error, DataLossError):
+                self._lost(error)
+        if self._txn.state is State.FATAL and isinstance(error, KafkaError):
+            return self._txn.trouble()  # its cause is the error
+        return error
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _alive(self) -> None:
+        if self._closed:
+            raise LocalProtocolError(f"the producer of {self.transactional_id!r} is closed; make a new one")
+
+    async def _admit(self, batches: list[OutBatch]) -> None:
+        """Add the partitions of some batches to the transaction before they may be sent."""
+        self._txn.check_writing()
+        partitions = {batch.tp for batch in batches}
+        if self._txn.generation > 1 and not self._txn.started and not await self._writer.all_in_second(partitions):
+            self._txn.generation = 1  # nothing was sent yet; a leader is older than what the cluster has finalized
+            self._writer.transaction = InTransaction(self.transactional_id, 1)
+            for batch in batches:
+                batch.transaction = self._writer.transaction
+        for tp in partitions:
+            self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
+        missing = sorted(self._txn.missing(partitions))
+        if missing:
+            await self._driver.enrol(missing)
+
+    async def _flushed(self) -> None:
+        """Wait for running produce calls. Raises where one of them has failed."""
+        await self._no_writes.wait()
+        if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
+            raise self._txn.trouble()
+
+    async def _still_whole(self, deadline: Deadline) -> None:
+        """Raise, and make an abort necessary, where a topic written to was deleted or created anew meanwhile."""
+        try:
+            await check_topics(self._cluster, self._written, deadline)
+        except DataLossError as error:
+            self._txn.failed(Verdict.ABORTABLE, error)
+            self._lost(error)
+            raise self._txn.trouble() from error
+
+    def _lost(self, error: DataLossError) -> None:
+        """The new topic knows nothing of this producer: its numbering must begin anew."""
+        if self._txn.can_renew:
+            self._txn.doubt()
+        elif error.topic is not None:
+            self._writer.forget_topic(error.topic)
+
+    async def _abort(self, deadline: Deadline) -> None:
+        async with self._ending:
+            self._txn.abort()
+            error = TransactionAbortableError(
+                f"the transaction of {self.transactional_id!r} is being aborted", transactional_id=self.transactional_id
+            )
+            self._writer.abandon_all(error)
+            await self._no_writes.wait()
+            if await self._writer.in_doubt():
+                self._txn.doubt()
+            await self._driver.run(deadline)
+            self._writer.write_as(self._txn.identity)
+            self._writer.rewind()
+            self._writer.forget_unknown()
+
+    async def _reach(self) -> None:
+        if not self._connected:
+            self._cluster = await self._connect()
+            self._driver = TransactionDriver(self._cluster, self.options, self._txn)
+            self._writer = TransactionWriter(self._cluster, self._admit)
+            self._connected = True
+
+
+def _names_unknown_producer(error: KafkaError) -> bool:
+    """Return whether a partition's leader knows nothing of this producer: its records are gone, or the topic is."""
+    return isinstance(error, BrokerError) and error.code == UNKNOWN_PRODUCER_ID and error.api == ApiKey.PRODUCE.name

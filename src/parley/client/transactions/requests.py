@@ -1,0 +1,197 @@
+"""The requests of a transaction, one function each: from plain values to plain values, errors raised (KIP-98).
+
+A first-generation transaction stays below the versions that only the second one may use (KIP-890): a
+broker takes them for it. AddPartitionsToTxn is never sent above v3: later ones are for brokers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.transactions.state import NOBODY, Identity
+from parley.errors import broker_error
+from parley.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+from parley.net import BrokerConnection
+from parley.schema import ApiKey
+from parley.types import OffsetAndMetadata, TopicPartition
+from parley.versions import BrokerVersions, Feature, VersionRange
+
+RENEWING_VERSION = 3
+"""First InitProducerId version that takes the old epoch and gives the next one (KIP-360)."""
+GROUP_METADATA_VERSION = 3
+"""First TxnOffsetCommit version that says which member of the group commits (KIP-447)."""
+NOT_ATTEMPTED = 55
+"""OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with another one of the request."""
+_MAX = 2**15 - 1
+_FIRST_GENERATION = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """Who commits offsets for a group: a member of it (KIP-447), or with the defaults an outsider."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Whose transaction a request is about, and in which generation of the protocol."""
+
+    transactional_id: str
+    identity: Identity
+    generation: int = 1
+
+    def versions(self, api: ApiKey, low: int = 0) -> VersionRange:
+        """Return the versions of an API that this transaction may use."""
+        return VersionRange(low, _FIRST_GENERATION.get(api, _MAX) if self.generation < 2 else _MAX)
+
+
+def generation_of(brokers: Iterable[BrokerVersions], max_generation: int) -> int:
+    """Return the generation of the protocol to use with some brokers.
+
+    The second only where all of them have its versions and it is finalized (KIP-890). A cluster finalizes it
+    when all its brokers can do it; one that was rolled back all the same is found out by the versions.
+    """
+    return 2 if max_generation >= 2 and all(one.supports(Feature.TRANSACTIONS_V2) for one in brokers) else 1
+
+
+async def init_producer_id(
+    cluster: Cluster, conn: BrokerConnection, writer: Writer, timeout_ms: int, deadline: Deadline
+) -> tuple[Identity, bool]:
+    """Return a new identity, and whether this coordinator can renew one.
+
+    Fences every producer of the id and aborts what it left open. With an identity in `writer` it is that
+    one's next epoch, and fails where it is not the newest (v3+).
+    """
+    renews = conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.EXACTLY_ONCE) >= RENEWING_VERSION
+    message = InitProducerIdRequest(
+        transactional_id=writer.transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=writer.identity.producer_id if renews else -1,
+        producer_epoch=writer.identity.epoch if renews else -1,
+    )
+    allowed = VersionRange(0 if writer.identity == NOBODY else RENEWING_VERSION, _MAX)
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+    _raise(reply.message.error_code, ApiKey.INIT_PRODUCER_ID, reply.version, conn)
+    return Identity(reply.message.producer_id, reply.message.producer_epoch), renews
+
+
+async def add_partitions(
+    cluster: Cluster, conn: BrokerConnection, writer: Writer, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> None:
+    """Tell the coordinator which partitions will be written to. Raises the worst partition's error."""
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    message = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=writer.transactional_id,
+        v3_and_below_producer_id=writer.identity.producer_id,
+        v3_and_below_producer_epoch=writer.identity.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=found)
+            for name, found in topics.items()
+        ],
+    )
+    allowed = VersionRange(0, _FIRST_GENERATION[ApiKey.ADD_PARTITIONS_TO_TXN])
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+    wrong = [
+        (found.partition_error_code, topic.name, found.partition_index)
+        for topic in reply.message.results_by_topic_v3_and_below
+        for found in topic.results_by_partition
+        if found.partition_error_code
+    ]
+    for code, topic, partition in sorted(wrong, key=lambda found: found[0] == NOT_ATTEMPTED):
+        _raise(code, ApiKey.ADD_PARTITIONS_TO_TXN, reply.version, conn, TopicPartition(topic, partition))
+
+
+async def add_offsets(
+    cluster: Cluster, conn: BrokerConnection, writer: Writer, group_id: str, deadline: Deadline
+) -> None:
+    """Tell the coordinator that a group's offsets will be part of the transaction."""
+    message = AddOffsetsToTxnRequest(
+        transactional_id=writer.transactional_id,
+        producer_id=writer.identity.producer_id,
+        producer_epoch=writer.identity.epoch,
+        group_id=group_id,
+    )
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
+    _raise(reply.message.error_code, ApiKey.ADD_OFFSETS_TO_TXN, reply.version, conn)
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    conn: BrokerConnection,
+    writer: Writer,
+    group: tuple[str, GroupMember],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline: Deadline,
+) -> None:
+    """Give offsets to the group's coordinator; they count when the transaction commits."""
+    group_id, member = group
+    low, feature = (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA) if member != GroupMember() else (0, None)
+    allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
+    conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
+    topics: dict[str, list[object]] = {}
+    for tp, position in offsets.items():
+        topics.setdefault(tp.topic, []).append(
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=position.offset,
+                committed_leader_epoch=position.leader_epoch,
+                committed_metadata=position.metadata,
+            )
+        )
+    message = TxnOffsetCommitRequest(
+        transactional_id=writer.transactional_id,
+        group_id=group_id,
+        producer_id=writer.identity.producer_id,
+        producer_epoch=writer.identity.epoch,
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=found)
+            for name, found in topics.items()
+        ],
+    )
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+    for topic in reply.message.topics:
+        for found in topic.partitions:
+            tp = TopicPartition(topic.name, found.partition_index)
+            _raise(found.error_code, ApiKey.TXN_OFFSET_COMMIT, reply.version, conn, tp)
+
+
+async def end_txn(
+    cluster: Cluster, conn: BrokerConnection, writer: Writer, deadline: Deadline, *, committed: bool
+) -> Identity | None:
+    """Commit or abort; return the next identity where the second generation's answer brings one (v5)."""
+    message = EndTxnRequest(
+        transactional_id=writer.transactional_id,
+        producer_id=writer.identity.producer_id,
+        producer_epoch=writer.identity.epoch,
+        committed=committed,
+    )
+    allowed = writer.versions(ApiKey.END_TXN)
+    reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
+    _raise(reply.message.error_code, ApiKey.END_TXN, reply.version, conn)
+    found = Identity(reply.message.producer_id, reply.message.producer_epoch)
+    return found if writer.generation >= 2 and found.producer_id >= 0 else None
+
+
+def _raise(code: int, api: ApiKey, version: int, conn: BrokerConnection, tp: TopicPartition | None = None) -> None:
+    if code:
+        topic, partition = (None, None) if tp is None else (tp.topic, tp.partition)
+        raise broker_error(
+            code, topic=topic, partition=partition, api=api.name, version=version, broker=str(conn.address)
+        )
