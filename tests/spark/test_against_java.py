@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.spark.java_regex import translate
+from parley.spark.values.java_regex import translate
 
 ALPHABET = ["a", "b", "Z", "1", ".", "-", "_"]
 NAMES = ["".join(letters) for length in (0, 1, 2) for letters in itertools.product(ALPHABET, repeat=length)]

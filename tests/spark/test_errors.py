@@ -121,7 +121,7 @@ def test_how_an_error_came_about_is_logged_for_who_wants_it(caplog: pytest.LogCa
     ]  # fmt: skip
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     (record,) = [one for one in caplog.records if one.exc_info]
-    assert "kafka_options.py" in logging.Formatter().formatException(record.exc_info)
+    assert "kafka.py" in logging.Formatter().formatException(record.exc_info)
 
 
 def test_an_error_that_is_a_bug_keeps_its_traceback() -> None:

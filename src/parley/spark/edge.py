@@ -49,7 +49,7 @@ def _short(error: Exception) -> Exception:
         raise error
     log.debug("how this came about: %s", error, exc_info=error)
     if isinstance(error, ConfigError):
-        from parley.spark.kafka_options import in_users_words
+        from parley.spark.options.kafka import in_users_words
 
         error.args = (in_users_words(str(error)), *error.args[1:])
     return error.with_traceback(None)

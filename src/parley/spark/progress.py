@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQueryListener
 
 from parley.client import TopicPartition
-from parley.spark.offsets import FORMAT_KEY, Offsets
+from parley.spark.values.offsets import FORMAT_KEY, Offsets
 
 log = logging.getLogger("parley.spark")
 

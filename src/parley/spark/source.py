@@ -47,9 +47,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     @edge
     def schema(self) -> StructType | str:
         """Return the columns of a read, unless the user gave a schema. Checks the options that need no broker."""
-        from parley.spark.options import Use, read_options
-        from parley.spark.schema import read_schema, read_schema_ddl
+        from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
+        from parley.spark.values.schema import read_schema, read_schema_ddl
 
         include_headers = read_options(self.options, Use.BATCH_READ)["includeHeaders"]
         if is_table(self.options):
@@ -59,11 +59,11 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch; one that takes filters where that is wanted and Spark is about to hand some."""
-        from parley.spark.options import Use
-        from parley.spark.reader import BatchReader, FilteringReader
-        from parley.spark.schema import arrow_read_schema
-        from parley.spark.source_options import read_source_options
+        from parley.spark.options.source import read_source_options
+        from parley.spark.options.texts import Use
+        from parley.spark.read.reader import BatchReader, FilteringReader
         from parley.spark.tables import options_of_read
+        from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
         # Spark refuses a reader with pushFilters unless its setting allows push-down, and tells nobody which
@@ -75,11 +75,11 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     @edge
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Cheap: nothing is opened before Spark asks for offsets."""
-        from parley.spark.options import Use
-        from parley.spark.schema import arrow_read_schema
-        from parley.spark.source_options import read_source_options
-        from parley.spark.stream import StreamReader
+        from parley.spark.options.source import read_source_options
+        from parley.spark.options.texts import Use
+        from parley.spark.stream.reader import StreamReader
         from parley.spark.tables import options_of_read
+        from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.STREAM_READ)
         return StreamReader(options, arrow_read_schema(schema))
@@ -88,9 +88,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
         from parley.errors import ConfigError
-        from parley.spark.options import Use
+        from parley.spark.options.texts import Use
         from parley.spark.write.options import read_sink_options
-        from parley.spark.writer import BatchWriter, TransactionalBatchWriter, columns_to_write
+        from parley.spark.write.writer import BatchWriter, TransactionalBatchWriter, columns_to_write
 
         if overwrite:
             raise ConfigError('mode "overwrite" cannot be used: rows can only be added to a topic. Use mode("append").')
@@ -105,9 +105,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
-        from parley.spark.options import Use
+        from parley.spark.options.texts import Use
         from parley.spark.write.options import read_sink_options
-        from parley.spark.writer import StreamWriter, TransactionalStreamWriter, columns_to_write
+        from parley.spark.write.writer import StreamWriter, TransactionalStreamWriter, columns_to_write
 
         options = read_sink_options(self.options, Use.STREAM_WRITE)
         columns = columns_to_write(schema, options)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     """The cluster that planner and driver ask: topic "a" with two partitions."""
-    from parley.spark import asking, stream_driver
+    from parley.spark.read import asking
+    from parley.spark.stream import driver as stream_driver
 
     from .planning import A0, A1, OLD, FakeClient
 

@@ -22,9 +22,9 @@ from parley.client import (
     TopicPartition,
 )  # fmt: skip
 from parley.errors import broker_error
-from parley.spark.options import Use
-from parley.spark.source_options import read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.stream.reader import StreamReader
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 OLD, NEW = bytes(15) + b"\1", bytes(15) + b"\2"

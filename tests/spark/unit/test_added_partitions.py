@@ -13,7 +13,7 @@ from parley.spark import clients
 from parley.spark.write.kafka import TransactionWriting
 from parley.spark.write.options import Use, read_sink_options
 from parley.spark.write.rows import TaskRows
-from parley.spark.writer import write_rows
+from parley.spark.write.writer import write_rows
 
 COLUMNS = ("value", "partition")
 

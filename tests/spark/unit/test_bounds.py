@@ -6,9 +6,9 @@ import pytest
 
 from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, Timestamp, TopicPartition
 from parley.errors import ConfigError
-from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
-from parley.spark.moments import Ago, Back
-from parley.spark.options import Use, read_options
+from parley.spark.options.bounds import Bound, Committed, check_order, ending_bound, starting_bound
+from parley.spark.options.texts import Use, read_options
+from parley.spark.values.moments import Ago, Back
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 EACH = '{"a":{"0":5,"1":-2}}'

@@ -6,8 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
-from parley.spark.kafka_options import REFUSED_FOR_READ
-from parley.spark.schema import read_schema_ddl
+from parley.spark.options.kafka import REFUSED_FOR_READ
+from parley.spark.values.schema import read_schema_ddl
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")

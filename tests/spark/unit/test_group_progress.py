@@ -10,10 +10,10 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from parley.client import Client, Consumer, EpochEndOffset, OffsetAndMetadata, TopicPartition
 from parley.devcluster import LocalCluster
-from parley.spark.group_progress import MOST_EPOCHS, epochs_before
-from parley.spark.options import Use
-from parley.spark.source_options import read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.stream.group_progress import MOST_EPOCHS, epochs_before
+from parley.spark.stream.reader import StreamReader
 
 from ...support import eventually
 from .planning import ALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.java_regex import translate
+from parley.spark.values.java_regex import translate
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from parley.client import ClientOptions, FetchOptions, ProduceOptions
 from parley.client.options.fields import dotted_name, option_names
 from parley.errors import ConfigError
-from parley.spark.kafka_options import (
+from parley.spark.options.kafka import (
     JAVA_NAMES,
     REFUSED_FOR_READ,
     REFUSED_FOR_WRITE,
@@ -21,8 +21,8 @@ from parley.spark.kafka_options import (
     read_produce_options,
     without_effect,
 )
-from parley.spark.options import Use
-from parley.spark.source_options import read_source_options
+from parley.spark.options.source import read_source_options
+from parley.spark.options.texts import Use
 from parley.spark.write.options import read_sink_options
 
 SERVERS = {"bootstrap.servers": "a:9092,b:9092"}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.numbers import stored_schema, to_numbers
+from parley.spark.values.numbers import stored_schema, to_numbers
 
 
 @pytest.mark.parametrize(

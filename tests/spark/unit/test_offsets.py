@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.client import TopicPartition
 from parley.errors import ConfigError
-from parley.spark.offsets import Offsets, advance, recreated, stepped_back
+from parley.spark.values.offsets import Offsets, advance, recreated, stepped_back
 
 A0, A1, A10, B0 = (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("a", 10), TopicPartition("b", 0))
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z", "-x", "9"]), st.integers(0, 12))

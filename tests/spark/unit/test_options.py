@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.moments import Ago
-from parley.spark.option_table import OPTIONS, OURS, SPARKS_OWN_OPTIONS, Kind, SparkOption, Use, markdown_table
-from parley.spark.options import read_options
+from parley.spark.options.table import OPTIONS, OURS, SPARKS_OWN_OPTIONS, Kind, SparkOption, Use, markdown_table
+from parley.spark.options.texts import read_options
+from parley.spark.values.moments import Ago
 
 SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
 

@@ -21,14 +21,14 @@ from parley.arrow import spark_schema
 from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.errors import NetworkError, RequestTimedOut
-from parley.spark.batch_plan import plan_batch
 from parley.spark.clients import client_for
-from parley.spark.options import Use
-from parley.spark.planner import DISCOVERY_INTERVAL_S, Planner
-from parley.spark.ranges import OffsetRange
-from parley.spark.reading import read_range
-from parley.spark.source_options import SourceOptions, read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import SourceOptions, read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.read.plan import plan_batch
+from parley.spark.read.planner import DISCOVERY_INTERVAL_S, Planner
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.read.task import read_range
+from parley.spark.stream.reader import StreamReader
 from parley.spark.write.intent import Mark
 from parley.spark.write.kafka import TopicJournal
 from parley.spark.write.options import read_sink_options

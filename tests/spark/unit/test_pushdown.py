@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from parley.client import TopicPartition
-from parley.spark.pushdown import Pushed, push
+from parley.spark.read.pushdown import Pushed, push
 
 TOPIC, PARTITION, OFFSET, TIME = ("topic",), ("partition",), ("offset",), ("timestamp",)
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_900, UTC)

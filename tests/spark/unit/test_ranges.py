@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.client import TopicPartition
-from parley.spark.ranges import OffsetRange, divide, divide_bytes, split_ranges
+from parley.spark.read.ranges import OffsetRange, divide, divide_bytes, split_ranges
 
 T = [TopicPartition("t", number) for number in range(20)]
 sizes = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**62)), max_size=12)

@@ -12,10 +12,10 @@ from parley.arrow import spark_schema
 from parley.client import Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import DataLossError
-from parley.spark.options import Use
-from parley.spark.ranges import OffsetRange
-from parley.spark.reading import read_range
-from parley.spark.source_options import SourceOptions, read_source_options
+from parley.spark.options.source import SourceOptions, read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.read.task import read_range
 from parley.types import format_uuid
 
 TP = TopicPartition("t", 0)

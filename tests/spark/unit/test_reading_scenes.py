@@ -14,10 +14,10 @@ from parley.arrow import spark_schema
 from parley.client import Client, TopicPartition
 from parley.devcluster import ClusterSettings, LocalCluster, Security
 from parley.errors import AuthenticationError, DataLossError, KafkaError
-from parley.spark.options import Use
-from parley.spark.ranges import OffsetRange
-from parley.spark.source_options import SourceOptions, read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import SourceOptions, read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.stream.reader import StreamReader
 from parley.types import format_uuid
 
 TP = TopicPartition("t", 0)

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )  # fmt: skip
 
 from parley.errors import ConfigError
-from parley.spark.schema import READ_TYPES, arrow_read_schema, check_write_schema, left_out, read_schema_ddl
+from parley.spark.values.schema import READ_TYPES, arrow_read_schema, check_write_schema, left_out, read_schema_ddl
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 TYPES = {

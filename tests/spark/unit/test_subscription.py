@@ -6,8 +6,8 @@ import pytest
 
 from parley.client import ClusterMetadata, PartitionMetadata, TopicMetadata
 from parley.errors import BrokerError, ConfigError
-from parley.spark.options import Use, read_options
-from parley.spark.subscription import Subscription, check_existence, read_subscription, select_partitions
+from parley.spark.options.subscription import Subscription, check_existence, read_subscription, select_partitions
+from parley.spark.options.texts import Use, read_options
 
 
 def subscription(**options: str) -> Subscription:

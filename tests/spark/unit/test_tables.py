@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
-from parley.spark.schema import arrow_read_schema, read_schema
 from parley.spark.source import ParleySource
 from parley.spark.tables import is_secret, is_table, options_of_read, schema_of_table
+from parley.spark.values.schema import arrow_read_schema, read_schema
 
 OPTIONS = {
     "provider": "parley", "owner": "me", "option.subscribe": "t", "subscribe": "t", "kafka.bootstrap.servers": "a:1",

@@ -18,10 +18,10 @@ from parley.arrow import spark_schema
 from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import DataLossError
-from parley.spark.options import Use
-from parley.spark.ranges import OffsetRange
-from parley.spark.source_options import read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.stream.reader import StreamReader
 
 ALL = ReadAllAvailable()
 WITH_EPOCHS, WITHOUT_EPOCHS = "2.4", "1.1"

@@ -6,7 +6,7 @@ import pytest
 
 from parley.client import TopicPartition
 from parley.errors import ConfigError
-from parley.spark.user_json import read_partition_values, read_partitions
+from parley.spark.values.user_json import read_partition_values, read_partitions
 
 
 def values(text: str) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ COMMIT = """
 import pickle, sys
 writer = pickle.load(sys.stdin.buffer)
 writer.commit([])
-print(*(name for name in ("pyarrow", "asyncio", "parley.client", "parley.spark.options") if name in sys.modules))
+print(*(name for name in ("pyarrow", "asyncio", "parley.client", "parley.spark.options.texts") if name in sys.modules))
 """
 
 

@@ -17,14 +17,14 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from parley.arrow import spark_schema
 from parley.client import Client
 from parley.devcluster import LocalCluster
-from parley.spark import asking as asking_module
-from parley.spark import reading as reading_module
-from parley.spark import stream_driver as driver_module
-from parley.spark.options import Use
-from parley.spark.ranges import OffsetRange
-from parley.spark.reader import RangePartition
-from parley.spark.source_options import read_source_options
-from parley.spark.stream import StreamReader
+from parley.spark.options.source import read_source_options
+from parley.spark.options.texts import Use
+from parley.spark.read import asking as asking_module
+from parley.spark.read import task as reading_module
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.read.reader import RangePartition
+from parley.spark.stream import driver as driver_module
+from parley.spark.stream.reader import StreamReader
 
 from .mortal import Life, client_of
 from .sinks import Sink

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.options import Use
+from parley.spark.options.texts import Use
 from parley.spark.write.options import DEFAULT_TIMEOUT_MS, checkpoint_prefix, read_sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "a:9092"}

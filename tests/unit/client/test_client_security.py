@@ -177,7 +177,7 @@ def test_nothing_shows_a_secret() -> None:
 
 
 def test_spark_passes_the_same_names_through() -> None:
-    kafka_options = pytest.importorskip("parley.spark.kafka_options", reason="the extra spark is not installed")
+    kafka_options = pytest.importorskip("parley.spark.options.kafka", reason="the extra spark is not installed")
     given = {
         "bootstrap.servers": "a:1",
         "security.protocol": "SASL_SSL",

@@ -155,11 +155,12 @@ def test_what_stays_out_of_a_wheel_exists(setup: ModuleType) -> None:
 def test_a_spark_task_imports_no_broker_no_command_line_and_no_test_helpers(does: str) -> None:
     work = {
         "reads": """
-            import parley.spark.reader, parley.spark.reading
+            import parley.spark.read.reader, parley.spark.read.task
             rows = sum(batch.num_rows for batch in client.fetch(TopicPartition("t", 0), 0, 1))
         """,
         "writes": """
-            import parley.spark.writer, parley.spark.write.attempt, parley.spark.write.kafka, parley.spark.write.rows
+            import parley.spark.write.writer, parley.spark.write.attempt
+            import parley.spark.write.kafka, parley.spark.write.rows
             import pyarrow
             rows = client.produce("t", pyarrow.table({"value": ["v"]})).records
         """,

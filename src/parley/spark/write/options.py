@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from parley.client import ClientOptions, ProduceOptions
 from parley.errors import ConfigError
-from parley.spark.kafka_options import read_client_options, read_produce_options, without_effect
-from parley.spark.options import GivenOptions, Use, read_options
-from parley.spark.source_options import say_once
+from parley.spark.options.kafka import read_client_options, read_produce_options, without_effect
+from parley.spark.options.source import say_once
+from parley.spark.options.texts import GivenOptions, Use, read_options
 
 EXACTLY_ONCE = "exactly-once"
 DEFAULT_TIMEOUT_MS = 900_000

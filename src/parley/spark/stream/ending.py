@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from parley.client import LATEST, TopicPartition
-from parley.spark.bounds import Bound
-from parley.spark.offsets import Offsets
-from parley.spark.planner import Planner
+from parley.spark.options.bounds import Bound
+from parley.spark.read.planner import Planner
+from parley.spark.values.offsets import Offsets
 
 
 @dataclass(slots=True)

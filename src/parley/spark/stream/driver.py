@@ -8,17 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from parley.client import TopicPartition
-from parley.spark import asking
 from parley.spark.clients import client_for
-from parley.spark.ending import Ending
-from parley.spark.group_progress import GroupProgress
-from parley.spark.offsets import Offsets, advance
-from parley.spark.pace import Pace
-from parley.spark.planner import Planner
-from parley.spark.ranges import OffsetRange
-from parley.spark.samples import Sample, Sampler, densities
-from parley.spark.source_options import SourceOptions
-from parley.spark.stream_plan import (
+from parley.spark.options.source import SourceOptions
+from parley.spark.read import asking
+from parley.spark.read.planner import Planner
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.read.samples import Sample, Sampler, densities
+from parley.spark.stream.ending import Ending
+from parley.spark.stream.group_progress import GroupProgress
+from parley.spark.stream.pace import Pace
+from parley.spark.stream.plan import (
     Cuts,
     capped,
     held,
@@ -29,6 +28,7 @@ from parley.spark.stream_plan import (
     report_losses,
     starts_of,
 )
+from parley.spark.values.offsets import Offsets, advance
 
 LAG_KEY = "@lag"
 

@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from parley.spark.edge import edge
-from parley.spark.offsets import Offsets
-from parley.spark.reader import RangePartition
-from parley.spark.reading import read_range
-from parley.spark.source_options import SourceOptions
-from parley.spark.stream_driver import StreamDriver
+from parley.spark.options.source import SourceOptions
+from parley.spark.read.reader import RangePartition
+from parley.spark.read.task import read_range
+from parley.spark.stream.driver import StreamDriver
+from parley.spark.values.offsets import Offsets
 
 if TYPE_CHECKING:
     import pyarrow

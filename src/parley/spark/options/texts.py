@@ -1,6 +1,6 @@
 """What is made of a user's texts: typed values under the names of the option table.
 
-Case does not matter in names. `kafka.*` options are only set apart here; `kafka_options.py` reads them.
+Case does not matter in names. `kafka.*` options are only set apart here; `options.kafka.py` reads them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.errors import ConfigError, nearest_hint
-from parley.spark.moments import Ago, read_bytes, read_duration, read_moment
-from parley.spark.option_table import OPTIONS, Kind, SparkOption, Use, allowed, markdown_table
+from parley.spark.options.table import OPTIONS, Kind, SparkOption, Use, allowed, markdown_table
+from parley.spark.values.moments import Ago, read_bytes, read_duration, read_moment
 
 __all__ = [
     "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table", "nearest_option",

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, OffsetSpec, Timestamp, TopicPartition
 from parley.errors import ConfigError, nearest_hint
-from parley.spark.moments import Ago, Back, read_ago, read_back
-from parley.spark.offsets import show
-from parley.spark.options import GivenOptions, Use
-from parley.spark.user_json import read_histories, read_partition_values
+from parley.spark.options.texts import GivenOptions, Use
+from parley.spark.values.moments import Ago, Back, read_ago, read_back
+from parley.spark.values.offsets import show
+from parley.spark.values.user_json import read_histories, read_partition_values
 
 
 class Committed(NamedTuple):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from parley.client import ClientOptions, FetchOptions, option_names
 from parley.errors import ConfigError
-from parley.spark.bounds import Bound, Committed, check_order, ending_bound, starting_bound
-from parley.spark.kafka_options import read_client_options, read_fetch_options, without_effect
-from parley.spark.options import GivenOptions, Use, read_options
-from parley.spark.subscription import Subscription, read_subscription
+from parley.spark.options.bounds import Bound, Committed, check_order, ending_bound, starting_bound
+from parley.spark.options.kafka import read_client_options, read_fetch_options, without_effect
+from parley.spark.options.subscription import Subscription, read_subscription
+from parley.spark.options.texts import GivenOptions, Use, read_options
 
 log = logging.getLogger("parley.spark")
 _said: set[str] = set()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from parley.arrow import spark_schema
 from parley.errors import ConfigError, nearest_hint
-from parley.spark.numbers import SERIALIZERS
+from parley.spark.values.numbers import SERIALIZERS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from parley.spark.batch_plan import plan_batch
 from parley.spark.edge import edge
-from parley.spark.planner import Planner
-from parley.spark.pushdown import Pushed, push
-from parley.spark.ranges import OffsetRange
-from parley.spark.reading import read_range
-from parley.spark.source_options import SourceOptions
+from parley.spark.options.source import SourceOptions
+from parley.spark.read.plan import plan_batch
+from parley.spark.read.planner import Planner
+from parley.spark.read.pushdown import Pushed, push
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.read.task import read_range
 
 if TYPE_CHECKING:
     import pyarrow

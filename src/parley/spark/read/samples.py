@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from parley.client import Client, FetchOptions, PartitionRange, TopicPartition, record_shape
 from parley.errors import KafkaError
-from parley.spark.ranges import OffsetRange
+from parley.spark.read.ranges import OffsetRange
 
 MOST = 64
 RECORDS = 256

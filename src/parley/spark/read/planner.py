@@ -25,16 +25,16 @@ from parley.client import (
     format_uuid,
 )
 from parley.errors import BrokerError, ConfigError
-from parley.spark import asking
-from parley.spark.bounds import Bound, Committed
-from parley.spark.history import Histories
-from parley.spark.loss import LossPolicy
-from parley.spark.moments import Back
-from parley.spark.offsets import Offsets, recreated, show
-from parley.spark.ranges import OffsetRange, split_ranges
-from parley.spark.samples import sample_ranges
-from parley.spark.source_options import SourceOptions
-from parley.spark.subscription import UNKNOWN_TOPIC_OR_PARTITION, check_existence, select_partitions
+from parley.spark.options.bounds import Bound, Committed
+from parley.spark.options.source import SourceOptions
+from parley.spark.options.subscription import UNKNOWN_TOPIC_OR_PARTITION, check_existence, select_partitions
+from parley.spark.read import asking
+from parley.spark.read.history import Histories
+from parley.spark.read.loss import LossPolicy
+from parley.spark.read.ranges import OffsetRange, split_ranges
+from parley.spark.read.samples import sample_ranges
+from parley.spark.values.moments import Back
+from parley.spark.values.offsets import Offsets, recreated, show
 
 DISCOVERY_INTERVAL_S = 1.0
 """How long a new topic or partition may stay unnoticed by a stream that has nothing else to do."""

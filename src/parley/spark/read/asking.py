@@ -15,7 +15,7 @@ from typing import TypeVar
 from parley.client import Client, ClientOptions
 from parley.errors import KafkaError
 from parley.spark.clients import client_for
-from parley.spark.source_options import SourceOptions
+from parley.spark.options.source import SourceOptions
 
 log = logging.getLogger("parley.spark")
 T = TypeVar("T")

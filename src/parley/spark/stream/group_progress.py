@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from parley.client import Client, EpochEndOffset, OffsetAndMetadata, TopicPartition
 from parley.errors import KafkaError
-from parley.spark.offsets import Offsets, recreated
+from parley.spark.values.offsets import Offsets, recreated
 
 log = logging.getLogger("parley.spark")
 PAUSE_MS = 30_000

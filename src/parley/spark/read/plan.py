@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from parley.client import Timestamp
 from parley.errors import UnsupportedVersionError
-from parley.spark.planner import Planner
-from parley.spark.pushdown import Pushed
-from parley.spark.ranges import OffsetRange
+from parley.spark.read.planner import Planner
+from parley.spark.read.pushdown import Pushed
+from parley.spark.read.ranges import OffsetRange
 
 
 def plan_batch(planner: Planner, pushed: Pushed | None = None) -> list[OffsetRange]:

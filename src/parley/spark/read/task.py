@@ -23,12 +23,12 @@ from parley.client import (
 )
 from parley.errors import BrokerError, ConfigError, DataLossError, LogTruncationError
 from parley.spark.clients import client_for
-from parley.spark.loss import LossPolicy
-from parley.spark.numbers import stored_schema, to_numbers
-from parley.spark.offsets import Offsets, recreated
-from parley.spark.ranges import OffsetRange
-from parley.spark.source_options import SourceOptions
-from parley.spark.timestamps import has_overflow, overflow_error
+from parley.spark.options.source import SourceOptions
+from parley.spark.read.loss import LossPolicy
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.values.numbers import stored_schema, to_numbers
+from parley.spark.values.offsets import Offsets, recreated
+from parley.spark.values.timestamps import has_overflow, overflow_error
 from parley.spark.worker_memory import settle_memory
 from parley.types import ZERO_UUID, format_uuid, parse_uuid
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from parley.client import ClusterMetadata, TopicPartition
 from parley.errors import ConfigError, broker_error
-from parley.spark.java_regex import translate
-from parley.spark.offsets import show
-from parley.spark.options import GivenOptions
-from parley.spark.user_json import read_partitions
+from parley.spark.options.texts import GivenOptions
+from parley.spark.values.java_regex import translate
+from parley.spark.values.offsets import show
+from parley.spark.values.user_json import read_partitions
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC = 3, 17
 STRATEGIES = ("subscribe", "subscribePattern", "assign")

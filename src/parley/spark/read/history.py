@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parley.client import TopicPartition
-from parley.spark.offsets import Offsets
+from parley.spark.values.offsets import Offsets
 
 
 class _Doubt(NamedTuple):

@@ -40,8 +40,8 @@ _drivers: dict[SinkOptions, Driver] = {}
 
 def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     """Return the columns that go to Kafka. Raises ConfigError as `check_write_schema`; mentions the others once."""
-    from parley.spark.schema import check_write_schema, left_out
-    from parley.spark.source_options import say_once
+    from parley.spark.options.source import say_once
+    from parley.spark.values.schema import check_write_schema, left_out
 
     others = [f'"{name}"' for name in left_out(schema)]
     if others:

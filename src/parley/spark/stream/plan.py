@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 from parley.client import TopicPartition
 from parley.errors import BrokerError
-from parley.spark.limits import limit_offsets
-from parley.spark.offsets import Offsets, advance, recreated, show, stepped_back
-from parley.spark.pace import limit_bytes
-from parley.spark.planner import Planner
-from parley.spark.ranges import OffsetRange
-from parley.spark.subscription import UNKNOWN_TOPIC_OR_PARTITION
+from parley.spark.options.subscription import UNKNOWN_TOPIC_OR_PARTITION
+from parley.spark.read.planner import Planner
+from parley.spark.read.ranges import OffsetRange
+from parley.spark.stream.limits import limit_offsets
+from parley.spark.stream.pace import limit_bytes
+from parley.spark.values.offsets import Offsets, advance, recreated, show, stepped_back
 
 Cuts = Mapping[TopicPartition, int]
 _NONE: Cuts = {}

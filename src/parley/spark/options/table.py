@@ -1,7 +1,7 @@
 """The data source's own options as one typed table, beside what Spark's own `kafka` source has.
 
 Names are those of Spark's source where it has the option. `kafka.*` options are not here but in
-`kafka_options.py`. The documentation's table is printed from here (`markdown_table`).
+`options.kafka.py`. The documentation's table is printed from here (`markdown_table`).
 """
 
 from __future__ import annotations

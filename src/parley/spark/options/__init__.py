@@ -1,0 +1,1 @@
+"""What a user gives to the data source: read, checked, and typed."""

@@ -1,0 +1,1 @@
+"""What stands in options, offsets and columns: times, numbers, JSON, the schema. Pure."""
