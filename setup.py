@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: which kernel a build has, what stays out of a wheel, where README's links lead.
+"""What pyproject.toml cannot say: which kernel a build has, which wheel has which module, where README's links lead.
 
 PARLEY_KERNEL in the environment chooses the record kernel of a wheel:
 
@@ -41,6 +41,11 @@ NOT_IN_WHEEL = (
     "parley.testing.wire",
 )
 """What only parley's own tests use. An sdist and an editable installation have it, a wheel does not."""
+
+IN_CLUSTER = ("parley.devcluster", "parley.testing")
+"""What is inside these packages is in the wheel of kafka-parley-cluster (cluster/), which tests install. The packages
+themselves, their `__init__`, are in that of kafka-parley: where the rest is missing they say what to install.
+"""
 
 SMALL_C = (
     "-ffunction-sections -fdata-sections "  # the linker drops what nothing calls
@@ -86,12 +91,16 @@ def check_toolchain() -> None:
         )
 
 
-class BuildWithoutLaboratory(build_py):
-    """Copies the packages without what stays out of a wheel, and with one file of definitions."""
+class BuildPart(build_py):
+    """Copies the modules that belong into the wheel of this distribution."""
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
         found = super().find_package_modules(package, package_dir)
-        return [one for one in found if not stays_out(f"{one[0]}.{one[1]}")]
+        return [one for one in found if wheel_of(f"{one[0]}.{one[1]}") == self.distribution.get_name()]
+
+
+class BuildParley(BuildPart):
+    """Makes one file of the definitions besides."""
 
     def build_package_data(self) -> None:
         super().build_package_data()
@@ -108,8 +117,16 @@ def join_definitions(folder: Path) -> None:
         path.unlink()
 
 
-def stays_out(module: str) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in NOT_IN_WHEEL)
+def wheel_of(module: str) -> str | None:
+    """Return the distribution whose wheel has a module; None for what no wheel has.
+
+    >>> wheel_of("parley.devcluster.broker"), wheel_of("parley.devcluster.__init__"), wheel_of("parley.testing.wire")
+    ('kafka-parley-cluster', 'kafka-parley', None)
+    """
+    module = module.removesuffix(".__init__")
+    if any(module == name or module.startswith(name + ".") for name in NOT_IN_WHEEL):
+        return None
+    return "kafka-parley-cluster" if module.startswith(tuple(f"{name}." for name in IN_CLUSTER)) else "kafka-parley"
 
 
 def native_arguments() -> dict[str, Any]:
@@ -163,18 +180,25 @@ def version() -> str:
     return found[1]
 
 
+def extras(written: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the extras with the version where `{version}` stands: a cluster goes with the parley of its version."""
+    return {name: [one.format(version=version()) for one in requirements] for name, requirements in written.items()}
+
+
 def main() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = described["project"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     native = wants_native()
     if not native and "sdist" not in sys.argv:
         print("parley: building without the compiled kernel; the wheel is py3-none-any", file=sys.stderr)
     arguments = native_arguments() if native else {}
-    arguments["cmdclass"] = {"build_py": BuildWithoutLaboratory, **arguments.get("cmdclass", {})}
+    arguments["cmdclass"] = {"build_py": BuildParley, **arguments.get("cmdclass", {})}
     setup(
         version=version(),
         long_description=long_description(readme, project["urls"]["Repository"], version()),
         long_description_content_type="text/markdown",
+        extras_require=extras(described["tool"]["parley"]["extras"]),
         **arguments,
     )
 

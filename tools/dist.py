@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 MOST_PACKAGES = 6
-MOST_WHEEL_BYTES = {"native": 1_420_000, "pure": 880_000}
+MOST_WHEEL_BYTES = {"native": 1_200_000, "pure": 640_000, "cluster": 270_000}
 PROGRAM_SECONDS = 400
 RUST = {"cargo", "rustc", "rustup"}
 
@@ -115,6 +115,7 @@ def build(shop: Workshop) -> str:
     shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree])
     if shop.has_cargo:
         shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree], cargo=True, PARLEY_KERNEL="native")
+    shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / "cluster"])
     return ", ".join(f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir()))
 
 
@@ -124,17 +125,21 @@ def sdist() -> Path:
 
 
 def wheel(kind: str) -> Path:
-    found = [path for path in DIST.glob("*.whl") if path.name.endswith("-py3-none-any.whl") == (kind == "pure")]
+    """Return a wheel of kafka-parley with the native or the pure kernel, or that of kafka-parley-cluster."""
+    name = "kafka_parley_cluster" if kind == "cluster" else "kafka_parley"
+    pure = kind != "native"
+    found = [path for path in DIST.glob(f"{name}-*.whl") if path.name.endswith("-py3-none-any.whl") == pure]
     if len(found) != 1:
         raise Failed(f"there is no {kind} wheel in {DIST}")
     return found[0]
 
 
 def check_sdist() -> str:
-    """Check that the sdist has the kernel's sources and everything that builds them."""
+    """Check that the sdist has the kernel's sources and everything that builds them and the cluster."""
     with tarfile.open(sdist()) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    needed = {f"native/{name}" for name in ("Cargo.toml", "Cargo.lock", "src/lib.rs")} | {"setup.py", "pyproject.toml"}
+    needed = {f"native/{name}" for name in ("Cargo.toml", "Cargo.lock", "src/lib.rs")}
+    needed |= {f"{folder}{name}" for folder in ("", "cluster/") for name in ("setup.py", "pyproject.toml")}
     if needed - names:
         raise Failed(f"the sdist lacks {', '.join(sorted(needed - names))}")
     return f"{len(names)} files"
@@ -149,7 +154,7 @@ def check_wheel(kind: str) -> str:
     compiled = [name for name in names if name.endswith((".so", ".pyd"))]
     if kind == "native" and (len(compiled) != 1 or "-cp311-abi3-" not in path.name):
         raise Failed(f"{path.name} has {compiled or 'no compiled kernel'}")
-    if kind == "pure" and compiled:
+    if kind != "native" and compiled:
         raise Failed(f"{path.name} has {compiled}")
     size = path.stat().st_size
     if size > MOST_WHEEL_BYTES[kind]:
@@ -160,6 +165,20 @@ def check_wheel(kind: str) -> str:
     if not any(name.endswith("/licenses/THIRD-PARTY-NOTICES.txt") for name in names):
         raise Failed("the notices of third parties are missing")
     return f"{size:,} bytes, {len(names)} files"
+
+
+def check_shared(kinds: list[str]) -> str:
+    """Check that what is installed together shares no file: the second of two would hide it, or take it along."""
+    for kind in kinds:
+        shared = files_of(wheel(kind)) & files_of(wheel("cluster"))
+        if shared:
+            raise Failed(f"{wheel(kind).name} and {wheel('cluster').name} both have {', '.join(sorted(shared))}")
+    return "no file is in both distributions"
+
+
+def files_of(path: Path) -> set[str]:
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist())
 
 
 # -- trying -------------------------------------------------------------------------------------------
@@ -189,25 +208,54 @@ def run_programs(shop: Workshop, python: Path, spark: bool) -> str:
     return f"{count} programs of README run"
 
 
-def try_kernel(shop: Workshop, name: str, requirement: Path, kernel: str, *, cargo: bool = False) -> str:
-    """Install one thing alone, count what comes with it, and run README's programs."""
-    python = shop.new_environment(name, requirement, "--no-cache-dir", cargo=cargo)
+def packages(shop: Workshop, python: Path) -> int:
+    """Return how many packages an environment has. Raises Failed for more than there may be."""
     listed = shop.run([python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "freeze"]).split()
     brought = [one for one in listed if one.partition("==")[0] not in {"pip", "setuptools", "wheel"}]
     if len(brought) > MOST_PACKAGES:
         raise Failed(f"{len(brought)} packages were installed, {MOST_PACKAGES} are the limit: {brought}")
-    told = shop.run([python, ROOT / "tools" / "try_wheel.py", "--kernel", kernel]).strip()
+    return len(brought)
+
+
+def try_alone(shop: Workshop, python: Path) -> str:
+    """Check that kafka-parley without an extra works, and says in one line what the others are."""
+    count = packages(shop, python)
+    shop.run([python, "-W", "ignore", "-c", "import parley; [getattr(parley, name) for name in parley.__all__]"])
     said = shop.run([python.with_name("parley"), "features"], expect=1)
     if said.count("\n") != 1 or "kafka-parley[cli]" not in said:
         raise Failed(f"without the extra `cli` the command line says: {said}")
+    said = shop.run([python.with_name("parley"), "doctor"])
+    if "kafka-parley[cluster]" not in said:
+        raise Failed(f"without the extra `cluster` the doctor says: {said}")
+    said = shop.run([python, "-c", "from parley.devcluster import LocalCluster"], expect=1).splitlines()[-1]
+    if not said.endswith('parley.devcluster is not installed: pip install "kafka-parley[cluster]"'):
+        raise Failed(f"without the extra `cluster` LocalCluster says: {said}")
+    return f"{count} packages"
+
+
+def try_kernel(shop: Workshop, name: str, requirement: Path, kernel: str, *, cargo: bool = False) -> str:
+    """Install one thing alone and count what comes with it; then run README's programs with the cluster beside it."""
+    python = shop.new_environment(name, requirement, "--no-cache-dir", cargo=cargo)
+    alone = try_alone(shop, python)
+    shop.install(python, wheel("cluster"))
+    count = packages(shop, python)
+    said = shop.run([python, ROOT / "tools" / "try_wheel.py", "--kernel", kernel]).strip()
     shop.run([python.with_name("parley"), "doctor"])
-    return f"{len(brought)} packages; {told}; {run_programs(shop, python, spark=False)}"
+    return f"{alone}, {count} with the cluster; {said}; {run_programs(shop, python, spark=False)}"
+
+
+def with_extras(requirement: Path, extras: str) -> list[str]:
+    """Return pip's arguments for a wheel with extras; of them the cluster is found beside it."""
+    return [f"{requirement}[{extras}]", "--find-links", str(DIST)]
 
 
 def try_command_line(shop: Workshop, requirement: Path) -> str:
-    """Install the command line and call it."""
-    python = shop.new_environment("command-line", f"{requirement}[cli]")
+    """Install the command line and call it, without the cluster and with it."""
+    python = shop.new_environment("command-line", *with_extras(requirement, "cli"))
     parley = python.with_name("parley")
+    said = shop.run([parley, "cluster", "apis"], expect=2)
+    if said.count("\n") != 1 or "kafka-parley[cluster]" not in said:
+        raise Failed(f"without the extra `cluster` the command line says: {said}")
     for arguments in (
         ["--version"],
         ["--help"],
@@ -216,13 +264,15 @@ def try_command_line(shop: Workshop, requirement: Path) -> str:
         ["doctor"],
     ):
         shop.run([parley, *arguments])
+    shop.install(python, *with_extras(requirement, "cli,cluster"))
+    shop.run([parley, "cluster", "apis"])
     return "the command line answers"
 
 
 def try_spark(shop: Workshop, requirement: Path) -> str:
     """Run README's Spark programs by the path of a Python whose environment is not activated."""
-    extras = "spark" if shutil.which("java") else "spark,java"
-    return run_programs(shop, shop.new_environment("spark", f"{requirement}[{extras}]"), spark=True)
+    extras = "cluster,spark" if shutil.which("java") else "cluster,spark,java"
+    return run_programs(shop, shop.new_environment("spark", *with_extras(requirement, extras)), spark=True)
 
 
 def check_release() -> str:
@@ -251,6 +301,8 @@ def main() -> int:
         for kind in kinds:
             shop.step(f"{kind} wheel", lambda kind=kind: check_wheel(kind))  # type: ignore[misc]
             shop.step(f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind))  # type: ignore[misc]
+        shop.step("cluster wheel", lambda: check_wheel("cluster"))
+        shop.step("both wheels", lambda: check_shared(kinds))
         shop.step("try the sdist without cargo", lambda: try_kernel(shop, "sdist-pure", sdist(), "pure"))
         if shop.has_cargo:
             work = lambda: try_kernel(shop, "sdist-native", sdist(), "native", cargo=True)  # noqa: E731

@@ -60,11 +60,16 @@ def project() -> dict[str, object]:
     return found
 
 
-def extras() -> list[str]:
-    """Return all extras but a Java, which the test tools bring."""
-    found = project()["project"]
+def extras() -> dict[str, list[str]]:
+    """Return what all extras require but a Java, which the test tools bring, and the cluster, which runs from here."""
+    found = project()["tool"]
     assert isinstance(found, dict)
-    return [name for name in found["optional-dependencies"] if name != "java"]
+    written: dict[str, list[str]] = found["parley"]["extras"]
+    return {
+        name: [one for one in requirements if not one.startswith("kafka-parley")]
+        for name, requirements in written.items()
+        if name != "java"
+    }
 
 
 def test_tools() -> list[str]:
@@ -80,9 +85,10 @@ def resolve(python: Path, wanted: list[str]) -> str:
     """Return the requirements of an environment with the lowest releases, pinned."""
     command: list[str | Path] = [python, "-m", "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct"]
     command += ["--python", python, "--no-annotate", "--no-header"]
-    for extra in wanted:
-        command += ["--extra", extra]
-    return run([*command, "pyproject.toml", "-"], given="\n".join(test_tools()))
+    found = project()["project"]
+    assert isinstance(found, dict)
+    requirements = [*found["dependencies"], *(one for extra in wanted for one in extras()[extra]), *test_tools()]
+    return run([*command, "-"], given="\n".join(requirements))
 
 
 def direct(lowest: str) -> list[str]:
@@ -90,7 +96,7 @@ def direct(lowest: str) -> list[str]:
     found = project()["project"]
     assert isinstance(found, dict)
     wanted = {name_of(one) for one in found["dependencies"]}
-    wanted |= {name_of(one) for extra in extras() for one in found["optional-dependencies"][extra]}
+    wanted |= {name_of(one) for requirements in extras().values() for one in requirements}
     return [line for line in lowest.splitlines() if name_of(line) in wanted]
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
+CLUSTER = "./cluster"
+"""The second distribution of this tree; it is installed from here, and no index is asked for it."""
 EXTRAS = ("cli", "spark", "tls", "demo")
 
 
@@ -74,11 +76,12 @@ def fingerprint(spark: str) -> str:
     """Return what the environment depends on, as one line: another line means that it must be made anew."""
     project = read_project()
     parts = [project["build-system"], project["project"], project["dependency-groups"]]
-    parts += [project["tool"]["setuptools"]]
+    parts += [project["tool"]["setuptools"], project["tool"]["parley"]]
     digest = hashlib.sha256(repr(parts).encode())
     native = [path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}]
     sources = sorted(path for path in native if "target" not in path.parts)
-    for path in [CONSTRAINTS, ROOT / "setup.py", Path(__file__), *sources]:
+    builds = [ROOT / "setup.py", ROOT / CLUSTER / "setup.py", ROOT / CLUSTER / "pyproject.toml"]
+    for path in [CONSTRAINTS, *builds, Path(__file__), *sources]:
         digest.update(path.read_bytes())
     cargo = "cargo" if shutil.which("cargo") else "no cargo"
     return f"{digest.hexdigest()} {sys.version_info[:2]} {ROOT} pyspark {spark}, {cargo}\n"
@@ -116,27 +119,32 @@ def start_spark_wheel(environment: Path, spark: str) -> subprocess.Popen[bytes] 
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
-def install_dependencies(environment: Path) -> None:
-    """Install everything but pyspark and parley, as pinned."""
+def libraries() -> list[str]:
+    """Return the requirements of building, running and testing parley, but for pyspark and what this tree is."""
     project = read_project()
     requirements = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     for extra in EXTRAS:
-        requirements += project["project"]["optional-dependencies"][extra]
+        requirements += project["tool"]["parley"]["extras"][extra]
     requirements += project["dependency-groups"]["dev"]
-    wanted = sorted({str(one) for one in requirements if not str(one).startswith("pyspark")})
+    return sorted({str(one) for one in requirements if not str(one).startswith(("pyspark", "kafka-parley"))})
+
+
+def install_dependencies(environment: Path) -> None:
+    """Install everything but pyspark and parley, as pinned."""
     # What pyspark's extra "sql" would bring along.
     say("installing libraries and tools")
-    run(pip(environment, "install", "--prefer-binary", *wanted, "pandas", "numpy"), "the libraries")
+    run(pip(environment, "install", "--prefer-binary", *libraries(), "pandas", "numpy"), "the libraries")
 
 
 def install_parley(environment: Path) -> None:
-    """Install parley itself, editable, and with it the native kernel where there is a cargo."""
+    """Install parley itself and its cluster, editable, and with it the native kernel where there is a cargo."""
     # A stale build folder, or an extension built from other sources, would be taken for the real one.
     shutil.rmtree(ROOT / "build", ignore_errors=True)
     for extension in (ROOT / "src" / "parley" / "kernel").glob("_native*.so"):
         extension.unlink()
     say("installing parley" + (" and building its native kernel" if shutil.which("cargo") else ""))
-    run(pip(environment, "install", "--no-deps", "--no-build-isolation", "--editable", "."), "parley")
+    trees = ["--editable", ".", "--editable", CLUSTER]
+    run(pip(environment, "install", "--no-deps", "--no-build-isolation", *trees), "parley")
 
 
 def install_spark(environment: Path, wheel: subprocess.Popen[bytes] | None) -> None:

@@ -5,6 +5,7 @@ Imports nothing that an installation may lack: the report is for installations t
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import parley
+from parley.errors import NotInstalledError
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """`missing` costs a feature or speed; `broken` means that parley does not work here (exit code 1)."""
@@ -46,6 +48,7 @@ def examine() -> Iterator[Finding]:
     yield library_finding("crc32c", "checksums of records without the native kernel")
     yield kernel_finding()
     yield command_line_finding()
+    yield cluster_finding()
     yield java_finding()
     yield spark_finding()
     yield worker_finding()
@@ -100,6 +103,22 @@ def command_line_finding() -> Finding:
         found = f"no {' and no '.join(lacking)}: of the command `parley` only this report"
         return Finding("command line", MISSING, found, "pip install 'kafka-parley[cli]'")
     return Finding("command line", OK, f"typer {version_of('typer')}, rich {version_of('rich')}")
+
+
+def cluster_finding() -> Finding:
+    """Return whether the embedded cluster is there, and of the same release: it is a distribution of its own."""
+    try:
+        importlib.import_module("parley.devcluster")
+    except NotInstalledError:
+        found = "not installed: no LocalCluster, no pytest plugin, no `parley cluster`, no demo"
+        return Finding("cluster", MISSING, found, 'pip install "kafka-parley[cluster]"')
+    except ImportError as error:
+        return Finding("cluster", MISSING, f"does not load: {error}")
+    installed = version_of("kafka-parley-cluster")
+    if installed not in {None, parley.__version__}:
+        remedy = f'pip install "kafka-parley[cluster]=={parley.__version__}"'
+        return Finding("cluster", MISSING, f"kafka-parley-cluster {installed} is for another parley", remedy)
+    return Finding("cluster", OK, "the embedded cluster and its pytest plugin are there")
 
 
 def java_finding() -> Finding:

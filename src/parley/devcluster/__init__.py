@@ -3,7 +3,16 @@
 >>> with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
 ...     cluster.bootstrap_servers.count("127.0.0.1")
 3
+
+This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 """
+
+from importlib.util import find_spec
+
+from parley.errors import NotInstalledError
+
+if find_spec("parley.devcluster.blocking") is None:
+    raise NotInstalledError(__name__, "cluster")
 
 from parley.devcluster.blocking import BrokerHandle, LocalCluster
 from parley.devcluster.broker import Broker

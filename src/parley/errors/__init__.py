@@ -14,6 +14,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
         RequestTimedOut, BrokersUnreachable
       AuthenticationError     credentials refused; never retried in a loop
       ConfigError             an option or argument is wrong; names the nearest known one
+        NotInstalledError     a part of parley that an extra brings; also a ModuleNotFoundError
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
@@ -40,6 +41,7 @@ from parley.errors.tree import (
     LocalProtocolError,
     LogTruncationError,
     NetworkError,
+    NotInstalledError,
     RemoteProtocolError,
     RequestTimedOut,
     TopicRecreatedError,
@@ -61,6 +63,7 @@ __all__ = [
     "LocalProtocolError",
     "LogTruncationError",
     "NetworkError",
+    "NotInstalledError",
     "ProducerFencedError",
     "RemoteProtocolError",
     "RequestTimedOut",

@@ -133,6 +133,17 @@ class ConfigError(KafkaError, ValueError):
     """An option or argument cannot be used; the text names it, the allowed values and the remedy."""
 
 
+class NotInstalledError(ModuleNotFoundError, ConfigError):
+    """A part of parley that an extra brings is not installed; the text says what to install."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f'{module} is not installed: pip install "kafka-parley[{extra}]"', name=module)
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type[NotInstalledError], tuple[str | None, str]]:
+        return type(self), (self.name, self.extra)
+
+
 class DataLossError(KafkaError):
     """Records that should have been there are gone (retention, truncation, topic deleted or re-created)."""
 

@@ -1,11 +1,20 @@
-"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's own tests."""
+"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's own tests.
+
+This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
+"""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parley.testing.realbroker import RealCluster as RealCluster
+
+if find_spec("parley.testing.pytest_plugin") is None:
+    from parley.errors import NotInstalledError
+
+    raise NotInstalledError(__name__, "cluster")
 
 __all__ = ["RealCluster"]
 

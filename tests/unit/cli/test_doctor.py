@@ -109,6 +109,42 @@ def test_without_a_codec_library_the_doctor_names_it_instead_of_falling() -> Non
     assert "Traceback" not in done.stderr
 
 
+NO_CLUSTER = ["parley.devcluster.blocking", "parley.testing.pytest_plugin"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("cluster", "start"), ("cluster", "ctl", "status"), ("cluster", "--help"), ("discovery", "compare"), ("demo",)],
+    ids=" ".join,
+)
+def test_without_the_cluster_its_commands_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
+    done = run_without(NO_CLUSTER, *arguments)
+    assert done.returncode == 2
+    assert done.stderr == 'parley: parley.devcluster is not installed: pip install "kafka-parley[cluster]"\n'
+    assert done.stdout == ""
+
+
+def test_without_the_cluster_the_other_commands_work_and_the_doctor_names_it() -> None:
+    assert run_without(NO_CLUSTER, "--help").returncode == 0
+    assert run_without(NO_CLUSTER, "protocol", "diff", "2.4", "4.3").returncode == 0
+    done = run_without(NO_CLUSTER, "doctor")
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"^cluster\tmissing\tnot installed: .*\tpip install \"kafka-parley\[cluster\]\"$", done.stdout, re.M
+    )
+
+
+def test_a_cluster_of_another_release_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert examination.cluster_finding().status == examination.OK
+    monkeypatch.setattr(examination, "version", lambda name: "0.0.9")
+    finding = examination.cluster_finding()
+    assert (finding.status, finding.found) == (
+        examination.MISSING,
+        "kafka-parley-cluster 0.0.9 is for another parley",
+    )
+    assert finding.remedy == f'pip install "kafka-parley[cluster]=={parley.__version__}"'
+
+
 @pytest.mark.spark
 def test_workers_without_parley_are_named_with_the_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "absent"))

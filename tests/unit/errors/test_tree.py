@@ -14,6 +14,7 @@ from parley.errors import (
     DataLossError,
     KafkaError,
     NetworkError,
+    NotInstalledError,
     RemoteProtocolError,
     UnsupportedVersionError,
     nearest_hint,
@@ -66,6 +67,7 @@ def test_the_nearest_known_name_is_offered_and_nothing_far_off() -> None:
         UnsupportedVersionError("x", api="FETCH", client_range=(4, 18), broker_range=None, first_release="0.11"),
         NetworkError("x", address="a:1", stage="connect"),
         BrokersUnreachable({"a:1": NetworkError("x", stage="connect")}),
+        NotInstalledError("parley.devcluster", "cluster"),
     ],
 )
 def test_errors_keep_their_facts_on_the_way_to_another_process(error: KafkaError) -> None:
@@ -78,4 +80,5 @@ def test_errors_keep_their_facts_on_the_way_to_another_process(error: KafkaError
 def test_whose_fault_it_is_follows_from_the_class() -> None:
     assert issubclass(CorruptRecordError, RemoteProtocolError)
     assert issubclass(ConfigError, ValueError)
+    assert issubclass(NotInstalledError, ModuleNotFoundError)
     assert not DataLossError("x").retriable

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ import parley
 
 ROOT = Path(__file__).parents[3]
 LEFT_OUT = (".*", "tests", "benchmarks", "docs", "build", "dist", "target", "*.so", "__pycache__", "*.egg-info")
+
+LICENCES = {"LICENSE", "THIRD-PARTY-NOTICES.txt"}
+PACKAGES = ("parley", "pyspark_parley")
 
 
 def build(what: str, tree: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -39,6 +43,12 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"kafka_parley-{parley.__version__}"
 
 
+def metadata_file(wheel: Path, name: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        (found,) = [one for one in archive.namelist() if one.endswith(f".dist-info/{name}")]
+        return archive.read(found).decode()
+
+
 def files_below(folder: Path, pattern: str) -> set[str]:
     found = folder.rglob(pattern)
     return {str(path.relative_to(folder)) for path in found if path.is_file() and "target" not in path.parts}
@@ -55,6 +65,15 @@ def test_an_sdist_has_all_sources_of_the_package_the_laboratory_included(unpacke
     assert not missing
 
 
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def described_by(wheel: Path) -> Message:
+    return message_from_string(metadata_file(wheel, "METADATA"))
+
+
 @pytest.fixture(scope="module")
 def wheel(unpacked: Path) -> Path:
     """Return the wheel that is built from the sdist where there is no cargo."""
@@ -67,33 +86,91 @@ def wheel(unpacked: Path) -> Path:
     return found
 
 
+@pytest.fixture(scope="module")
+def cluster_wheel(unpacked: Path) -> Path:
+    """Return the wheel of the embedded cluster, built from the same sdist."""
+    done = build("wheel", unpacked / "cluster", unpacked.parent / "cluster-wheels")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = (unpacked.parent / "cluster-wheels").glob("*.whl")
+    return found
+
+
 def test_a_wheel_without_a_kernel_promises_no_platform(wheel: Path) -> None:
     assert wheel.name == f"kafka_parley-{parley.__version__}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    assert not [name for name in names if name.endswith((".so", ".pyd", ".rs"))]
+    assert not [name for name in names_in(wheel) if name.endswith((".so", ".pyd", ".rs"))]
 
 
 def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
-        described = message_from_string(archive.read(metadata).decode())
+    names, described = names_in(wheel), described_by(wheel)
     source = ROOT / "src" / "parley"
     data = {f"parley/{name}" for kind in ("*.api", "*.txt", "*.json", "*.typed") for name in files_below(source, kind)}
-    assert {name for name in data if "/schema/apis/" not in name} <= names
+    own = {name for name in data if "/schema/apis/" not in name and "/devcluster/" not in name}
+    assert own <= names
     assert [name for name in names if "/schema/apis/" in name] == ["parley/schema/apis/all.api"]
-    own = {name for name in names if name.startswith("parley/testing/")}
-    kept = {"__init__.py", "pytest_plugin.py", "delivery.py"}
-    assert {name for name in own if "/realbroker/" not in name} == {f"parley/testing/{name}" for name in kept}
-    assert {
-        f"parley/testing/realbroker/{name}" for name in files_below(source / "testing" / "realbroker", "*.py")
-    } <= own
-    assert {name.rpartition("/")[2] for name in names if "/licenses/" in name} == {"LICENSE", "THIRD-PARTY-NOTICES.txt"}
+    assert {name.rpartition("/")[2] for name in names if "/licenses/" in name} == LICENCES
     required = [one for one in described.get_all("Requires-Dist", []) if "extra ==" not in one]
     assert len(required) <= 5
     assert described["Version"] == parley.__version__
     assert "(docs/" not in described.get_payload()
+
+
+def test_of_the_cluster_a_wheel_has_only_what_says_what_to_install_and_names_the_extra(wheel: Path) -> None:
+    inside = {name for name in names_in(wheel) if name.startswith(("parley/devcluster/", "parley/testing/"))}
+    assert inside == {"parley/devcluster/__init__.py", "parley/testing/__init__.py"}
+    required = described_by(wheel).get_all("Requires-Dist", [])
+    assert [one for one in required if one.startswith("kafka-parley-cluster")] == [
+        f'kafka-parley-cluster=={parley.__version__}; extra == "cluster"',
+        f'kafka-parley-cluster=={parley.__version__}; extra == "demo"',
+    ]
+    assert "pytest11" not in metadata_file(wheel, "entry_points.txt")
+
+
+def test_the_wheel_of_the_cluster_has_the_public_helpers_and_the_plugin(cluster_wheel: Path) -> None:
+    assert cluster_wheel.name == f"kafka_parley_cluster-{parley.__version__}-py3-none-any.whl"
+    names, described = names_in(cluster_wheel), described_by(cluster_wheel)
+    testing = {name.removeprefix("parley/testing/") for name in names if name.startswith("parley/testing/")}
+    real = {f"realbroker/{name}" for name in files_below(ROOT / "src/parley/testing/realbroker", "*.py")}
+    assert testing == {"pytest_plugin.py", "delivery.py"} | real
+    assert described.get_all("Requires-Dist") == [f"kafka-parley=={parley.__version__}"]
+    assert {name.rpartition("/")[2] for name in names if "/licenses/" in name} == LICENCES
+    assert "parley = parley.testing.pytest_plugin" in metadata_file(cluster_wheel, "entry_points.txt")
+
+
+def test_the_two_wheels_share_no_file_and_have_all_that_is_installed(wheel: Path, cluster_wheel: Path) -> None:
+    one, other = ({name for name in names_in(path) if ".dist-info/" not in name} for path in (wheel, cluster_wheel))
+    assert not one & other
+    source = {f"{package}/{name}" for package in PACKAGES for name in files_below(ROOT / "src" / package, "*.*")}
+    installed = {name for name in source if not name.endswith((".pyc", ".so")) and "/schema/apis/" not in name}
+    laboratory = {name for name in installed - one - other if name.startswith("parley/testing/")}
+    assert one | other == installed - laboratory | {"parley/schema/apis/all.api"}
+
+
+def test_the_cluster_has_no_sdist_of_its_own(unpacked: Path, tmp_path: Path) -> None:
+    done = build("sdist", unpacked / "cluster", tmp_path)
+    assert done.returncode != 0
+    assert "kafka-parley-cluster has no sdist of its own; that of kafka-parley has its sources" in done.stderr
+
+
+def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
+    wheel: Path, cluster_wheel: Path, tmp_path: Path
+) -> None:
+    for path in (wheel, cluster_wheel):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(tmp_path / "both")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "alone")
+    program = "from parley.devcluster import LocalCluster; LocalCluster(brokers=1).start()"
+    both, alone = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / folder)},
+        )
+        for folder in ("both", "alone")
+    )  # fmt: skip
+    assert both.returncode == 0, both.stderr
+    assert alone.stderr.splitlines()[-1].endswith(
+        'parley.devcluster is not installed: pip install "kafka-parley[cluster]"'
+    )
 
 
 DEFINITIONS = """

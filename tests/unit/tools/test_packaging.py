@@ -44,6 +44,11 @@ def pyproject() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def cluster() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "cluster" / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def executable(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
@@ -65,6 +70,23 @@ def test_python_and_rust_have_the_same_version(setup: ModuleType, pyproject: dic
     assert setup.version() == parley.__version__ == crate["version"] == own["version"]
 
 
+def test_the_cluster_has_the_version_of_parley_and_requires_that_one(
+    setup: ModuleType, pyproject: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    extras = setup.extras(pyproject["tool"]["parley"]["extras"])
+    own = f"kafka-parley-cluster=={parley.__version__}"
+    assert extras["cluster"] == [own]
+    assert own in extras["demo"]
+    assert {"version", "dependencies"} <= set(cluster["project"]["dynamic"])
+    assert cluster["project"]["requires-python"] == pyproject["project"]["requires-python"]
+    assert cluster["project"]["license-files"] == pyproject["project"]["license-files"]
+
+
+def test_the_pytest_plugin_is_registered_where_it_is(pyproject: dict[str, Any], cluster: dict[str, Any]) -> None:
+    assert "entry-points" not in pyproject["project"]
+    assert cluster["project"]["entry-points"] == {"pytest11": {"parley": "parley.testing.pytest_plugin"}}
+
+
 def test_readme_has_no_relative_link_on_a_package_index(setup: ModuleType, pyproject: dict[str, Any]) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     repository = pyproject["project"]["urls"]["Repository"]
@@ -78,7 +100,14 @@ def test_readme_has_no_relative_link_on_a_package_index(setup: ModuleType, pypro
 
 def test_the_address_of_the_repository_is_written_once(pyproject: dict[str, Any]) -> None:
     repository = pyproject["project"]["urls"]["Repository"]
-    files = [ROOT / "README.md", ROOT / "setup.py", *(ROOT / "docs").rglob("*.md"), *(ROOT / "tools").rglob("*.py")]
+    files = [
+        ROOT / "README.md",
+        ROOT / "setup.py",
+        ROOT / "cluster" / "setup.py",
+        ROOT / "cluster" / "pyproject.toml",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "tools").rglob("*.py"),
+    ]
     assert not [path for path in files if repository in path.read_text(encoding="utf-8")]
 
 
@@ -88,6 +117,7 @@ def test_wheels_are_made_for_the_oldest_python_that_is_supported(pyproject: dict
     assert wheels["build"] == [f"cp{oldest}-*", "cp314t-*"]
     assert {wheels["linux"][f"manylinux-{arch}-image"] for arch in wheels["linux"]["archs"]} == {"manylinux_2_28"}
     assert all(f"musllinux-{arch}-image" in wheels["linux"] for arch in wheels["linux"]["archs"])
+    assert wheels["before-test"] == "pip install --no-deps {project}/cluster"
     assert wheels["environment"]["PARLEY_KERNEL"] == wheels["macos"]["environment"]["PARLEY_KERNEL"] == "native"
 
 
@@ -97,18 +127,18 @@ def test_wheels_are_made_for_the_oldest_python_that_is_supported(pyproject: dict
 def test_a_client_requires_few_packages_and_none_of_the_command_line(pyproject: dict[str, Any]) -> None:
     project = pyproject["project"]
     assert {name_of(one) for one in project["dependencies"]} == {"pyarrow", "cramjam", "crc32c"}
-    assert {name_of(one) for one in project["optional-dependencies"]["cli"]} == {"typer", "rich"}
+    assert {name_of(one) for one in pyproject["tool"]["parley"]["extras"]["cli"]} == {"typer", "rich"}
 
 
-def test_the_demo_has_what_the_command_line_and_spark_need(pyproject: dict[str, Any]) -> None:
-    extras = pyproject["project"]["optional-dependencies"]
-    assert {*extras["cli"], *extras["spark"]} <= set(extras["demo"])
+def test_the_demo_has_what_cluster_command_line_and_spark_need(pyproject: dict[str, Any]) -> None:
+    extras = pyproject["tool"]["parley"]["extras"]
+    assert {*extras["cluster"], *extras["cli"], *extras["spark"]} <= set(extras["demo"])
 
 
 def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
-    project = pyproject["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    assert not [one for one in wanted if ">=" not in one]
+    extras = pyproject["tool"]["parley"]["extras"]
+    wanted = [*pyproject["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
+    assert {one for one in wanted if ">=" not in one} == {"kafka-parley-cluster=={version}"}
 
 
 def test_the_command_line_alone_imports_what_it_needs() -> None:
@@ -139,15 +169,30 @@ def module_of(path: Path) -> str:
 
 
 def test_what_a_wheel_has_needs_nothing_of_what_it_lacks(setup: ModuleType) -> None:
-    shipped = [path for path in (ROOT / "src").rglob("*.py") if not setup.stays_out(module_of(path))]
-    assert not [(str(path), name) for path in shipped for name in imported(path) if setup.stays_out(name)]
+    modules = {module_of(path) for path in (ROOT / "src").rglob("*.py")}
+    absent = {module for module in modules if setup.wheel_of(module) is None}
+    shipped = [path for path in (ROOT / "src").rglob("*.py") if module_of(path) not in absent]
+    assert not [(str(path), name) for path in shipped for name in imported(path) if name in absent]
+
+
+def test_what_an_executor_needs_imports_nothing_of_the_cluster() -> None:
+    """Commands and the demo do: where it is missing they end with a line that says what to install."""
+    importers = {
+        path.relative_to(ROOT / "src").parts[:2]
+        for path in (ROOT / "src").rglob("*.py")
+        for name in imported(path)
+        if name.startswith(("parley.devcluster", "parley.testing"))
+    }
+    assert importers == {("parley", name) for name in ("devcluster", "testing", "cli", "pipelines")}
 
 
 def test_what_stays_out_of_a_wheel_exists(setup: ModuleType) -> None:
     modules = {module_of(path) for path in (ROOT / "src").rglob("*.py")}
     assert set(setup.NOT_IN_WHEEL) <= modules
-    public = {"parley.testing", "parley.testing.pytest_plugin", "parley.testing.delivery", "parley.testing.realbroker"}
-    assert {one for one in modules if one.startswith("parley.testing") and not setup.stays_out(one)} >= public
+    assert {name for name in setup.NOT_IN_WHEEL if setup.wheel_of(name) is not None} == set()
+    public = {"parley.testing.pytest_plugin", "parley.testing.delivery", "parley.testing.realbroker"}
+    assert {setup.wheel_of(name) for name in public} == {"kafka-parley-cluster"}
+    assert {setup.wheel_of(name) for name in setup.IN_CLUSTER} == {"kafka-parley"}
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -122,11 +123,7 @@ def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
     from importlib.metadata import distribution
 
     pinned = {line.partition("==")[0].lower() for line in set_up.CONSTRAINTS.read_text().splitlines() if "==" in line}
-    project = set_up.read_project()
-    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
-    for extra in set_up.EXTRAS:
-        wanted += project["project"]["optional-dependencies"][extra]
-    names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in wanted} - {"pyspark"}
+    names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in set_up.libraries()}
     assert names <= pinned, names - pinned
     # And what those need in turn, as far as this environment tells.
     for name in sorted(names):
@@ -134,6 +131,33 @@ def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
             if ";" not in needed:
                 needed_name = re.split(r"[^A-Za-z0-9_.-]", needed)[0].lower().replace("_", "-")
                 assert needed_name in {one.replace("_", "-") for one in pinned}, f"{name} needs {needed_name}"
+
+
+def test_both_distributions_are_installed_from_the_tree(
+    set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(set_up, "run", lambda command, what: commands.append(command))
+    monkeypatch.setattr(set_up, "ROOT", tmp_path)
+    set_up.install_parley(tmp_path)
+    (command,) = commands
+    editable = [path for option, path in pairwise(command) if option == "--editable"]
+    assert editable == [".", "./cluster"]
+    assert "--no-deps" in command
+
+
+def test_no_index_is_asked_for_what_this_tree_is(set_up: ModuleType) -> None:
+    assert not [one for one in set_up.libraries() if "parley" in one]
+
+
+def test_an_environment_depends_on_what_its_cluster_is_built_by(
+    set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set_up.fingerprint("4.3.0")
+    monkeypatch.setattr(set_up, "CLUSTER", tmp_path)
+    for name in ("setup.py", "pyproject.toml"):
+        (tmp_path / name).write_text("")
+    assert set_up.fingerprint("4.3.0") != before
 
 
 def test_the_environment_of_this_run_has_a_path(set_up: ModuleType) -> None:
