@@ -3,6 +3,7 @@
     python tools/try_wheel.py [--kernel native|pure]
 
 Run by the Python of the environment in which the wheel is installed, from anywhere: nothing of the repository is used.
+The client is tried on an embedded cluster, so kafka-parley-cluster has to be installed there too.
 """
 
 from __future__ import annotations

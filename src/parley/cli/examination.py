@@ -69,7 +69,7 @@ def python_finding() -> Finding:
     found = f"{platform.python_version()} ({sys.executable}), parley {parley.__version__}"
     installed, place = version_of("kafka-parley"), Path(parley.__file__).parent
     if installed is None:
-        remedy = "pip install kafka-parley, for the command `parley`, the pytest plugin and Spark's workers"
+        remedy = "pip install kafka-parley, for the command `parley` and Spark's workers"
         return Finding("python", OK, f"{found} from {place}, not installed", remedy)
     if installed != parley.__version__:
         remedy = f"take {place.parent} off PYTHONPATH, or install parley again"

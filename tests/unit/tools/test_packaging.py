@@ -31,7 +31,11 @@ NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
 
 @pytest.fixture
 def setup() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("parley_setup", ROOT / "setup.py")
+    return load(ROOT / "setup.py")
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"parley_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -139,6 +143,13 @@ def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
     extras = pyproject["tool"]["parley"]["extras"]
     wanted = [*pyproject["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
     assert {one for one in wanted if ">=" not in one} == {"kafka-parley-cluster=={version}"}
+
+
+def test_the_oldest_releases_are_found_without_asking_an_index_for_the_cluster(pyproject: dict[str, Any]) -> None:
+    extras = load(ROOT / "tools" / "lowest.py").extras()
+    assert extras.keys() == pyproject["tool"]["parley"]["extras"].keys() - {"java"}
+    assert extras["cli"]
+    assert not [one for requirements in extras.values() for one in requirements if "parley" in one]
 
 
 def test_the_command_line_alone_imports_what_it_needs() -> None:
