@@ -15,7 +15,7 @@ from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.events import Listener
-from parley.client.fetch.ranges import Range, open_session
+from parley.client.fetch.ranges import Range, open_read
 from parley.client.offsets import committed
 from parley.client.offsets.leader_epochs import Asked, offsets_for_leader_epochs
 from parley.client.offsets.list_offsets import Spec, list_offsets
@@ -311,15 +311,15 @@ class AsyncClient:
         options = options if options is not None else FetchOptions()
         from parley.client.fetch.decode import decode
 
-        session = await open_session(await self._started(), ranges, options)
+        reading = await open_read(await self._started(), ranges, options)
         try:
-            while (raw := await session.next()) is not None:
+            while (raw := await reading.next()) is not None:
                 batches = decode(raw, options)
                 del raw  # it holds the receive buffer
                 while (found := await asyncio.to_thread(next, batches, None)) is not None:
                     yield found
         finally:
-            await session.close()
+            await reading.close()
 
     # -- writing --------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.abilities import named_features
 from parley.client.events import Listener
+from parley.client.fetch.bounded import BoundedRead
 from parley.client.fetch.decode import decode
-from parley.client.fetch.ranges import Range, open_session
-from parley.client.fetch.session import FetchSession
+from parley.client.fetch.ranges import Range, open_read
 from parley.client.loop_thread import leave_behind, shared_loop
 from parley.client.offsets.list_offsets import Spec
 from parley.client.options import arguments
@@ -162,17 +162,17 @@ class Client:
         options = options if options is not None else FetchOptions()
         client, loop = self._async(), shared_loop()
 
-        async def begin() -> FetchSession:
-            return await open_session(await client._started(), ranges, options)
+        async def begin() -> BoundedRead:
+            return await open_read(await client._started(), ranges, options)
 
-        session = loop.call(begin())
+        reading = loop.call(begin())
         try:
-            while (raw := loop.call(session.next())) is not None:
+            while (raw := loop.call(reading.next())) is not None:
                 batches = decode(raw, options)
                 del raw  # it holds the receive buffer
                 yield from batches
         finally:
-            asyncio.run_coroutine_threadsafe(session.close(), loop.loop)
+            asyncio.run_coroutine_threadsafe(reading.close(), loop.loop)
 
     def produce(
         self,

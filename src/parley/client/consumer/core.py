@@ -16,9 +16,9 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.records import ConsumerRecord, Front
-from parley.client.fetch.live_session import LiveSession
+from parley.client.fetch.assigned import AssignedFetch
 from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
-from parley.client.fetch.state import Conduct, PartitionFetch
+from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.offsets import committed as group_offsets
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
@@ -41,7 +41,7 @@ class ConsumerCore:
         self._parts: dict[TopicPartition, PartitionFetch] = {}
         self._fronts: dict[TopicPartition, Front] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._session: LiveSession | None = None
+        self._fetch: AssignedFetch | None = None
         self._placing: asyncio.Task[None] | None = None
         self._trouble: KafkaError | None = None
         self._closed = False
@@ -52,11 +52,11 @@ class ConsumerCore:
         """Reach a broker and begin to fetch what is assigned. Raises as `AsyncClient.start`."""
         if self._closed:
             raise LocalProtocolError("this consumer is stopped; make a new one")
-        if self._session is None:
+        if self._fetch is None:
             cluster = await self.client._started()
-            conduct = Conduct(None, sessions=True, on_loss=self._lost, live=True)
-            self._session = LiveSession(cluster, self._parts.values(), self.options, conduct)
-            await self._session.start()
+            policy = FetchPolicy(None, sessions=True, on_loss=self._lost)
+            self._fetch = AssignedFetch(cluster, self._parts.values(), self.options, policy)
+            self._fetch.start()
             self._place()
 
     async def close(self) -> None:
@@ -66,22 +66,22 @@ class ConsumerCore:
         if placing is not None:
             placing.cancel()
             await asyncio.gather(placing, return_exceptions=True)
-        session, self._session = self._session, None
+        fetch, self._fetch = self._fetch, None
         self._fronts.clear()
-        if session is not None:
-            await session.close()
+        if fetch is not None:
+            await fetch.close()
 
     @property
-    def session(self) -> LiveSession:
+    def fetch(self) -> AssignedFetch:
         """The reading under way. Raises LocalProtocolError before `start` and after `stop`."""
-        if self._session is None:
+        if self._fetch is None:
             raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
-        return self._session
+        return self._fetch
 
     @property
     def cluster(self) -> Cluster:
         """The cluster of the client."""
-        return self.session._cluster
+        return self.fetch.cluster
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -97,8 +97,8 @@ class ConsumerCore:
             place = PartitionPosition(tp, self.options.reset_policy)
             self._parts[tp] = kept.get(tp) or PartitionFetch(tp, place, None, self.options.max_partition_fetch_bytes)
         self._fronts = {tp: front for tp, front in self._fronts.items() if tp in self._parts}
-        if self._session is not None:
-            self._session.replace(self._parts.values())
+        if self._fetch is not None:
+            self._fetch.replace(self._parts.values())
             self._place()
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
@@ -114,31 +114,31 @@ class ConsumerCore:
         part = self.part(tp)
         to = arguments.offset_to_commit(tp, offset)
         self._fronts.pop(tp, None)
-        if self._session is None:
+        if self._fetch is None:
             part.place.seek(to.offset, to.leader_epoch)
             part.lineage = part.place.lineage
         else:
-            self._session.seek(part, to.offset, to.leader_epoch)
+            self._fetch.seek(part, to.offset, to.leader_epoch)
 
     def seek_to(self, spec: Spec, partitions: Collection[TopicPartition]) -> None:
         """Go to a place that is looked up."""
         for part in [self.part(tp) for tp in partitions or self.assignment]:
             self._fronts.pop(part.tp, None)
-            self.session.reset(part, spec)
+            self.fetch.reset(part, spec)
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Stop or go on handing out records of partitions."""
         for part in [self.part(tp) for tp in partitions]:
-            if self._session is None:
+            if self._fetch is None:
                 part.paused = paused
             else:
-                (self._session.pause if paused else self._session.resume)(part)
+                (self._fetch.pause if paused else self._fetch.resume)(part)
 
     async def placed(self, partitions: Collection[TopicPartition]) -> None:
         """Return when these partitions have positions. Raises what stands in their way, RequestTimedOut at the end."""
         deadline = self.cluster.deadline()
         while True:
-            waiting = [tp for tp in partitions if not self.session.placed(self.part(tp))]
+            waiting = [tp for tp in partitions if not self.fetch.positioned(self.part(tp))]
             if not waiting:
                 return
             self._raise_trouble(frozenset(waiting))
@@ -156,7 +156,7 @@ class ConsumerCore:
     def _place(self) -> None:
         """Begin to find positions for partitions that have none, once at a time."""
         unset = [part for part in self._parts.values() if part.place.stage is Stage.UNSET]
-        if unset and self._session is not None and (self._placing is None or self._placing.done()):
+        if unset and self._fetch is not None and (self._placing is None or self._placing.done()):
             self._placing = asyncio.get_running_loop().create_task(self._find_positions(unset))
 
     async def _find_positions(self, parts: list[PartitionFetch]) -> None:
@@ -175,19 +175,19 @@ class ConsumerCore:
                 if part.place.stage is Stage.UNSET and self._parts.get(part.tp) is part:
                     self._put(part, found.get(part.tp))
         self._placing = None
-        self.session.wake()
+        self.fetch.wake()
 
     def _put(self, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
         if known is not None:
-            self.session.seek(part, known.offset, known.leader_epoch)
+            self.fetch.seek(part, known.offset, known.leader_epoch)
         elif part.place.policy is not None:
-            self.session.reset(part, part.place.policy)
+            self.fetch.reset(part, part.place.policy)
         else:
             text = (
                 f"{part.tp} has no position: nothing is committed for it and auto_offset_reset is none. "
                 "Seek, or choose earliest or latest"
             )
-            self.session.stop(part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition))
+            self.fetch.stop(part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition))
 
     # -- commits --------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class ConsumerCore:
 
         Raises the error that stands at a position, where `tell` says so, after everything in front of it.
         """
-        session = self.session
+        fetch = self.fetch
         if not self._parts:
             raise LocalProtocolError("nothing is assigned to this consumer; assign partitions first")
         for tp in wanted:
@@ -243,7 +243,7 @@ class ConsumerCore:
             for tp, front in self._fronts.items():
                 if not self._parts[tp].paused and (of is None or tp in of):
                     return front
-            raw = session.take(of)
+            raw = fetch.take(of)
             if raw is not None:
                 front = self._fronts[raw.tp] = Front(raw, self.options)
                 return front
@@ -317,7 +317,7 @@ class ConsumerCore:
         if front.exhausted:
             del self._fronts[part.tp]
             if front.error is not None:
-                self.session.stop(part, front.error)
+                self.fetch.stop(part, front.error)
 
     # -- inside ---------------------------------------------------------------------------------------
 
@@ -325,22 +325,22 @@ class ConsumerCore:
         error, self._trouble = self._trouble, None
         if error is not None:
             raise error
-        error = self.session.failure(of)
+        error = self.fetch.failure(of)
         if error is not None and not any(self._parts[tp].place.error is error for tp in self._fronts):
-            self.session.told(error)
+            self.fetch.reported(error)
             raise error
 
     async def _wait(self, deadline: Deadline | None) -> bool:
         """Wait for news; return False when the deadline has passed."""
         if deadline is None:
-            await self.session.changed()
+            await self.fetch.changed()
             return True
         left_ms = deadline.remaining_ms(self.cluster.now_ms())
         if left_ms <= 0:
             return False
         try:
             async with ClockDeadline(self.cluster.clock, self.cluster.now_ms() + left_ms):
-                await self.session.changed()
+                await self.fetch.changed()
         except TimeoutError:
             return False
         return True

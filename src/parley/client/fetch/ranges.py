@@ -1,4 +1,4 @@
-"""From what a caller asks to read to a running fetch session: ranges checked, named places looked up."""
+"""From what a caller asks to read to a running read: ranges checked, named places looked up."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.wanted_topics import ensure_topics
+from parley.client.fetch.bounded import BoundedRead
 from parley.client.fetch.positions import PartitionPosition
 from parley.client.fetch.recreation import Incarnation
-from parley.client.fetch.session import FetchSession
-from parley.client.fetch.state import Conduct, PartitionFetch
+from parley.client.fetch.state import PartitionFetch
 from parley.client.offsets.list_offsets import Spec, list_offsets, place_hint, spec_code
 from parley.client.options import arguments
 from parley.client.options.client_options import FetchOptions
@@ -22,8 +22,8 @@ Bound = int | Spec | None
 Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
 
 
-async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions) -> FetchSession:
-    """Return a fetch session that has begun. Raises ConfigError for a bad range, the error of a missing partition."""
+async def open_read(cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions) -> BoundedRead:
+    """Return a read that has begun. Raises ConfigError for a bad range, the error of a missing partition."""
     arguments.instance("options", options, FetchOptions)
     ranges = arguments.by_partition("ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)')
     bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
@@ -43,9 +43,9 @@ async def open_session(cluster: Cluster, ranges: Mapping[TopicPartition, Range],
         place.seek(start, given.leader_epoch, planned=True)
         topic = Incarnation(given.topic_id)
         parts.append(PartitionFetch(tp, place, end, options.max_partition_fetch_bytes, topic))
-    session = FetchSession(cluster, parts, options, Conduct(patience_ms))
-    await session.start()
-    return session
+    read = BoundedRead(cluster, parts, options, patience_ms)
+    await read.start()
+    return read
 
 
 async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes], deadline: Deadline) -> None:

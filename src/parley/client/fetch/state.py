@@ -56,16 +56,14 @@ class RawFetch(NamedTuple):
         return self.epochs[min(at, len(self.epochs) - 1)][1] if self.epochs else -1
 
 
-class Conduct(NamedTuple):
-    """How a reading behaves. By default as a bounded one: handing out counts as consuming, trouble ends it."""
+class FetchPolicy(NamedTuple):
+    """What a fetcher does about trouble, and what it has brokers remember."""
 
     patience_ms: int | None
     """How long trouble may last before it ends the reading; None: it never does."""
     sessions: bool = False
     """Whether brokers are asked to remember what is fetched (KIP-227)."""
     on_loss: Callable[[DataLoss], None] | None = None
-    live: bool = False
-    """Whether the caller says what was consumed, and partitions come and go."""
 
 
 @dataclass(slots=True)
@@ -139,6 +137,14 @@ class PartitionFetch:
     def stubborn(self) -> bool:
         """Whether it has failed so often that what is known of its leader must be looked at again."""
         return self.attempts >= STUBBORN
+
+    def follow_place(self) -> bool:
+        """Take over where the place is now; return whether what was fetched before belongs to another history."""
+        if self.lineage == self.place.lineage:
+            return False
+        self.lineage = self.place.lineage
+        self.jumped()
+        return True
 
     def jumped(self) -> None:
         """Forget what belongs to the place that was left: by a seek, a reset, or another topic."""

@@ -1,15 +1,16 @@
-"""Reading partitions: which broker is asked for what and when.
+"""Reading partitions: asks brokers as the plan says, and does what their answers mean.
 
 1. One request is under way to each broker, for all its partitions that are free; a second one for those
    that become free meanwhile.
 2. The next request goes out as soon as the headers of an answer were walked, while its records wait
    to be decoded; at most `prefetch_max_bytes` wait, plus one answer per broker.
-3. Nothing is decoded here: this runs in the event loop. `next` hands out raw bytes, and the caller
+3. Nothing is decoded here: this runs in the event loop. `take` hands out raw bytes, and the caller
    decodes them in a thread of its own.
 4. A partition that moved is asked for at its new leader at once (hint) or after a refresh; the other
    partitions go on.
-5. A partition waits for one answer at a time: for records, for the validation of its position, or for
-   a reset. What that answer means is decided in `fetch.answers` and `positions`.
+5. Who is asked for what is decided in `fetch.plan`, what an answer means in `fetch.answers` and `positions`.
+
+A fetcher belongs to its owner, which says what is read and when it ends: `fetch.bounded`, or `fetch.assigned`.
 """
 
 from __future__ import annotations
@@ -21,75 +22,70 @@ from typing import Any
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
-from parley.client.cluster.wanted_topics import ensure_partitions
 from parley.client.fetch.answers import HINTED, Asked, Do, Limits, Verdict, unexpected
 from parley.client.fetch.exchange import Lanes, Outcome, judged
 from parley.client.fetch.incremental import FETCH_SESSION_TOPIC_ID_ERROR, SESSION_ERRORS
 from parley.client.fetch.out_of_range import explain_out_of_range
+from parley.client.fetch.plan import Moment, make_plan
 from parley.client.fetch.position_requests import Found, Kept, PositionKeeper
 from parley.client.fetch.positions import DataLoss, Stage
 from parley.client.fetch.queue import FetchQueue
-from parley.client.fetch.recreation import ROUND_MS, rewound
-from parley.client.fetch.state import Conduct, PartitionFetch, RawFetch, retry_delay
+from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch, retry_delay
 from parley.client.options.client_options import FetchOptions
 from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
-from parley.types import ZERO_UUID, TopicPartition
+from parley.types import TopicPartition
 
 LEADER_NOT_AVAILABLE = 5
 
 
-class FetchSession:
-    """The reading of some partitions. Belongs to the event loop."""
+class Fetcher:
+    """Fetches what its partitions point at. Belongs to the event loop, and to one owner."""
 
     def __init__(
-        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, conduct: Conduct
+        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, policy: FetchPolicy
     ) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
+        self.parts = {part.tp: part for part in parts}
+        """The partitions being read; those that come first here come first in the next request."""
         self._options = options
-        self._conduct = conduct
-        self._parts = {part.tp: part for part in parts}
+        self._policy = policy
         self._queue = FetchQueue()
         self._keeper = PositionKeeper(cluster, options.isolation_level)
-        self._lanes = Lanes(cluster, options, sessions=conduct.sessions)
+        self._lanes = Lanes(cluster, options, sessions=policy.sessions)
         self._failure: KafkaError | None = None
         self._stopped: set[TopicPartition] = set()
         self._waiters: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing = False
+        self._kicking = False
         self._timer: Any = None
-        self._scope = contextlib.ExitStack()
+        self._interest = contextlib.ExitStack()
         self._closed = False
 
-    async def start(self) -> None:
-        """Find the partitions and begin to fetch. Raises as `ensure_partitions`."""
-        self._scope.enter_context(self._cluster.interested(self._parts))
-        try:
-            await ensure_partitions(self._cluster, self._parts, self._cluster.deadline(self._conduct.patience_ms))
-        except BaseException:
-            self._scope.close()
-            raise
+    # -- for the owner --------------------------------------------------------------------------------
+
+    def register_interest(self) -> None:
+        """Have the metadata of the partitions of now asked for again while it is outdated."""
+        self._interest.close()
+        self._interest.enter_context(self.cluster.interested(self.parts))
+
+    def replace(self, parts: Iterable[PartitionFetch]) -> None:
+        """Read these partitions from now on, and no others."""
+        new = {part.tp: part for part in parts}
+        for tp, part in self.parts.items():
+            if new.get(tp) is not part:
+                self._queue.drop(part)
+                part.flight = None
+                self._stopped.discard(tp)
+        self.parts = new
+        self.register_interest()
         self.kick()
-
-    async def next(self) -> RawFetch | None:
-        """Return the next record bytes, None when every partition has reached its end.
-
-        Raises the error that ended the reading, after everything in front of it was handed out.
-        """
-        while True:
-            if (raw := self.take()) is not None:
-                self._parts[raw.tp].place.passed(raw.next_offset, raw.epoch_before(raw.next_offset))
-                return raw
-            if (error := self.failure()) is not None:
-                raise error
-            if self._closed or all(part.done for part in self._parts.values()):
-                return None
-            await self.changed()
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
         """Return bytes that wait, of any or of these partitions, and let the next ones be fetched."""
         raw = self._queue.take(wanted)
         if raw is not None:
-            self._parts[raw.tp].queued -= 1
+            self.parts[raw.tp].queued -= 1
             self.kick()
         return raw
 
@@ -98,10 +94,16 @@ class FetchSession:
         if self._failure is not None:
             return self._failure
         for tp in self._stopped:
-            part = self._parts[tp]
+            part = self.parts[tp]
             if not part.queued and not part.paused and (wanted is None or tp in wanted):
                 return part.place.error
         return None
+
+    def forget_failure(self, error: KafkaError) -> list[PartitionFetch]:
+        """Go on after an error that `failure` returned; return the partitions that it still stops."""
+        if self._failure is error:
+            self._failure = None
+        return [part for tp in self._stopped if (part := self.parts[tp]).place.error is error]
 
     async def changed(self) -> None:
         """Return when there may be something to take, an error, or nothing more at all."""
@@ -112,57 +114,94 @@ class FetchSession:
         finally:
             self._waiters.discard(waiter)
 
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def drop(self, part: PartitionFetch) -> None:
+        """Drop what was fetched of a partition and not taken."""
+        self._queue.drop(part)
+
+    def pause(self, part: PartitionFetch) -> None:
+        """Fetch and hand out nothing of a partition until it is resumed."""
+        if not part.paused:
+            part.paused = True
+            self._queue.pause(part)
+
+    def resume(self, part: PartitionFetch) -> None:
+        """Go on with a paused partition where it was."""
+        if part.paused:
+            part.paused = False
+            self._queue.resume(part)
+            self.wake()
+            self.kick_soon()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is fetched any more."""
+        return self._closed
+
     async def close(self) -> None:
-        """Stop fetching. What was not handed out is dropped; it can be fetched again. Idempotent."""
+        """Stop fetching. What was not taken is dropped; it can be fetched again. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        self._scope.close()
+        self._interest.close()
         self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._wake()
+        self.wake()
 
-    # -- deciding who is asked ------------------------------------------------------------------------
+    async def end_sessions(self) -> None:
+        """End what brokers remember of this fetcher (KIP-227)."""
+        await self._lanes.end_sessions()
+
+    # -- asking ---------------------------------------------------------------------------------------
 
     def kick(self) -> None:
         """Send whatever may be sent now, and arrange to be called again when more may be."""
         if self._closed or self._failure is not None:
             return
-        self._cluster.refresh_if_due()
-        full = self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
-        now = self._cluster.now_ms()
-        fetches: dict[int, list[PartitionFetch]] = {}
-        checks: dict[int, list[PartitionFetch]] = {}
-        resets: list[PartitionFetch] = []
-        later = [now + max(self._cluster.schedule.due_in_ms(now), ROUND_MS)]  # paused partitions have leaders too
-        for part in self._parts.values():
-            if part.busy or part.done or part.place.stage in (Stage.UNSET, Stage.STOPPED):
-                continue
-            if self._doubtful(part, now):
-                later.append(now + ROUND_MS)
-            elif part.place.stage is Stage.AWAIT_RESET:
-                (later.append(part.not_before_ms) if part.not_before_ms > now else resets.append(part))
-            else:
-                node_id = self._source(part, now)
-                if node_id is None or part.must_wait(now, part.place.fetch.leader_epoch):
-                    later.append(max(part.not_before_ms, now + 1))
-                elif part.place.stage is Stage.AWAIT_VALIDATION:
-                    checks.setdefault(node_id, []).append(part)
-                elif not (full or part.paused):
-                    fetches.setdefault(node_id, []).append(part)
-        for node_id, parts in checks.items():
+        self.cluster.refresh_if_due()
+        plan = make_plan(self.parts.values(), self.cluster.cache, self._moment())
+        for part in plan.recreated:
+            self._left_history(part)
+            self.settle(part)
+        if plan.needs_metadata:
+            self._refresh_soon()
+        look_again_ms = plan.look_again_ms
+        for part in plan.leaderless:
+            self._leaderless(part)
+            look_again_ms = min(look_again_ms, max(part.not_before_ms, self.cluster.now_ms() + 1))
+        for node_id, parts in plan.validations.items():
             lane = self._lanes.quiet(node_id)
             self._spawn(self._kept, self._keeper.validate, node_id, lane, self._begin(parts))
-        for group in self._keeper.reset_groups(resets):
+        for group in self._keeper.reset_groups(plan.resets):
             self._spawn(self._kept, self._keeper.reset, self._begin(group))
-        for node_id, parts in fetches.items():
+        for node_id, parts in plan.fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
                 self._spawn(self._answered, exchange.ask, self._begin(parts))
-        self._call_at(min(later))
+        self._call_at(look_again_ms)
+
+    def kick_soon(self) -> None:
+        """Kick once for all partitions that are moved now: they are then asked about together."""
+        if not self._kicking:
+            self._kicking = True
+            asyncio.get_running_loop().call_soon(self._kick_now)
+
+    def _kick_now(self) -> None:
+        self._kicking = False
+        self.kick()
+
+    def _moment(self) -> Moment:
+        now, schedule = self.cluster.now_ms(), self.cluster.schedule
+        full = self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
+        return Moment(now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, full)
 
     def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
         flight, asked = object(), []
@@ -171,56 +210,22 @@ class FetchSession:
             asked.append(Asked(part, flight, part.place.fetch, part.place.lineage, part.preferred is not None))
         return asked
 
-    def _source(self, part: PartitionFetch, now: int) -> int | None:
-        """Return the broker to read a partition from, None when there is none; hold its position against the leader."""
-        leader = self._cluster.leader(part.tp)
-        if leader.node is None:
-            if part.not_before_ms <= now:
-                self._leaderless(part, now)
-            return None
-        if part.topic.held == ZERO_UUID and rewound(part.place.fetch.leader_epoch, leader.epoch):
-            part.place.recreated(ZERO_UUID, ZERO_UUID)
-            self._settle(part)
-        if part.topic.in_doubt:
-            return leader.node.id  # what metadata says may be of another topic: only a fetch by id tells
-        stage = part.place.meet(leader.node.id, leader.epoch)
-        if part.preferred is not None and stage is Stage.FETCHING:
-            node_id, until = part.preferred
-            if now < until and self._cluster.cache.online_replica(part.tp, node_id) is not None:
-                return node_id
-            part.preferred = None
-        return leader.node.id if stage in (Stage.FETCHING, Stage.AWAIT_VALIDATION) else None
-
-    def _leaderless(self, part: PartitionFetch, now: int) -> None:
-        code = self._cluster.cache.topic_error(part.tp.topic)
+    def _leaderless(self, part: PartitionFetch) -> None:
+        """Count an attempt at a partition that nobody leads as failed."""
+        code = self.cluster.cache.topic_error(part.tp.topic)
         error = broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA") if code else None
         if error is not None and classify(error) is Reaction.FAIL:
             part.place.stop(error)
-            self._settle(part)
-            return
-        text = "no broker leads this partition at the moment"
-        none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
-        self._troubled(part, none, now, refresh=True)
-        self._settle(part)  # it may have been the last try: whoever waits must hear of it
-
-    def _doubtful(self, part: PartitionFetch, now: int) -> bool:
-        """Return whether nothing may be asked because another topic may stand under the name (KIP-516)."""
-        topic, answers = part.topic, self._cluster.schedule.refreshes
-        by_wire = part.by_wire and not part.paused and part.place.stage is Stage.FETCHING
-        if topic.observe(self._cluster.view.topic_id(part.tp.topic), answers, now, by_wire=by_wire):
-            part.place.recreated(*topic.accept(now))
-            self._settle(part)
-        if not topic.in_doubt:
-            return False
-        if topic.asks and not self._refreshing:
-            topic.rounds += 1
-            self._refresh_soon()
-        return not by_wire
+        else:
+            text = "no broker leads this partition at the moment"
+            none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
+            self._troubled(part, none, self.cluster.now_ms(), refresh=True)
+        self.settle(part)  # it may have been the last try: whoever waits must hear of it
 
     def _call_at(self, when_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._cluster.clock.call_at_ms(when_ms, self.kick)
+        self._timer = self.cluster.clock.call_at_ms(when_ms, self.kick)
 
     def _spawn(self, then: Callable[[Any], None] | None, work: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._guarded(then, work, *arguments))
@@ -237,10 +242,9 @@ class FetchSession:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = self._failure or unexpected(
-                error
-            )  # it must surface at the reader, not in the log of the loop
-            self._wake()
+            # It must surface at the reader, not in the log of the loop.
+            self._failure = self._failure or unexpected(error)
+            self.wake()
         self.kick()
 
     # -- taking answers -------------------------------------------------------------------------------
@@ -261,18 +265,18 @@ class FetchSession:
                 self._apply(asked, verdict, outcome)
 
     def _limits(self) -> Limits:
-        max_age_ms = self._cluster.options.metadata_max_age_ms
-        return Limits(self._options, self._cluster.now_ms(), self._conduct.patience_ms, max_age_ms)
+        max_age_ms = self.cluster.options.metadata_max_age_ms
+        return Limits(self._options, self.cluster.now_ms(), self._policy.patience_ms, max_age_ms)
 
     def _apply(self, asked: Asked, verdict: Verdict, outcome: Outcome) -> None:
         part = asked.part
         if verdict.raw is not None:
             self._queue.put(part, verdict.raw)
-            self._cluster.see_epoch(part.tp, verdict.epoch)
-            self._parts[part.tp] = self._parts.pop(part.tp)  # the others come first in the next request
-            self._wake()
+            self.cluster.see_epoch(part.tp, verdict.epoch)
+            self.parts[part.tp] = self.parts.pop(part.tp)  # the others come first in the next request
+            self.wake()
         if part.topic.is_refused:
-            self._cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
+            self.cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
         if verdict.do is Do.STOP and verdict.error is not None:
             part.place.stop(verdict.error)
         elif verdict.do is Do.LOOK_INTO_RANGE and verdict.error is not None:
@@ -281,15 +285,15 @@ class FetchSession:
             epoch = asked.position.leader_epoch
             hinted = self._take_hint(part, epoch, outcome)
             refresh = verdict.error.refresh_metadata and not hinted
-            now = self._cluster.now_ms()
+            now = self.cluster.now_ms()
             self._troubled(part, verdict.error, now, refresh=refresh, immediate=hinted, epoch=epoch)
-        self._settle(part, verdict.loss)
+        self.settle(part, verdict.loss)
 
     def _take_hint(self, part: PartitionFetch, epoch: int, outcome: Outcome) -> bool:
         answer = outcome.answers.get(part.tp)
         if answer is None or answer.error_code not in HINTED:
             return False
-        return self._cluster.next_leader(part.tp, epoch, answer.leader, outcome.endpoints)
+        return self.cluster.next_leader(part.tp, epoch, answer.leader, outcome.endpoints)
 
     def _kept(self, kept: Iterable[tuple[Asked, Kept]]) -> None:
         """Take what the validation or the reset of positions found."""
@@ -306,14 +310,14 @@ class FetchSession:
                     loss = part.place.reset_to(found.asked, found.offset)
                 else:
                     loss = part.place.validated(asked.position, found)
-            self._settle(part, loss)
+            self.settle(part, loss)
 
     async def _look_into_range(self, asked: Asked, error: KafkaError) -> None:
         """Find out whether the position is really gone, or the broker was only behind."""
         part, trouble = asked.part, error
         lost: DataLossError | None = None
         try:
-            lost = await explain_out_of_range(self._cluster, part.tp, asked.position.offset, error, part.lost_range)
+            lost = await explain_out_of_range(self.cluster, part.tp, asked.position.offset, error, part.lost_range)
         except KafkaError as found:
             trouble = found
         if not asked.stands or self._closed:
@@ -324,21 +328,22 @@ class FetchSession:
         else:
             part.place.revalidate()
             self._position_trouble(asked, trouble, passing=trouble is error)
-        self._settle(part)
+        self.settle(part)
 
-    def _settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
-        """Do what follows when a partition's place has changed: nothing of another lineage is handed out."""
+    def settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
+        """Do what follows when a partition's place has changed: nothing of another history is handed out."""
+        if part.follow_place():
+            self._left_history(part)
         stopped = part.place.stage is Stage.STOPPED
-        if part.lineage != part.place.lineage:
-            part.lineage = part.place.lineage
-            self._queue.drop(part)
-            part.jumped()
-            self._wake()
         (self._stopped.add if stopped else self._stopped.discard)(part.tp)
         if stopped:
-            self._wake()
-        if loss is not None and self._conduct.on_loss is not None:
-            self._conduct.on_loss(loss)
+            self.wake()
+        if loss is not None and self._policy.on_loss is not None:
+            self._policy.on_loss(loss)
+
+    def _left_history(self, part: PartitionFetch) -> None:
+        self._queue.drop(part)
+        self.wake()
 
     # -- trouble --------------------------------------------------------------------------------------
 
@@ -347,15 +352,15 @@ class FetchSession:
             one.part.flight = None
         if classify(error) is Reaction.FAIL:
             self._failure = self._failure or error
-            self._wake()
+            self.wake()
             return
-        now, code = self._cluster.now_ms(), getattr(error, "code", 0)
+        now, code = self.cluster.now_ms(), getattr(error, "code", 0)
         refresh = isinstance(error, NetworkError) or error.refresh_metadata or code == FETCH_SESSION_TOPIC_ID_ERROR
         for one in asked:
             immediate = code in SESSION_ERRORS and not one.part.attempts
             epoch = one.position.leader_epoch
             self._troubled(one.part, error, now, refresh=refresh, immediate=immediate, epoch=epoch)
-            self._settle(one.part)
+            self.settle(one.part)
 
     def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
         """L2: whatever goes wrong here is tried again or told; a position is never reset because of it."""
@@ -363,7 +368,7 @@ class FetchSession:
             asked.part.place.stop(error)
             return
         refresh = isinstance(error, NetworkError) or error.refresh_metadata or passing
-        now = self._cluster.now_ms()
+        now = self.cluster.now_ms()
         self._troubled(asked.part, error, now, refresh=refresh, epoch=asked.position.leader_epoch)
 
     def _troubled(
@@ -376,12 +381,12 @@ class FetchSession:
         immediate: bool = False,
         epoch: int = -1,
     ) -> None:
-        delay = retry_delay(part, self._cluster.backoff, self._cluster.dice(), immediate=immediate)
-        final = part.failed(error, now, delay_ms=delay, patience_ms=self._conduct.patience_ms, epoch=epoch)
+        delay = retry_delay(part, self.cluster.backoff, self.cluster.dice(), immediate=immediate)
+        final = part.failed(error, now, delay_ms=delay, patience_ms=self._policy.patience_ms, epoch=epoch)
         if final is not None:
             part.place.stop(final)
         elif refresh or part.stubborn:
-            self._cluster.leader_failed(part.tp, epoch)
+            self.cluster.leader_failed(part.tp, epoch)
             self._refresh_soon()
 
     def _refresh_soon(self) -> None:
@@ -391,11 +396,6 @@ class FetchSession:
 
     async def _refresh(self) -> None:
         try:
-            await self._cluster.refresh_quietly(self._cluster.deadline())
+            await self.cluster.refresh_quietly(self.cluster.deadline())
         finally:
             self._refreshing = False
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
