@@ -20,6 +20,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any
 
+from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
 from parley.client.fetch.answers import HINTED, Asked, Do, Limits, Verdict, unexpected
@@ -54,7 +55,7 @@ class Fetcher:
         self._lanes = Lanes(cluster, options, sessions=policy.sessions)
         self._failure: KafkaError | None = None
         self._stopped: set[TopicPartition] = set()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._change = Change()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing = False
         self._kicking = False
@@ -107,18 +108,11 @@ class Fetcher:
 
     async def changed(self) -> None:
         """Return when there may be something to take, an error, or nothing more at all."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+        await self._change.wait()
 
     def wake(self) -> None:
         """Let everybody who waits look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._change.notify()
 
     def drop(self, part: PartitionFetch) -> None:
         """Drop what was fetched of a partition and not taken."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from parley.client.cluster.change import Change
 from parley.client.produce.state import OutBatch
 
 
@@ -12,7 +11,7 @@ class Room:
 
     def __init__(self) -> None:
         self.used_bytes = 0
-        self._changed: asyncio.Future[None] | None = None
+        self._change = Change()
 
     def take(self, batch: OutBatch) -> None:
         """Count a batch."""
@@ -29,11 +28,8 @@ class Room:
 
     def notify(self) -> None:
         """Wake everybody who waits in `change`."""
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
+        self._change.notify()
 
     async def change(self) -> None:
         """Return when something has changed; the caller looks whether it was what it waits for."""
-        if self._changed is None or self._changed.done():
-            self._changed = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._changed)
+        await self._change.wait()
