@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each one makes the environment first, which takes no time when it is made.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup check fix demo bench dist clean
+.PHONY: help setup check fix demo docs bench dist clean
 .PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-outages test-spark42 test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
@@ -56,12 +56,12 @@ test-long: setup  ## the long tests that need no real brokers: every kind of Spa
 test-hostile: setup  ## a million hostile inputs each way, at clients and at embedded brokers
 	$(BIN)/python -m parley.testing.hostile --inputs 1000000 $(ARGS)
 
-test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/chaos.md
-	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/chaos.md $(ARGS)
+test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/proof/chaos.md
+	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md $(ARGS)
 
-test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connector; writes docs/outages.md (Java 17, mvn)
+test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connector; writes docs/proof/outages.md (Java 17, mvn)
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
-	$(BIN)/python -m tests.outage.run --spark-python .venv-spark42/bin/python --write docs/outages.md $(ARGS)
+	$(BIN)/python -m tests.outage.run --spark-python .venv-spark42/bin/python --write docs/proof/outages.md $(ARGS)
 
 test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
@@ -73,6 +73,10 @@ test-lowest:  ## the tests on the oldest releases that the requirements allow, i
 demo: setup  ## the main job on an embedded cluster; ARGS="--input FILE" for data of your own
 	$(BIN)/parley demo $(ARGS)
 
+docs:  ## build the documentation's site into site/, in an environment of its own; ARGS="serve" shows it while you write
+	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up_docs.py
+	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs $(or $(ARGS),build --strict)
+
 bench: setup  ## measure against Spark's own connector and other clients; writes benchmarks/RESULTS.md (Java 17 and mvn)
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
 	$(BIN)/python -m benchmarks.run $(ARGS)
@@ -81,5 +85,5 @@ dist:  ## build sdist and wheels into dist/ and try each in an environment of it
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/dist.py $(ARGS)
 
 clean:  ## remove environments, builds, caches and the demo's output
-	rm -rf .venv .venv-spark42 .venv-lowest build cluster/build dist native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-spark42 .venv-lowest .venv-docs build cluster/build dist site native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f src/parley/kernel/_native*.so

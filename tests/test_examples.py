@@ -9,7 +9,7 @@ import pytest
 
 from .examples import DOCUMENTS, blocks, cluster_of_examples, failures, modules, programs, run
 
-ELSEWHERE = {"README.md": "tests/test_docs.py", "docs/testing.md": "tests/unit/devcluster/test_pytest_plugin.py"}
+ELSEWHERE = {"README.md": "tests/test_docs.py", "docs/how-to/testing.md": "tests/unit/devcluster/test_pytest_plugin.py"}
 """Documents whose programs other tests run."""
 MODULES = [name for name in modules() if name not in ("parley.spark", "parley.testing.realbroker")]
 """The two are run by tests/spark and by tests/real."""

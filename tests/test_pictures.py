@@ -15,14 +15,14 @@ def test_making_the_pictures_again_gives_the_same_bytes() -> None:
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     made = tool.pictures()
-    assert {path.name for path in (ROOT / "docs" / "pictures").iterdir()} == set(made)
+    assert {path.name for path in (ROOT / "docs" / "proof" / "pictures").iterdir()} == set(made)
     for name, text in made.items():
-        kept = (ROOT / "docs" / "pictures" / name).read_text(encoding="utf-8")
-        assert text == kept, f"docs/pictures/{name} is out of date: run `python tools/make_pictures.py`"
+        kept = (ROOT / "docs" / "proof" / "pictures" / name).read_text(encoding="utf-8")
+        assert text == kept, f"docs/proof/pictures/{name} is out of date: run `python tools/make_pictures.py`"
         assert "@font-face" not in text, "a picture must load nothing"
 
 
 def test_every_picture_is_shown_somewhere() -> None:
-    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
-    for path in (ROOT / "docs" / "pictures").iterdir():
+    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "proof").glob("*.md"))
+    for path in (ROOT / "docs" / "proof" / "pictures").iterdir():
         assert f"(pictures/{path.name})" in shown

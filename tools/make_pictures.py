@@ -1,4 +1,4 @@
-"""Make docs/pictures: what commands print, as SVG. `python tools/make_pictures.py`, after a change of the output.
+"""Make docs/proof/pictures: what commands print, as SVG. `python tools/make_pictures.py`, after a change of the output.
 
 An embedded cluster is asked over TCP as by the command itself; only the addresses are others, since
 free ports differ from run to run. A test compares the picture with one made anew.
@@ -21,7 +21,7 @@ from parley.client.cluster.survey import BrokerFinding, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.net import ConnectOptions
 
-FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+FOLDER = Path(__file__).parents[1] / "docs" / "proof" / "pictures"
 RELEASES = {1: "0.9", 2: "0.10.2", 3: "2.4", 4: "3.9", 5: "4.3"}
 WIDTH = 132
 COMMAND = "parley api-versions --bootstrap-server kafka-1:9092"

@@ -1,4 +1,4 @@
-"""Write docs/leadership/transitions.md: which rule of the leadership state machine came after which, and how often.
+"""Write docs/proof/leadership/transitions.md: which rule of the leadership machine came after which, how often.
 
     python tools/write_transitions.py                      # what the document was written from; some minutes
     python tools/write_transitions.py --worlds 3 --steps 20 --output /tmp/transitions.md
@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINE = ROOT / "tests" / "property" / "test_leadership_machine.py"
-DOCUMENT = ROOT / "docs" / "leadership" / "transitions.md"
+DOCUMENT = ROOT / "docs" / "proof" / "leadership" / "transitions.md"
 WORLDS, STEPS, SEED = 400, 80, 1
 
 TEXT = """\

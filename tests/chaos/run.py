@@ -1,7 +1,7 @@
 """kill -9 of driver, executor JVM, Python worker, planner and broker at seeded moments; then the account.
 
-    python -m tests.chaos.run --seeds 1-20 --write docs/chaos.md
-    python -m tests.chaos.run --seeds 3 --real 3.9.1 --write docs/chaos.md
+    python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md
+    python -m tests.chaos.run --seeds 3 --real 3.9.1 --write docs/proof/chaos.md
 
 A seed decides who is killed, in which order, after how many micro-batches and how many milliseconds into
 the next one. Rows are written into the source until all kills are done. A job whose driver is gone, or

@@ -333,8 +333,8 @@ def test_help_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_has_the_table_of_the_code() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "write_tables.py"))
-    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-    assert tool["page_with_table"]("cluster.md") == page, "run tools/write_tables.py"
+    page = (ROOT / "docs" / "guide" / "cluster.md").read_text(encoding="utf-8")
+    assert tool["page_with_table"]("guide/cluster.md") == page, "run tools/write_tables.py"
 
 
 def test_every_control_call_is_a_command_and_blocking_code_has_it() -> None:

@@ -1,6 +1,6 @@
 """Outages of 0.5 to 120 s of one, two or all brokers: what becomes of reads and writes, beside Spark's own connector.
 
-    python -m tests.outage.run --spark-python .venv-spark42/bin/python --write docs/outages.md
+    python -m tests.outage.run --spark-python .venv-spark42/bin/python --write docs/proof/outages.md
     python -m tests.outage.run --seconds 0.5,5 --brokers 3 --without-spark
 
 Everything runs all the time: a client, a consumer and a producer of parley, a Spark application with parley, one with

@@ -1,4 +1,4 @@
-"""What docs/spark.md says, under "What differs", of parley's source beside Spark's own: each shown as it is."""
+"""What docs/guide/spark.md says, under "What differs", of parley's source beside Spark's own: each shown as it is."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument
 
 
 def markdown_table() -> str:
-    """Return the commands as a table in Markdown, for docs/cluster.md."""
+    """Return the commands as a table in Markdown, for docs/guide/cluster.md."""
     lines = ["| command | arguments | what it does |", "|---|---|---|"]
     for one in commands().values():
         arguments = ", ".join(_shown(argument) for argument in one.arguments) or "–"

@@ -1,6 +1,6 @@
 """The broker's steps of a SASL login (KIP-43, KIP-152, KIP-368), around mechanisms that know no Kafka.
 
-Rules (V13 of docs/negotiation.md):
+Rules (V13 of docs/proof/negotiation.md):
 1. Before a login a client may ask ApiVersions, then SaslHandshake, and nothing else; after the
    handshake only the mechanism's messages. Anything else closes the connection.
 2. Handshake v0 is followed by bare tokens, v1 by SaslAuthenticate requests.

@@ -1,6 +1,6 @@
 """ApiVersions: what a client asks first on every connection (KIP-35, KIP-511).
 
-Rules (V1 to V5 of docs/negotiation.md):
+Rules (V1 to V5 of docs/proof/negotiation.md):
 1. The newest version comes first. Error 35 with the broker's own range for ApiVersions (2.4+) is
    followed in that range, without it (0.10 to 2.3) by v0. Each attempt is lower than the one before,
    so that a broker that lies cannot keep the client asking.

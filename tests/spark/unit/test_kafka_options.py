@@ -136,7 +136,7 @@ def test_how_long_a_writer_waits_for_brokers() -> None:
 
 def test_every_option_of_a_client_that_the_document_names_is_one() -> None:
     """Those of the section on security have an effect."""
-    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "guide" / "spark.md").read_text(encoding="utf-8")
     known = option_names(ClientOptions, FetchOptions, ProduceOptions)
     named = set(re.findall(r"[`\"]kafka\.([a-z0-9.]+)", text))
     assert {name for name in named - known.keys() - JAVA_NAMES if name not in REFUSED_FOR_READ} == set()

@@ -1,4 +1,4 @@
-"""docs/leadership/metadata.md names, for each of the rules M1 to M18, K1 to K17 and L15, tests that prove it."""
+"""docs/proof/leadership/metadata.md names, for each of the rules M1 to M18, K1 to K17 and L15, tests that prove it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from parley.testing.rule_lists import complaints, listed
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = "docs/leadership/metadata.md"
+DOCUMENT = "docs/proof/leadership/metadata.md"
 
 
 @pytest.mark.parametrize(("label", "rules"), [("M", range(1, 19)), ("K", range(1, 18)), ("L", [15])])

@@ -16,7 +16,7 @@ from ...support import GENEROUS_S
 
 PLUGIN = "parley.testing.pytest_plugin"
 REGISTERED = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
-DOCUMENT = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "testing.md"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(() if REGISTERED else ("-p", PLUGIN)))
 
 

@@ -65,9 +65,9 @@ def test_the_picture_has_a_line_for_each(tmp_path: Path) -> None:
 
 
 def test_the_order_of_answers_decides_how_many_refreshes_are_forced() -> None:
-    """The figures that docs/leadership/metadata.md gives."""
+    """The figures that docs/proof/leadership/metadata.md gives."""
     draft, everything, interest = compare_policies().values()
     assert (draft, everything, interest) == (185, 68, 5)
-    document = (Path(__file__).parents[3] / "docs" / "leadership" / "metadata.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[3] / "docs" / "proof" / "leadership" / "metadata.md").read_text(encoding="utf-8")
     for figure in (draft, everything, interest):
         assert f" | {figure} |" in document

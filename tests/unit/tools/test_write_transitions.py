@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = ROOT / "docs" / "leadership" / "transitions.md"
+DOCUMENT = ROOT / "docs" / "proof" / "leadership" / "transitions.md"
 RULES = 18
 
 

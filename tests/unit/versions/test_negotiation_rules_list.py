@@ -1,4 +1,4 @@
-"""docs/negotiation.md names, for each of the rules V1 to V16, tests that exist and carry its number."""
+"""docs/proof/negotiation.md names, for each of the rules V1 to V16, tests that exist and carry its number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = re.compile(r"`(tests/[^`:]+)::(test_v(\d+)_\w+)`")
 
 
 def listed() -> dict[int, list[tuple[str, str, int]]]:
-    text = (ROOT / "docs" / "negotiation.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "proof" / "negotiation.md").read_text(encoding="utf-8")
     return {
         int(rule): [(path, name, int(number)) for path, name, number in NAMED.findall(tests)]
         for rule, tests in ROW.findall(text)
@@ -37,4 +37,4 @@ def test_no_numbered_test_is_left_out() -> None:
             found = set(
                 re.findall(r"^(?:async )?def (test_v\d\d_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
             )
-            assert found <= named, f"{path.name}: {found - named} not in docs/negotiation.md"
+            assert found <= named, f"{path.name}: {found - named} not in docs/proof/negotiation.md"

@@ -236,7 +236,7 @@ WRITING = (
         Use.WRITE,
         Kind.TEXT,
         "at-least-once",
-        "exactly-once: read_committed consumers see every row of every micro-batch once (docs/exactly-once.md)",
+        "exactly-once: read_committed consumers see every row of every micro-batch once (docs/proof/exactly-once.md)",
         choices=("at-least-once", "exactly-once"),
         sparks=OURS,
     ),

@@ -1,4 +1,4 @@
 """The sink: rows into Kafka at least once, or exactly once by transactions that the driver commits.
 
-`docs/exactly-once.md` tells the design from one end to the other.
+`docs/proof/exactly-once.md` tells the design from one end to the other.
 """
