@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -115,3 +116,18 @@ def test_layers_are_the_same_in_the_design_and_in_the_contracts() -> None:
     assert drawn is not None
     lines = drawn.group(1).splitlines()
     assert [re.split(r"\s{2,}(?=[a-zA-Z])", re.sub(r" *\| *", " | ", line))[0].strip() for line in lines] == layers
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_calls_of_clients_to_move_from_exist() -> None:
+    """Each table of docs/how-to/moving.md names the classes whose methods stand in its columns."""
+    tables = re.findall(r"<!-- calls: (.+) -->\n\n((?:\|.+\n)+)", text_of("docs/how-to/moving.md"))
+    assert len(tables) == 3
+    for classes, rows in tables:
+        columns = [line.split("|")[2:-1] for line in rows.splitlines()[2:]]
+        for number, path in enumerate(classes.split(", ")):
+            module, _, name = path.rpartition(".")
+            cls = getattr(importlib.import_module(module), name)
+            called = {call for row in columns for call in re.findall(r"`(\w+)\(", row[number])}
+            assert called
+            assert {call for call in called if not hasattr(cls, call)} == set(), path
