@@ -25,6 +25,9 @@ OUTSIDE = {
 """Path in the site → path in the repository, for what lies outside docs/."""
 _IN_SITE = {repository: site for site, repository in OUTSIDE.items()}
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+_CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
+_CODE = re.compile(r"(?<=<code>)[^<]*(?=</code>)")
+_JOINT = re.compile(r"([_./:]+)(?=\w)")
 _FOREIGN = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
 
 
@@ -59,10 +62,21 @@ def links_of_the_site(markdown: str, path: str) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """Refuse a page that would load something from another host."""
-    from mkdocs.exceptions import PluginError
-
-    foreign = _FOREIGN.search(output)
+    """Let long names in tables break at their joints. Refuse a page that loads something from another host."""
+    foreign = from_elsewhere(output)
     if foreign:
-        raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {foreign[0]}")
-    return output
+        from mkdocs.exceptions import PluginError
+
+        raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {foreign}")
+    return with_breaks(output)
+
+
+def from_elsewhere(html: str) -> str:
+    """Return the first tag that would load something from another host, or an empty text."""
+    found = _FOREIGN.search(html)
+    return found[0] if found else ""
+
+
+def with_breaks(html: str) -> str:
+    """Return a page in which code in tables may break behind a dot, a colon, a slash or an underscore."""
+    return _CELL.sub(lambda cell: _CODE.sub(lambda code: _JOINT.sub(r"\1<wbr>", code[0]), cell[0]), html)

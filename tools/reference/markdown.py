@@ -17,13 +17,18 @@ _LONGEST = 88
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table. Vertical bars in cells are escaped."""
+    """Return a table. Vertical bars in cells are escaped, but for those in code, which Markdown takes as they are."""
     lines = [_row(head), _row(["---"] * len(head)), *(_row(row) for row in rows)]
     return "\n".join(lines) + "\n"
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    parts = _CODE.split(text.replace("\n", " "))
+    return "".join(part if part.startswith("`") else part.replace("|", "\\|") for part in parts)
 
 
 def prose(text: str) -> str:
@@ -76,7 +81,8 @@ def signature(name: str, thing: Any, *, awaited: bool = False) -> str:
         return ""
     parameters = [one for one in found.parameters.values() if one.name not in ("self", "cls")]
     texts = _parameter_texts(parameters)
-    returned = "" if found.return_annotation in (found.empty, None) else f" -> {_annotation(found.return_annotation)}"
+    silent = inspect.isclass(thing) or found.return_annotation is found.empty
+    returned = "" if silent else f" -> {_annotation(found.return_annotation)}"
     start = f"{'await ' if awaited else ''}{name}("
     whole = f"{start}{', '.join(texts)}){returned}"
     if len(whole) > _LONGEST:

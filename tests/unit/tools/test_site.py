@@ -78,6 +78,17 @@ def test_links_through_the_repository_become_links_of_the_site(hooks: ModuleType
     assert hooks.links_of_the_site("[a](https://b.org/c)", "guide/spark.md") == "[a](https://b.org/c)"
 
 
+def test_long_names_break_at_their_joints_in_tables_only(hooks: ModuleType) -> None:
+    page = "<td><code>ssl_cafile</code> a_b</td><code>ssl_cafile</code>"
+    assert hooks.with_breaks(page) == "<td><code>ssl_<wbr>cafile</code> a_b</td><code>ssl_cafile</code>"
+
+
+def test_a_page_that_loads_from_another_host_is_found(hooks: ModuleType) -> None:
+    assert hooks.from_elsewhere('<script src="https://cdn.example/a.js">')
+    assert hooks.from_elsewhere('<link href="//fonts.example/a.css">')
+    assert not hooks.from_elsewhere('<a href="https://example.com/">x</a><script src="assets/a.js"></script>')
+
+
 @pytest.mark.parametrize("package", [parley, parley.client, parley.devcluster], ids=lambda one: one.__name__)
 def test_the_reference_has_every_public_name_with_its_methods(package: Any, reference: dict[str, str]) -> None:
     everything = "".join(reference.values())

@@ -204,7 +204,7 @@ THE_REST = (
         "reportLag",
         Kind.BOOLEAN,
         False,
-        "whether the latest offsets in a query's progress also tell the lag in bytes and in time",
+        "whether the latest offsets in a query's progress also report the lag in bytes and in time",
         sparks=OURS,
     ),
     SparkOption(
@@ -236,7 +236,7 @@ WRITING = (
         Use.WRITE,
         Kind.TEXT,
         "at-least-once",
-        "exactly-once: read_committed consumers see every row of every micro-batch once (docs/proof/exactly-once.md)",
+        "exactly-once: read_committed consumers see every row of every micro-batch once",
         choices=("at-least-once", "exactly-once"),
         sparks=OURS,
     ),
@@ -262,7 +262,7 @@ WRITING = (
         Use.WRITE,
         Kind.TEXT,
         None,
-        "name of a header to add to each record, query/batch/task/sequence, by which consumers can tell repetitions",
+        "name of a header to add to each record, query/batch/task/sequence, by which consumers recognise repetitions",
         sparks=OURS,
     ),
 )
