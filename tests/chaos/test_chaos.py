@@ -12,13 +12,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.spark
+@pytest.mark.kills
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [
         (1, "worker,driver"),
-        pytest.param(2, "planner,broker,worker", marks=pytest.mark.kills),
-        pytest.param(3, "driver,broker", marks=pytest.mark.kills),
+        (2, "planner,broker,worker"),
+        (3, "driver,broker"),
     ],
 )
 def test_s01_s02_every_row_is_there_once_whoever_is_killed(seed: int, kinds: str) -> None:

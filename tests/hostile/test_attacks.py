@@ -56,6 +56,7 @@ def test_c17_whole_clients_lose_nothing_that_was_acknowledged() -> None:
     assert account.outcomes["returned"] > 10
 
 
+@pytest.mark.matrix
 def test_floods_of_every_shape_are_decoded_or_refused() -> None:
     account = attack_messages(2_000, 0)
     assert not account.breaches, account.text("at decoders of messages")

@@ -171,6 +171,7 @@ def test_careful_and_quick_decoders_are_equal() -> None:
                 assert careful == codec.decode(data if not codec.holds_records else memoryview(data), 0), name
 
 
+@pytest.mark.matrix
 def test_no_small_message_needs_an_account() -> None:
     """The quick decoder asks nothing: the worst that its largest input can hold is within the least allowance."""
     for name, data in shapes(MetadataResponse, 12, CAREFUL_BYTES - 200).items():

@@ -11,7 +11,7 @@ import pytest
 
 from parley.host import make_spark_java_home
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 JOB = """
 from pyspark.sql import SparkSession

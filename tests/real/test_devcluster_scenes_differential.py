@@ -332,7 +332,7 @@ def real(release: str) -> Iterator[RealCluster]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", ["leader kills", pytest.param("unclean election", marks=pytest.mark.matrix)])
 def test_b08_leaders_die_and_return_as_in_a_real_cluster(real: RealCluster, release: str, scene: str) -> None:
     with LocalCluster(brokers=3, release=release) as embedded:
         seen = []

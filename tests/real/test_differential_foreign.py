@@ -101,6 +101,7 @@ def producers_told(addresses: list[str]) -> list[list[int]]:
         return found
 
 
+@pytest.mark.matrix
 def test_followers_describe_producers_too() -> None:
     with RealCluster("3.9.1", brokers=3) as real, LocalCluster(brokers=3, release="3.9.1") as ours:
         told = producers_told(real.bootstrap_servers.split(","))

@@ -37,6 +37,7 @@ def test_registering_does_no_harm_and_may_be_repeated(spark: Any) -> None:
     spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
 
 
+@pytest.mark.matrix
 def test_a_thread_needs_an_active_session_to_write(
     spark: Any, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:
@@ -102,6 +103,7 @@ def test_an_environment_need_not_be_activated(bare: Path, cluster: LocalCluster,
     assert f"rows 2 by {sys.executable}" in done.stdout, done.stderr
 
 
+@pytest.mark.matrix
 def test_to_register_what_spark_has_found_itself_warns_of_nothing(
     bare: Path, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:

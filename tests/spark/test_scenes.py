@@ -53,6 +53,7 @@ def test_s08_partitions_that_are_added_are_read_from_their_beginning(
     assert sorted(value for _, _, value in query.rows()) == ["a", "p0", "p1", "p2", "q0", "q1", "q2"]
 
 
+@pytest.mark.matrix
 def test_s09_topics_that_come_and_go_under_a_pattern(
     stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
@@ -101,6 +102,7 @@ def test_s10_two_queries_and_a_group_on_one_topic_do_not_disturb_each_other(
     assert not any("JOIN_GROUP" in str(api) for api in used)
 
 
+@pytest.mark.matrix
 def test_s11_other_limits_after_a_restart(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     put(client, name, 0, list(range(40)))

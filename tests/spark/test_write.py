@@ -92,7 +92,7 @@ def test_nulls_are_kept(spark: Any, write: Any, client: Client, topic: Any) -> N
     assert [(key, value) for _, key, value, _ in stored(client, name) if key is None] == [(None, None)]
 
 
-@pytest.mark.parametrize("codec", ["lz4", "gzip"])
+@pytest.mark.parametrize("codec", ["lz4", pytest.param("gzip", marks=pytest.mark.matrix)])
 def test_producer_options_by_their_java_names(spark: Any, write: Any, client: Client, topic: Any, codec: str) -> None:
     name = topic(codec, partitions=1)
     write(spark.range(1000).selectExpr("string(id) as value"), topic=name, kafka_compression_type=codec)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ...support import GENEROUS_S
-from ...support.matrix import representative
+from ...support.matrix import MOST_REAL_RELEASES, representative
 from ...support.ours import copy_rules
 
 TESTS = """
@@ -37,6 +37,10 @@ def test_narrow(release): pass
 )
 def test_the_oldest_the_newest_and_one_between_stay(releases: Iterable[str], kept: set[str]) -> None:
     assert representative(releases) == kept
+
+
+def test_of_real_brokers_the_oldest_and_the_newest_stay() -> None:
+    assert representative(("2.4.1", "4.3.0", "0.9.0.1"), MOST_REAL_RELEASES) == {"0.9.0.1", "4.3.0"}
 
 
 def test_each_test_runs_in_one_of_the_two(tmp_path: Path) -> None:
