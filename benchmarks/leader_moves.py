@@ -27,8 +27,9 @@ from benchmarks.bench import Bench
 from benchmarks.leader_moves_plot import draw
 from benchmarks.moving_cluster import TOPIC
 from parley.client import Client, FetchOptions, TopicPartition
-from parley.client.cluster.metadata_cache import MetadataCache, Policy
+from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
+from parley.drafts.global_order import GlobalOrderCache, StampedUpdate
 from parley.types import Node
 
 HINTS, NO_HINTS = "4.3", "3.6"
@@ -233,7 +234,7 @@ def compare_policies() -> dict[str, int]:
     parts, changes = [PartitionMetadata(index, 1, 0) for index in range(WIDE)], 0
     pictures = [_answer(parts, changes)]
     caches = {
-        "one global order (the first draft)": MetadataCache(Policy.GLOBAL_ORDER),
+        "one global order (the first draft)": GlobalOrderCache(),
         "leader epochs, a producer's interest in all": MetadataCache(),
         "leader epochs, a consumer's interest in 10": MetadataCache(),
     }
@@ -264,4 +265,4 @@ def compare_policies() -> dict[str, int]:
 
 def _answer(parts: list[PartitionMetadata], changes: int) -> MetadataUpdate:
     topic = TopicUpdate("t", 0, bytes(16), False, tuple(parts))
-    return MetadataUpdate(12, {1: Node(1, "h", 1)}, (topic,), 1, "c", order=(1, changes))
+    return StampedUpdate(12, {1: Node(1, "h", 1)}, (topic,), 1, "c", order=(1, changes))

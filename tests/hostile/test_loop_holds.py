@@ -17,10 +17,20 @@ from typing import Any
 
 import pytest
 
+from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.metadata_source import read_answer
 from parley.client.fetch.wire import find_tail
 from parley.devcluster import AsyncLocalCluster
-from parley.messages import QUICK_BYTES, FetchRequest, ProduceRequest, decode_at, response_class
-from parley.net import BrokerConnection, ConnectOptions, open_connection
+from parley.messages import (
+    QUICK_BYTES,
+    FetchRequest,
+    MetadataResponse,
+    ProduceRequest,
+    decode_at,
+    response_class,
+)
+from parley.net import BrokerConnection, ConnectOptions, Reply, open_connection
+from parley.protocol import ResponseReceived
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey, VersionRange
 from parley.testing.growth import processor_s
@@ -160,3 +170,24 @@ async def test_a_fetch_is_converted_beside_the_loop(version: int) -> None:
 
         await holds(f"Fetch v{version} of {len(batches)} batches", read)
         await reading.close()
+
+
+async def test_metadata_of_a_hundred_thousand_partitions() -> None:
+    """Read in a thread; what the cache does with it is done in the loop, with nothing known and with all known."""
+    partition, topic = MetadataResponse.MetadataResponsePartition, MetadataResponse.MetadataResponseTopic
+    parts = [
+        partition(partition_index=index, leader_id=1, leader_epoch=5, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+        for index in range(100)
+    ]
+    topics = [topic(name=f"t{n}", topic_id=(n + 1).to_bytes(16, "big"), partitions=parts) for n in range(1_000)]
+    reply = Reply(ResponseReceived(1, ApiKey.METADATA, 12, MetadataResponse(topics=topics, brokers=[])))
+
+    for version in (9, 12):  # without topic ids, and with them
+        cache = MetadataCache()
+
+        async def take(version: int = version, cache: MetadataCache = cache) -> None:
+            update = replace(await read_answer(reply), version=version)
+            await asyncio.sleep(0)
+            cache.apply(update, full=True)
+
+        await holds(f"metadata of 100,000 partitions, v{version}", take)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, FORMER_IDS, MetadataCache, Policy
+from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, FORMER_IDS, MetadataCache
 from parley.client.cluster.refresh import RefreshSchedule
 from parley.client.cluster.retry import Backoff
 from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.client.events import PossibleDataLoss, tell
+from parley.drafts.global_order import GlobalOrderCache, StampedUpdate
 from parley.types import ZERO_UUID, Node, TopicPartition
 
 NODES = {n: Node(n, "127.0.0.1", 9090 + n) for n in (1, 2, 3)}
@@ -28,6 +29,10 @@ def topic(
 
 def answer(*topics: TopicUpdate, **fields: Any) -> MetadataUpdate:
     return MetadataUpdate(fields.pop("version", 12), NODES, topics, 1, "cluster", **fields)
+
+
+def stamped(order: tuple[int, int], *topics: TopicUpdate) -> StampedUpdate:
+    return StampedUpdate(12, NODES, topics, 1, "cluster", order=order)
 
 
 def cache_of(*topics: TopicUpdate, interest: list[TopicPartition] | None = None) -> MetadataCache:
@@ -225,14 +230,14 @@ def test_interest_in_10_of_1000_partitions_saves_the_refreshes_for_the_other_990
 
 
 def test_the_drafts_order_refuses_whole_answers_and_accepts_whole_ones() -> None:
-    cache = MetadataCache(Policy.GLOBAL_ORDER)
-    cache.apply(answer(topic("t", {0: 5}, IDS[0]), order=(1, 10)), full=True)
-    assert cache.apply(answer(topic("t", {0: 9}, IDS[0]), order=(1, 9)), full=True).outdated
+    cache = GlobalOrderCache()
+    cache.apply(stamped((1, 10), topic("t", {0: 5}, IDS[0])), full=True)
+    assert cache.apply(stamped((1, 9), topic("t", {0: 9}, IDS[0])), full=True).outdated
     assert cache.snapshot.partition(TopicPartition("t", 0)) == PartitionMetadata(0, 1, 5, (1, 2, 3), (1, 2, 3))
-    applied = cache.apply(answer(topic("t", {0: 2}), order=(2, 0)), full=True)  # a new controller begins at 0
+    applied = cache.apply(stamped((2, 0), topic("t", {0: 2})), full=True)  # a new controller begins at 0
     assert not applied.outdated
     assert cache.current_leader(TopicPartition("t", 0)).epoch == 2
-    assert not cache.apply(answer(topic("t", {1: 1}), order=(2, 0)), full=True).outdated  # equal is accepted
+    assert not cache.apply(stamped((2, 0), topic("t", {1: 1})), full=True).outdated  # equal is accepted
     assert set(cache.snapshot.topics["t"].partitions) == {1}
 
 

@@ -20,7 +20,7 @@ from parley.client.cluster.connecting import connect_options
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.interests import Interests
 from parley.client.cluster.metadata_cache import MetadataCache
-from parley.client.cluster.metadata_source import MetadataSource, metadata_request
+from parley.client.cluster.metadata_source import MetadataSource, metadata_request, read_answer
 from parley.client.cluster.overdue import without_metadata
 from parley.client.cluster.refresh import RefreshRequest, RefreshSchedule
 from parley.client.cluster.retry import Backoff, Deadline, Reaction, backoff_after, classify, nowhere
@@ -29,7 +29,6 @@ from parley.client.cluster.view import (
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
-    read_metadata,
     read_nodes,
 )
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
@@ -347,7 +346,7 @@ class Cluster:
                 address=str(conn.address),
                 stage="request",
             )
-        update = read_metadata(reply.message, reply.version)
+        update = await read_answer(reply)
         if topics is not None:
             wanted = set(topics)
             kept = tuple(topic for topic in update.topics if topic.name in wanted)

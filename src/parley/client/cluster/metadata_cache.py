@@ -1,6 +1,6 @@
 """The metadata cache: what may replace what, so that leadership never goes backwards (KIP-232).
 
-No clock, no socket, no dice: answers come in, a picture and a verdict come out. The rules, with the
+No clock, no socket, no randomness: answers come in, a picture and findings come out. The rules, with the
 labels under which the tests name them:
 
  M1  Epochs of Metadata before v9 are left out where answers are read (`cluster.view.read_metadata`).
@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from parley.client.cluster.view import (
     TOPIC_IDS_VERSION,
@@ -63,19 +62,8 @@ REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
 """Without topic ids: so many epochs backwards, onto at most this one, is a new topic (franz-go's tiers)."""
 
 
-class Policy(Enum):
-    """How answers are put in order."""
-
-    LEADER_EPOCHS = "leader epochs"
-    """Partition by partition, as KIP-232 was accepted."""
-    GLOBAL_ORDER = "global order"
-    """As KIP-232 was first drafted: one order of whole answers, by (controller epoch, controller metadata
-    epoch). Kafka's Metadata has no such fields: only comparisons use this, with answers that they stamp."""
-
-
 @dataclass(slots=True)
-class _Verdict:
-    changed: set[TopicPartition] = field(default_factory=set)
+class _Findings:
     outdated: set[TopicPartition] = field(default_factory=set)
     data_loss: set[TopicPartition] = field(default_factory=set)
     incomplete: set[str] = field(default_factory=set)
@@ -85,10 +73,8 @@ class _Verdict:
 class MetadataCache:
     """The cache and its rules. One writer at a time; `snapshot` may be read from any thread (M16)."""
 
-    def __init__(self, policy: Policy = Policy.LEADER_EPOCHS) -> None:
+    def __init__(self) -> None:
         self.snapshot = ClusterMetadata()
-        self._policy = policy
-        self._order = (-1, -1)
         self._last_epochs: dict[str, dict[int, int]] = {}
         self._ids: dict[str, bytes] = {}
         self._former_ids: dict[str, dict[bytes, None]] = {}
@@ -162,16 +148,14 @@ class MetadataCache:
         the cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
         leaves the others alone (M13).
         """
-        if self._policy is Policy.GLOBAL_ORDER and (refused := self._out_of_order(update)) is not None:
-            return refused
         before = self.snapshot
-        verdict = _Verdict()
+        findings = _Findings()
         topics: dict[str, TopicMetadata] = {} if full else dict(before.topics)
         if full:
             self._topic_errors = {}
         not_ours: set[str] = set()
         for topic in update.topics:
-            merged = self._merge_topic(topic, update.version, verdict)
+            merged = self._merge_topic(topic, update.version, findings)
             self._topic_errors[topic.name] = topic.error_code
             if merged is not None:
                 topics[topic.name] = merged
@@ -179,7 +163,7 @@ class MetadataCache:
             topics.pop(topic.name, None)
             if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION:
                 not_ours.add(topic.name)
-        if verdict.outdated:  # who is behind in one thing is not believed that another one is gone
+        if findings.outdated:  # who is behind in one thing is not believed that another one is gone
             gone = before.topics.keys() - topics.keys() - not_ours
             topics.update({name: before.topics[name] for name in gone})
         brokers = dict(update.brokers)
@@ -194,11 +178,10 @@ class MetadataCache:
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
         )
         return Applied(
-            changed=frozenset(verdict.changed),
-            outdated=frozenset(verdict.outdated),
-            possible_data_loss=frozenset(verdict.data_loss),
-            incomplete=frozenset(verdict.incomplete),
-            recreated=frozenset(verdict.recreated),
+            outdated=frozenset(findings.outdated),
+            possible_data_loss=frozenset(findings.data_loss),
+            incomplete=frozenset(findings.incomplete),
+            recreated=frozenset(findings.recreated),
             equivalent=before == self.snapshot,
         )
 
@@ -256,23 +239,13 @@ class MetadataCache:
         nodes = old.brokers if brokers is None else frozen(brokers)
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
 
-    def _out_of_order(self, update: MetadataUpdate) -> Applied | None:
-        """The draft's rule: what stands before the cached answer in the one order is refused whole, the rest taken."""
-        if update.order < self._order:
-            named = {TopicPartition(t.name, found.partition) for t in update.topics for found in t.partitions}
-            return Applied(outdated=frozenset(named))
-        self._order = update.order
-        self._last_epochs.clear()  # nothing is judged by its epoch, and by its id neither
-        self._ids.clear()
-        return None
-
-    def _merge_topic(self, topic: TopicUpdate, version: int, verdict: _Verdict) -> TopicMetadata | None:
+    def _merge_topic(self, topic: TopicUpdate, version: int, findings: _Findings) -> TopicMetadata | None:
         """Return what the cache holds of a topic from now on, None for nothing."""
         name, old = topic.name, self.snapshot.topics.get(topic.name)
         if topic.error_code != 0:
             entry = error_codes().get(topic.error_code)
             if entry is not None and entry.retriable:
-                verdict.incomplete.add(name)
+                findings.incomplete.add(name)
                 # the broker may only be behind (LEADER_NOT_AVAILABLE): the old entry is still the best there is
                 return old if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION else None
             return None
@@ -280,31 +253,35 @@ class MetadataCache:
         if topic_id not in (ZERO_UUID, self._ids.get(name)):
             if topic_id in self._former_ids.get(name, ()):
                 if not self._believed(name, topic_id):
-                    verdict.outdated |= self._interesting(name, [found.partition for found in topic.partitions])
+                    findings.outdated |= self._interesting(name, [found.partition for found in topic.partitions])
                     return old
-                verdict.data_loss |= {TopicPartition(name, found.partition) for found in topic.partitions}
-            return self._accept_whole(topic, verdict)
+                findings.data_loss |= {TopicPartition(name, found.partition) for found in topic.partitions}
+            return self._accept_whole(topic, findings)
         partitions: dict[int, PartitionMetadata] = {}
         before = old.partitions if old is not None else {}
         known = self._last_epochs.setdefault(name, {})
+        quiet = not (self._rewinds or self._hinted)
         for found in topic.partitions:
-            index = found.partition
-            held = before.get(index)
-            fine = found.error_code == 0 <= found.leader and known.get(index, -1) == found.leader_epoch
-            if fine and held == found and not (self._rewinds or self._hinted):
-                partitions[index] = held  # nothing new, as with most partitions of most answers
-            else:
-                partitions[index] = self._merge_partition(name, found, held, verdict)
-        self._keep_missing(topic, old, partitions, verdict)
+            index, epoch = found.partition, found.leader_epoch
+            held, seen = before.get(index), known.get(index, -1)
+            if not (quiet and found.error_code == 0 <= found.leader and epoch >= seen):
+                partitions[index] = self._merge_partition(name, found, held, findings)
+                quiet = not (self._rewinds or self._hinted)
+                continue
+            # Most partitions of most answers: nothing new, or what only goes forwards.
+            if epoch > seen:
+                known[index] = epoch
+            partitions[index] = held if held is not None and held == found else found
+        self._keep_missing(topic, old, partitions, findings)
         if version < TOPIC_IDS_VERSION and old is not None:
             topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
         return TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
 
-    def _accept_whole(self, topic: TopicUpdate, verdict: _Verdict) -> TopicMetadata:
+    def _accept_whole(self, topic: TopicUpdate, findings: _Findings) -> TopicMetadata:
         """M4, M5: under a topic id that is new to this cache, every epoch is accepted, higher or lower."""
-        name, old = topic.name, self.snapshot.topics.get(topic.name)
+        name = topic.name
         if (former := self._ids.get(name)) is not None:
-            verdict.recreated.add(name)
+            findings.recreated.add(name)
             held = self._former_ids.setdefault(name, {})
             held.pop(topic.topic_id, None)
             held[former] = None
@@ -316,15 +293,12 @@ class MetadataCache:
             self._rewinds.pop(TopicPartition(name, index), None)
             self._hinted.pop(TopicPartition(name, index), None)
             self._failed_hints.pop(TopicPartition(name, index), None)
-        before = old.partitions if old is not None else {}
-        for found in topic.partitions:
-            _note_change(name, found, before.get(found.partition), verdict)
         self._last_epochs[name] = {f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0}
         partitions = frozen({found.partition: found for found in topic.partitions})
         return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
 
     def _merge_partition(
-        self, name: str, found: PartitionMetadata, before: PartitionMetadata | None, verdict: _Verdict
+        self, name: str, found: PartitionMetadata, before: PartitionMetadata | None, findings: _Findings
     ) -> PartitionMetadata:
         tp, epochs = TopicPartition(name, found.partition), self._last_epochs[name]
         known, epoch = epochs.get(tp.partition, -1), found.leader_epoch
@@ -332,39 +306,41 @@ class MetadataCache:
             if epoch < 0 and before is not None and (before.leader == found.leader or before.leader_epoch < 0):
                 found = found._replace(leader_epoch=before.leader_epoch)  # M17
             elif not self._believed(tp, (epoch, found.leader)):
-                verdict.outdated |= self._interesting(name, (tp.partition,))
+                findings.outdated |= self._interesting(name, (tp.partition,))
                 return before if before is not None else PartitionMetadata(tp.partition, -1)
             elif epoch >= 0:
                 epochs[tp.partition] = epoch
-                verdict.data_loss.add(tp)
+                findings.data_loss.add(tp)
                 if known - epoch >= REWIND_OF_A_NEW_TOPIC and epoch <= EPOCHS_OF_A_NEW_TOPIC:
-                    verdict.recreated.add(name)
+                    findings.recreated.add(name)
         elif epoch >= 0:
             epochs[tp.partition] = epoch
         self._rewinds.pop(tp, None)
         self._hinted.pop(tp, None)
         if found.leader < 0 or found.error_code not in (0, REPLICA_NOT_AVAILABLE):
-            verdict.incomplete.add(name)
-        _note_change(name, found, before, verdict)
+            findings.incomplete.add(name)
         return found
 
     def _keep_missing(
-        self, topic: TopicUpdate, old: TopicMetadata | None, partitions: dict[int, PartitionMetadata], verdict: _Verdict
+        self,
+        topic: TopicUpdate,
+        old: TopicMetadata | None,
+        partitions: dict[int, PartitionMetadata],
+        findings: _Findings,
     ) -> None:
         """KIP-232's second condition: a partition does not vanish while its topic lives, until M18 believes it."""
         present = {found.partition for found in topic.partitions}
         missing = old.partitions.keys() - present if old is not None else ()
-        if old is None or not missing or not present or self._policy is Policy.GLOBAL_ORDER:
+        if old is None or not missing or not present:
             self._rewinds.pop(topic.name, None)
             return
         if self._believed(topic.name, frozenset(present)):
             self._rewinds.pop(topic.name, None)
             lost = {TopicPartition(topic.name, index) for index in missing}
-            verdict.data_loss |= lost
-            verdict.changed |= lost
+            findings.data_loss |= lost
             return
         partitions.update({index: old.partitions[index] for index in missing})
-        verdict.outdated |= self._interesting(topic.name, missing)
+        findings.outdated |= self._interesting(topic.name, missing)
 
     def _interesting(self, topic: str, partitions: Iterable[int]) -> set[TopicPartition]:
         """Return those of these partitions that can make an answer outdated."""
@@ -377,8 +353,3 @@ class MetadataCache:
         count = count + 1 if said == evidence else 1
         self._rewinds[key] = (evidence, count)
         return count >= AGREEING_ANSWERS
-
-
-def _note_change(name: str, found: PartitionMetadata, before: PartitionMetadata | None, verdict: _Verdict) -> None:
-    if before is None or before.leader != found.leader or before.leader_epoch != found.leader_epoch:
-        verdict.changed.add(TopicPartition(name, found.partition))

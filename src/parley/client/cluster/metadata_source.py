@@ -8,19 +8,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from parley.client.cluster.view import TOPIC_IDS_VERSION, ClusterMetadata
+from parley.client.cluster.view import TOPIC_IDS_VERSION, ClusterMetadata, MetadataUpdate, read_metadata
 from parley.errors import KafkaError
 from parley.messages import MetadataRequest
-from parley.net import Address, BrokerConnection
+from parley.net import Address, BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import Node
 
 NO_AUTO_CREATION_VERSION = 4
 """First Metadata version in which a client may ask about a topic without creating it."""
+READ_IN_THE_LOOP = 4_000
+"""Partitions of an answer that is read in the event loop: some 10 ms. A larger one is read in a thread."""
 TRIED_FOR_IDS = 2
 """Brokers that one refresh may connect to in search of one that tells topic ids."""
 
@@ -84,6 +87,14 @@ class MetadataSource:
 
 def _address(node: Node) -> Address:
     return Address(node.host, node.port)
+
+
+async def read_answer(reply: Reply) -> MetadataUpdate:
+    """Return a Metadata answer as plain values."""
+    partitions = sum(len(topic.partitions) for topic in reply.message.topics)
+    if partitions <= READ_IN_THE_LOOP:
+        return read_metadata(reply.message, reply.version)
+    return await asyncio.to_thread(read_metadata, reply.message, reply.version)
 
 
 def metadata_request(topics: list[str] | None, version: int) -> Any:

@@ -88,16 +88,12 @@ class MetadataUpdate:
     topics: tuple[TopicUpdate, ...]
     controller_id: int = -1
     cluster_id: str | None = None
-    order: tuple[int, int] = (-1, -1)
-    """Controller epoch and controller metadata epoch of KIP-232's draft; no version of Metadata has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What an answer did to the cache."""
 
-    changed: frozenset[TopicPartition] = frozenset()
-    """Partitions whose leader or leader epoch is another one now."""
     outdated: frozenset[TopicPartition] = frozenset()
     """Partitions of interest for which the answer was older than the cache: ask again."""
     possible_data_loss: frozenset[TopicPartition] = frozenset()

@@ -10,9 +10,9 @@ from bisect import bisect
 from collections.abc import Iterable, Mapping
 
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.metadata_source import metadata_request
+from parley.client.cluster.metadata_source import metadata_request, read_answer
 from parley.client.cluster.retry import Deadline
-from parley.client.cluster.view import TOPIC_IDS_VERSION, read_metadata
+from parley.client.cluster.view import TOPIC_IDS_VERSION
 from parley.client.results import PartitionAck
 from parley.errors import DataLossError
 from parley.schema import ApiKey
@@ -107,7 +107,7 @@ async def _topic_ids(cluster: Cluster, topics: list[str], deadline: Deadline) ->
         cluster.request_timeout_ms(deadline),
         VersionRange(TOPIC_IDS_VERSION, 2**15 - 1),
     )
-    update = read_metadata(reply.message, reply.version)
+    update = await read_answer(reply)
     return {topic.name: topic.topic_id for topic in update.topics if topic.error_code in (0, 5)}
 
 
