@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as TheirPartition
+from confluent_kafka import Consumer, Producer, TopicPartition as TheirPartition
 
 from benchmarks.bench import Bench
 from benchmarks.leader_moves_plot import draw

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions as f
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 FORMATS = {"parley": "parley", "spark": "kafka"}

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, functions as f
 
 from benchmarks.jobs import FORMATS, alternate, arguments_of, load, noop, same, session
 

@@ -16,8 +16,8 @@ from parley.testing.hostile import (
     attack_messages,
     attack_readers,
     attack_whole_clients,
+    readers as hostile_readers,
 )
-from parley.testing.hostile import readers as hostile_readers
 
 SEEDS = range(5)
 EACH = 4_000

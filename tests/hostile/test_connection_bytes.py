@@ -10,8 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import KafkaError, RemoteProtocolError
 from parley.frames import EmptyFrames, Framer

@@ -8,8 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from parley.kernel import reference
 from parley.kernel.contract import (

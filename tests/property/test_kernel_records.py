@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.records import (

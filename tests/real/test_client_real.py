@@ -166,8 +166,7 @@ def test_a_batch_beyond_the_topics_limit_is_sent_in_halves(client: Client, topic
 @pytest.mark.foreign
 def test_another_client_reads_what_was_written(client: Client, real_broker: RealCluster, topic: str) -> None:
     """librdkafka checks every checksum and finds keys, values, times and offsets as they were given."""
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Theirs
+    from confluent_kafka import Consumer, TopicPartition as Theirs
 
     codecs = ["none", "gzip", "snappy", "lz4"]
     for index, codec in enumerate(codecs):

@@ -86,8 +86,7 @@ def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
 def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
     broker: RealCluster, client: Client, topic: str
 ) -> None:
-    from confluent_kafka import Consumer
-    from confluent_kafka import TopicPartition as Theirs
+    from confluent_kafka import Consumer, TopicPartition as Theirs
 
     tp, group = TopicPartition(topic, 0), f"g-{os.urandom(4).hex()}"
     write(client, topic, 30, 0)

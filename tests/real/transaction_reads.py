@@ -7,8 +7,7 @@ import time
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer
-from confluent_kafka import TopicPartition as ForeignPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition as ForeignPartition
 
 from parley.client import (
     EARLIEST,

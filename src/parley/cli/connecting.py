@@ -12,8 +12,7 @@ import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.output import say
-from parley.client import ClientOptions, option_names, read_properties
-from parley.client import connect_options as client_connect_options
+from parley.client import ClientOptions, connect_options as client_connect_options, option_names, read_properties
 from parley.net import ConnectOptions
 
 Result = TypeVar("Result")

@@ -1,7 +1,7 @@
 """The client: metadata, reading, writing and administration, asynchronous or blocking.
 
 Names are imported when they are first used, so that asking for the options alone loads neither
-pyarrow nor the network.
+pyarrow nor the network. What is not in `__all__` is for parley's own upper layers and may change.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from parley.client.async_client import AsyncClient
     from parley.client.client import Client
-    from parley.client.cluster.connecting import connect_options
-    from parley.client.cluster.survey import BrokerFinding, brokers_lacking, kips_of, looks_like, survey
+    from parley.client.cluster.connecting import connect_options as connect_options
+    from parley.client.cluster.survey import (
+        BrokerFinding as BrokerFinding,
+        brokers_lacking as brokers_lacking,
+        kips_of as kips_of,
+        looks_like as looks_like,
+        survey as survey,
+    )
     from parley.client.cluster.view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
     from parley.client.consumer.async_consumer import AsyncConsumer
     from parley.client.consumer.consumer import Consumer
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from parley.client.consumer.records import ConsumerRecord
     from parley.client.events import PossibleDataLoss, TopicRecreated
     from parley.client.fetch.positions import DataLoss
-    from parley.client.fetch.recreation import rewound
+    from parley.client.fetch.recreation import rewound as rewound
     from parley.client.options.client_options import (
         AllOptions,
         ClientOptions,
@@ -29,8 +35,13 @@ if TYPE_CHECKING:
         ProduceOptions,
         split_properties,
     )
-    from parley.client.options.fields import OptionSet, dotted_name, option_names, read_properties
-    from parley.client.produce.rows import SLICE_ROWS
+    from parley.client.options.fields import (
+        OptionSet as OptionSet,
+        dotted_name as dotted_name,
+        option_names as option_names,
+        read_properties as read_properties,
+    )
+    from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
     from parley.client.results import (
         EARLIEST,
         LATEST,
@@ -120,7 +131,6 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
-    "SLICE_ROWS",
     "AllOptions",
     "AsyncClient",
     "AsyncConsumer",
@@ -128,7 +138,6 @@ __all__ = [
     "AsyncTransactions",
     "BatchAck",
     "BatchShape",
-    "BrokerFinding",
     "Client",
     "ClientOptions",
     "ClusterMetadata",
@@ -148,7 +157,6 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetSpec",
-    "OptionSet",
     "PartitionAck",
     "PartitionMetadata",
     "PartitionRange",
@@ -166,20 +174,11 @@ __all__ = [
     "TransactionListing",
     "TransactionProducer",
     "Transactions",
-    "brokers_lacking",
-    "connect_options",
-    "dotted_name",
     "format_uuid",
-    "kips_of",
-    "looks_like",
-    "option_names",
     "parse_uuid",
-    "read_properties",
     "record_shape",
-    "rewound",
     "spark_shape",
     "split_properties",
-    "survey",
 ]
 
 

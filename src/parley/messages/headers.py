@@ -17,8 +17,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.messages.catalog import request_class, response_class

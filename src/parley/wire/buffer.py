@@ -7,8 +7,7 @@ reference, so that a Produce request or a Fetch response is never copied on its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 
 from parley.errors import LocalProtocolError
 from parley.wire import primitives

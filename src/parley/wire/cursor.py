@@ -8,8 +8,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error as StructError
 
 from parley.errors import RemoteProtocolError
 from parley.wire import primitives

@@ -19,8 +19,7 @@ from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.spark.options.source import read_source_options
 from parley.spark.options.texts import Use
-from parley.spark.read import asking as asking_module
-from parley.spark.read import task as reading_module
+from parley.spark.read import asking as asking_module, task as reading_module
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.read.reader import RangePartition
 from parley.spark.stream import driver as driver_module

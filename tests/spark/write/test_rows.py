@@ -6,8 +6,7 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.client.produce.rows import SLICE_ROWS
 from parley.errors import ConfigError, broker_error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.client.fetch.incremental import FINAL_EPOCH, LAST_EPOCH, IncrementalSession
 from parley.client.fetch.wire import FetchTarget, allowed_versions, fetch_request

@@ -7,8 +7,7 @@ import re
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.patterns.program import MAX_INSTRUCTIONS

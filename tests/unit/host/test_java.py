@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.errors import ConfigError
-from parley.host import java as host_java
-from parley.host import spark_environment
+from parley.host import java as host_java, spark_environment
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -6,8 +6,7 @@ import base64
 import importlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import AuthenticationError
 from parley.protocol.sasl import (

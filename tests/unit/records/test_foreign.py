@@ -26,8 +26,7 @@ from parley.records import (
 with warnings.catch_warnings():
     # kafka-python 3.0 reads its schemas through a deprecated importlib call when it is imported.
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-    from kafka.record.memory_records import MemoryRecords as PythonRecords
-    from kafka.record.memory_records import MemoryRecordsBuilder
+    from kafka.record.memory_records import MemoryRecords as PythonRecords, MemoryRecordsBuilder
 
 pytestmark = pytest.mark.foreign
 

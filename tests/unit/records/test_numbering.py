@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import CorruptRecordError
 from parley.records import Wrapper, check_batch, decode_columns, number_messages, offsets_of, records

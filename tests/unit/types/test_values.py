@@ -6,8 +6,7 @@ import pickle
 import uuid
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import ConfigError
 from parley.types import (

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from parley.errors import RemoteProtocolError, UnsupportedVersionError
 from parley.schema import ApiKey, VersionRange

@@ -34,8 +34,7 @@ from parley.client.cluster.view import (
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
-from parley.net import Address, BrokerConnection, LoopClock, Pool, Reply
-from parley.net import Deadline as ClockDeadline
+from parley.net import Address, BrokerConnection, Deadline as ClockDeadline, LoopClock, Pool, Reply
 from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
