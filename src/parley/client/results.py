@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.types import ZERO_UUID, TopicPartition
 
@@ -139,13 +139,3 @@ class PartitionRange:
     """Epoch of the record before `start`, where it is known."""
     topic_id: bytes = ZERO_UUID
     """Id of the topic that the offsets belong to, where known: another topic of that name is not read."""
-
-
-def as_range(value: Any) -> PartitionRange:
-    """Return a range given as one, as an offset, or as (start, end)."""
-    if isinstance(value, PartitionRange):
-        return value
-    if isinstance(value, int):
-        return PartitionRange(value)
-    start, end = value
-    return PartitionRange(start, end)

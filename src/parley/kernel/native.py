@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parley.kernel import _native
+import parley.kernel._native as _native
 from parley.kernel.contract import (
     BatchScan,
     Buffer,

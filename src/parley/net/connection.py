@@ -57,7 +57,7 @@ MIN_LOGIN_PAUSE_MS = 1_000
 
 
 class BrokerConnection:
-    """A negotiated connection; `open_connection` (or `BrokerConnection.open`) makes one."""
+    """A negotiated connection; `open_connection` makes one."""
 
     def __init__(
         self,
@@ -88,13 +88,6 @@ class BrokerConnection:
         self.inferred = False
         self.error: KafkaError | None = None
         self.last_used_ms = clock.now_ms()
-
-    @staticmethod
-    async def open(address: Address | str, options: ConnectOptions | None = None, **seams: Any) -> BrokerConnection:
-        """Return a negotiated connection; see `parley.net.opening.open_connection`."""
-        from parley.net.opening import open_connection  # it makes these connections, so it imports this module
-
-        return await open_connection(address, options, **seams)
 
     @property
     def versions(self) -> BrokerVersions:

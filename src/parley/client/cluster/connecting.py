@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.client.options.client_options import ClientOptions
-from parley.client.options.security import security_arguments
+from parley.client.options.security_arguments import security_arguments
 from parley.net import ConnectOptions
 from parley.versions import parse_must_not_use
 

@@ -1,20 +1,15 @@
-"""TLS and SASL options: Java's names and meanings, and what they become for a connection."""
+"""TLS and SASL options: Java's names and meanings."""
 
 from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from typing import Any
 
 from parley.client.options.fields import OptionSet, option
-from parley.client.options.jaas import OAUTHBEARER, PLAIN, SCRAM, JaasLogin, parse_jaas
-from parley.client.options.token_sources import token_provider
+from parley.client.options.jaas import parse_jaas
 from parley.errors import ConfigError
-from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions, TokenProvider
-from parley.net.tls import client_tls
+from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, TokenProvider
 from parley.types import Secret
-
-_MODULE_OF = {"PLAIN": PLAIN, "SCRAM-SHA-256": SCRAM, "SCRAM-SHA-512": SCRAM, "OAUTHBEARER": OAUTHBEARER}
 
 
 # ruff: noqa: RUF009 - option() makes a field like any other
@@ -106,82 +101,3 @@ class SecurityOptions(OptionSet):
             raise ConfigError(f"ssl_context must be an ssl.SSLContext, not {type(self.ssl_context).__name__}")
         if self.sasl_jaas_config is not None:
             parse_jaas(self.sasl_jaas_config)
-
-
-def security_arguments(options: SecurityOptions) -> dict[str, Any]:
-    """Return the keyword arguments of ConnectOptions. Raises ConfigError where options contradict each other."""
-    checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
-    return {
-        "security_protocol": options.security_protocol,
-        "ssl_context": options.ssl_context,
-        "ssl_cafile": options.ssl_cafile,
-        "ssl_ca_pem": options.ssl_truststore_certificates,
-        "ssl_certfile": options.ssl_certfile,
-        "ssl_keyfile": options.ssl_keyfile,
-        "ssl_certificate_pem": options.ssl_keystore_certificate_chain,
-        "ssl_key_pem": options.ssl_keystore_key,
-        "ssl_key_password": options.ssl_password,
-        "ssl_check_hostname": checks_name,
-        **_sasl_arguments(options),
-        "allow_plaintext_password": options.allow_plaintext_password,
-    }
-
-
-def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
-    jaas = None if options.sasl_jaas_config is None else parse_jaas(options.sasl_jaas_config)
-    username, password = options.sasl_plain_username, options.sasl_plain_password
-    given = {
-        "sasl_mechanism": options.sasl_mechanism,
-        "sasl_plain_username": username,
-        "sasl_plain_password": password,
-        "sasl_oauth_token_provider": options.sasl_oauth_token_provider,
-        "sasl_oauthbearer_token_endpoint_url": options.sasl_oauthbearer_token_endpoint_url,
-        "sasl_jaas_config": jaas,
-    }
-    names = [name for name, value in given.items() if value is not None]
-    if not options.security_protocol.startswith("SASL"):
-        if names:
-            raise ConfigError(
-                f"{names[0]} is given but security_protocol={options.security_protocol} uses no SASL; "
-                "use SASL_SSL or SASL_PLAINTEXT"
-            )
-        return {}
-    mechanism = _mechanism(options, jaas)
-    if jaas is not None:
-        username = jaas.username if username is None else username
-        password = jaas.password if password is None else password
-    if mechanism == "OAUTHBEARER":
-        extensions = {} if jaas is None else jaas.extensions
-        found = {"sasl_mechanism": mechanism, "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas))}
-        return {**found, "sasl_extensions": extensions} if extensions else found
-    missing = "sasl_plain_username" if username is None else "sasl_plain_password" if password is None else None
-    if missing is not None:
-        raise ConfigError(f"sasl_mechanism={mechanism} needs {missing}")
-    token_auth = jaas is not None and jaas.token_auth
-    return {
-        "sasl_mechanism": mechanism,
-        "sasl_username": username,
-        "sasl_password": password,
-        "sasl_token_auth": token_auth,
-    }
-
-
-def _endpoint_tls(jaas: JaasLogin | None) -> ssl.SSLContext | None:
-    """Return what verifies the token endpoint, from the `ssl.` options of the JAAS text; None where it has none."""
-    if jaas is None or not jaas.endpoint_tls:
-        return None
-    made = SecurityOptions.from_properties({**jaas.endpoint_tls, "security.protocol": "SSL"})
-    return client_tls(ConnectOptions(**security_arguments(made)))
-
-
-def _mechanism(options: SecurityOptions, jaas: JaasLogin | None) -> str:
-    mechanism = options.sasl_mechanism
-    if mechanism is None and jaas is not None and jaas.module != SCRAM:
-        mechanism = next(name for name, module in _MODULE_OF.items() if module == jaas.module)
-    if mechanism is None:
-        raise ConfigError(
-            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of {', '.join(SASL_MECHANISMS)}"
-        )
-    if jaas is not None and _MODULE_OF[mechanism] != jaas.module:
-        raise ConfigError(f"sasl_jaas_config has a {jaas.module}, which does not fit sasl_mechanism={mechanism}")
-    return mechanism

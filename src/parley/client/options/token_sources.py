@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from parley.client.options.jaas import JaasLogin, UnsecuredToken
+from parley.client.options.security import SecurityOptions
 from parley.errors import ConfigError
 from parley.net.oauth import DEFAULT_TIMEOUT_MS, EndpointTokens, FileToken, TokenEndpoint
 from parley.net.options import TokenProvider
-
-if TYPE_CHECKING:
-    from parley.client.options.security import SecurityOptions
 
 _HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
 """Java's classes whose work parley does itself; any other would have to run here."""

@@ -197,11 +197,6 @@ class PartitionLog:
         """Whether nothing waits, nothing is in flight and nothing is to be retried."""
         return not (self.queue or self.in_flight or self.to_retry)
 
-    @property
-    def draining(self) -> bool:
-        """Whether a failure holds back everything until the batches in flight are answered."""
-        return bool(self.to_retry)
-
     def sendable(self, now_ms: int, leader_epoch: int, max_in_flight: int) -> OutBatch | None:
         """Return the batch that may be sent now, None when there is none. A new leader ends the backoff (K5)."""
         if not self.queue or self.to_retry or self.locked:

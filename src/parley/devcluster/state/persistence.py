@@ -136,7 +136,7 @@ def snapshot(
         for (topic_name, partition), offset in groups.all_of(group).items():
             yield offset_entry(group, topic_name, partition, offset, groups.stamp_of(group, topic_name, partition))
     yield producers_entry(ids)
-    yield from transactions_snapshot(transactions)
+    yield from transactions_snapshot(transactions, transactions.coordinator_epoch, transactions.offsets)
     for (topic_id, index), start in changed.starts.items():
         if topic_id in image.names:
             yield start_entry(topic_id, index, start)

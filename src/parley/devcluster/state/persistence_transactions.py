@@ -12,18 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.pending_offsets import Offsets, PendingOffsets
 from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.devcluster.state.transactions import State, Transaction
-
-if TYPE_CHECKING:
-    from parley.devcluster.state.coordinator import Transactions
 
 NUMBERS = (
     "producer_id", "epoch", "last_epoch", "previous_producer_id", "next_producer_id", "timeout_ms", "started_ms",
@@ -122,13 +118,15 @@ def epochs_entry(offsets_partition: int, producer: ProducerIdentity) -> Entry:
     }
 
 
-def transactions_snapshot(transactions: Transactions) -> Iterator[Entry]:
+def transactions_snapshot(
+    transactions: Iterable[Transaction], coordinator_epoch: int, offsets: PendingOffsets
+) -> Iterator[Entry]:
     """Yield the shortest journal that says everything about transactions."""
     for held in transactions:
-        yield transaction_entry(held, transactions.coordinator_epoch)
+        yield transaction_entry(held, coordinator_epoch)
     newest: dict[int, int] = {}
-    for partition, producer, epoch in transactions.offsets.epochs():
+    for partition, producer, epoch in offsets.epochs():
         newest[producer] = max(epoch, newest.get(producer, -1))
         yield epochs_entry(partition, ProducerIdentity(producer, epoch))
-    for producer, group, stamp, offsets in transactions.offsets.items():
-        yield pending_entry(ProducerIdentity(producer, newest[producer]), group, offsets, stamp)
+    for producer, group, stamp, listed in offsets.items():
+        yield pending_entry(ProducerIdentity(producer, newest[producer]), group, listed, stamp)
