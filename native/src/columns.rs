@@ -48,12 +48,14 @@ impl Options {
 pub struct VarColumn {
     pub offsets: Vec<i32>,
     pub data: Vec<u8>,
-    nulls: Vec<u32>,
+    /// A bit for each null, up to the last of them: a flood of nulls costs no more memory than its bitmap.
+    nulls: Vec<u8>,
+    null_count: usize,
 }
 
 impl VarColumn {
     pub fn new() -> Self {
-        VarColumn { offsets: vec![0], data: Vec::new(), nulls: Vec::new() }
+        VarColumn { offsets: vec![0], data: Vec::new(), nulls: Vec::new(), null_count: 0 }
     }
 
     pub fn reserve(&mut self, rows: usize) {
@@ -65,9 +67,20 @@ impl VarColumn {
     pub fn push(&mut self, value: Option<&[u8]>) {
         match value {
             Some(value) => self.data.extend_from_slice(value),
-            None => self.nulls.push((self.offsets.len() - 1) as u32),
+            None => self.mark_null(),
         }
         self.offsets.push(self.data.len() as i32);
+    }
+
+    /// Notes that the next row is null.
+    #[inline(always)]
+    fn mark_null(&mut self) {
+        let row = self.offsets.len() - 1;
+        if row >> 3 >= self.nulls.len() {
+            self.nulls.resize((row >> 3) + 1, 0);
+        }
+        self.nulls[row >> 3] |= 1 << (row & 7);
+        self.null_count += 1;
     }
 
     /// Adds text with U+FFFD for what is no UTF-8: 3 bytes for as little as 1, but no more than `room`.
@@ -99,12 +112,12 @@ impl VarColumn {
     }
 
     pub fn null_count(&self) -> usize {
-        self.nulls.len()
+        self.null_count
     }
 
     /// Returns the validity bitmap, or None where nothing is null.
     pub fn validity(&self) -> Option<Vec<u8>> {
-        if self.nulls.is_empty() {
+        if self.null_count == 0 {
             return None;
         }
         let rows = self.offsets.len() - 1;
@@ -113,8 +126,8 @@ impl VarColumn {
             let last = bitmap.len() - 1;
             bitmap[last] = (1u8 << (rows % 8)) - 1;
         }
-        for row in &self.nulls {
-            bitmap[(*row >> 3) as usize] &= !(1u8 << (*row & 7));
+        for (byte, nulls) in bitmap.iter_mut().zip(&self.nulls) {
+            *byte &= !nulls;
         }
         Some(bitmap)
     }
@@ -304,11 +317,18 @@ impl HeadersColumn {
         Ok(())
     }
 
+    /// Makes room for so many more headers, which were admitted.
+    #[inline(always)]
+    pub fn reserve(&mut self, more: usize) {
+        self.keys.reserve(more);
+        self.values.reserve(more);
+    }
+
     /// Adds one header; malformed UTF-8 in its key is replaced, as Java does.
     #[inline(always)]
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Flaw> {
         let room = MAX_COLUMN_BYTES - self.keys.data.len();
-        if std::str::from_utf8(key).is_ok() {
+        if key.is_empty() || std::str::from_utf8(key).is_ok() {
             // What was replaced before has made the column larger than its source.
             if key.len() > room {
                 return Err(KEYS_TOO_LARGE);

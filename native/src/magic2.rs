@@ -204,6 +204,7 @@ fn read_headers(data: &[u8], pos: &mut usize, count: i32, column: Option<&mut He
         return Ok(());
     };
     column.admit(count as usize)?;
+    column.reserve(count as usize);
     for _ in 0..count {
         let (key, value) = header(data, pos)?;
         column.push(key, value)?;

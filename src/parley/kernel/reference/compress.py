@@ -8,6 +8,11 @@ What stands in a batch or wrapper message, by codec:
     lz4     LZ4 frames. Magic 0 carries a wrong header checksum (KIP-57): it is taken over the frame's
             magic number too. Written for magic 0, accepted for magic 0 and 1.
     zstd    zstd frames, with or without content size
+
+What is damaged and too large at once: what a header announces (snappy's blocks, zstd's first
+frame) counts first, then zstd's headers of blocks. lz4
+is read block by block, and what is wrong with a block comes before its size. gzip and zstd are read up to 128 KiB
+beyond the limit, and damage that is found by then is what is reported.
 """
 
 from __future__ import annotations
@@ -36,8 +41,10 @@ _XERIAL_MAGIC_INT = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 _SNAPPY_MAX_RATIO = 22  # a 3-byte copy element yields at most 64 bytes
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MAX_WINDOW = 1 << 27  # the streaming decoder's own default bound
+_ZSTD_MAX_EXPONENT = 21  # of a window of 2 GiB: no larger one can be named
 _FIRST_GUESS_BYTES = 64 * 1024
 _FIRST_SLICE_BYTES, _LARGEST_SLICE_BYTES = 512, 64 * 1024
+_DAMAGE_BYTES = 128 * 1024  # a block of zstd: so far beyond the limit damage is looked for
 _PIECE_BYTES = 1024 * 1024  # decompressed at a time, so that a bomb costs little memory
 
 
@@ -93,13 +100,15 @@ def _damaged(codec: str, why: object) -> KernelError:
 def _decompress_gzip(raw: bytes, max_bytes: int) -> bytes:
     view, out, at = memoryview(raw), bytearray(), 0
     for _ in range(MAX_FRAMES):
-        at = _decompress_member(view, at, out, max_bytes)
+        at = _decompress_member(view, at, out, max_bytes + _DAMAGE_BYTES)
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
         if bytes(view[at : at + 2]) != b"\x1f\x8b":
             return bytes(out)
     raise _damaged("gzip", f"more than {MAX_FRAMES} members")
 
 
-def _decompress_member(view: memoryview, at: int, out: bytearray, max_bytes: int) -> int:
+def _decompress_member(view: memoryview, at: int, out: bytearray, most: int) -> int:
     """Add one member to `out` and return where it ends.
 
     What zlib has not taken yet it copies at each call: it is fed in slices, and one slice with what a long one becomes.
@@ -110,20 +119,20 @@ def _decompress_member(view: memoryview, at: int, out: bytearray, max_bytes: int
         if not rest:
             rest = bytes(view[at : at + size])
             at, size = at + len(rest), min(4 * size, _LARGEST_SLICE_BYTES)
-        room = max_bytes + 1 - len(out)
+        room = most + 1 - len(out)
         before = member.copy() if room <= _PIECE_BYTES else None
         try:
             piece = member.decompress(rest, min(_PIECE_BYTES, room))
         except zlib.error as error:
             # zlib looks at what comes behind the last byte that it was asked for.
             if before is not None and _yields(before, rest, room - 1):
-                raise _too_large(max_bytes) from error
+                raise _too_large(most) from error
             raise _damaged("gzip", error) from error
         if not piece and not member.eof and at >= len(view):
             raise _damaged("gzip", "it ends early")
         out += piece
-        if len(out) > max_bytes:
-            raise _too_large(max_bytes)
+        if len(out) > most:
+            raise _too_large(most)
         rest = member.unconsumed_tail
     return at - len(member.unused_data)
 
@@ -195,7 +204,8 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
     if declared > max_bytes:
         raise _too_large(max_bytes)
     # `*_into` a buffer of known size is the only bounded call cramjam has; 4 x steps keep the sum small.
-    size = min(max(declared, _FIRST_GUESS_BYTES, 4 * len(raw)), max_bytes)
+    most = max_bytes + _DAMAGE_BYTES
+    size = min(max(declared, _FIRST_GUESS_BYTES, 4 * len(raw)), most)
     while True:
         out = bytearray(size)
         try:
@@ -204,12 +214,14 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
             text = str(error)
             if "requires too much memory" in text:
                 raise _too_large(max_bytes) from error
-            if "write whole buffer" not in text:
+            if "write whole buffer" not in text or not _zstd_whole(raw):
                 raise _damaged("zstd", text) from error
-            if size >= max_bytes:
+            if size >= most:
                 raise _too_large(max_bytes) from error
-            size = min(4 * size, max_bytes)
+            size = min(4 * size, most)
             continue
+        if written > max_bytes:
+            raise _too_large(max_bytes)
         return bytes(memoryview(out)[:written])
 
 
@@ -233,3 +245,35 @@ def _zstd_declared(raw: bytes) -> int:
         return 0
     declared = int.from_bytes(raw[at : at + size_bytes], "little")
     return declared + 256 if size_bytes == 2 else declared
+
+
+def _zstd_whole(raw: bytes) -> bool:
+    """Return whether the headers of all frames and blocks can be, and lead to the end."""
+    at = 0
+    while 0 <= at < len(raw):
+        if at + 8 <= len(raw) and raw[at + 1 : at + 4] == b"\x2a\x4d\x18" and raw[at] >> 4 == 5:  # skippable
+            at += 8 + int.from_bytes(raw[at + 4 : at + 8], "little")
+        else:
+            at = _zstd_frame_end(raw, at)
+    return at == len(raw)
+
+
+def _zstd_frame_end(raw: bytes, start: int) -> int:
+    """Return where a frame ends, -1 where it cannot be."""
+    if len(raw) < start + 6 or not raw.startswith(_ZSTD_MAGIC, start):
+        return -1
+    descriptor = raw[start + 4]
+    single_segment = descriptor >> 5 & 1
+    if descriptor & 0x08 or (not single_segment and raw[start + 5] >> 3 > _ZSTD_MAX_EXPONENT):
+        return -1
+    at = start + 6 - single_segment + (0, 1, 2, 4)[descriptor & 3] + (single_segment, 2, 4, 8)[descriptor >> 6]
+    last = 0
+    while not last:
+        if at + 3 > len(raw):
+            return -1
+        block = int.from_bytes(raw[at : at + 3], "little")
+        last, kind = block & 1, block >> 1 & 3
+        if kind == 3:
+            return -1
+        at += 3 + (1 if kind == 1 else block >> 3)  # one byte stands for many
+    return at + (4 if descriptor & 0x04 else 0)
