@@ -54,7 +54,7 @@ test-long: setup  ## the long tests that need no real brokers: every kind of Spa
 		--hypothesis-seed=$(SEED) --randomly-seed=$(SEED) tests $(ARGS)
 
 test-hostile: setup  ## a million hostile inputs each way, at clients and at embedded brokers
-	$(BIN)/python -m parley.testing.hostile --inputs 1000000 $(ARGS)
+	$(BIN)/python -m parley_laboratory.hostile --inputs 1000000 $(ARGS)
 
 test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/proof/chaos.md
 	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md $(ARGS)

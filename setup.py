@@ -28,20 +28,6 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 NATIVE = ROOT / "native" / "Cargo.toml"
 
-NOT_IN_WHEEL = (
-    "parley.testing.compare",
-    "parley.testing.golden",
-    "parley.testing.growth",
-    "parley.testing.hostile",
-    "parley.testing.minimal",
-    "parley.testing.rule_lists",
-    "parley.testing.samples",
-    "parley.testing.virtual",
-    "parley.testing.shapes",
-    "parley.testing.wire",
-)
-"""What only parley's own tests use. An sdist and an editable installation have it, a wheel does not."""
-
 IN_CLUSTER = ("parley.devcluster", "parley.testing")
 """What is inside these packages is in the wheel of kafka-parley-cluster (cluster/), which tests install. The packages
 themselves, their `__init__`, are in that of kafka-parley: where the rest is missing they say what to install.
@@ -117,15 +103,13 @@ def join_definitions(folder: Path) -> None:
         path.unlink()
 
 
-def wheel_of(module: str) -> str | None:
-    """Return the distribution whose wheel has a module; None for what no wheel has.
+def wheel_of(module: str) -> str:
+    """Return the distribution whose wheel has a module.
 
-    >>> wheel_of("parley.devcluster.broker"), wheel_of("parley.devcluster.__init__"), wheel_of("parley.testing.wire")
-    ('kafka-parley-cluster', 'kafka-parley', None)
+    >>> wheel_of("parley.devcluster.broker"), wheel_of("parley.devcluster.__init__")
+    ('kafka-parley-cluster', 'kafka-parley')
     """
     module = module.removesuffix(".__init__")
-    if any(module == name or module.startswith(name + ".") for name in NOT_IN_WHEEL):
-        return None
     return "kafka-parley-cluster" if module.startswith(tuple(f"{name}." for name in IN_CLUSTER)) else "kafka-parley"
 
 

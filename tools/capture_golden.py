@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from parley.testing.golden import write_exchanges, write_logs
+from parley_laboratory.golden import write_exchanges, write_logs
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -37,6 +37,7 @@ def file_map(source: Path) -> str:
     lines = list(_section("top level", [*sorted(top.glob("*.py")), *sorted((source / "pyspark_parley").glob("*.py"))]))
     for layer in LAYERS:
         lines += _section(layer, sorted((top / layer).rglob("*.py")))
+    lines += _section("parley_laboratory", sorted((source / "parley_laboratory").rglob("*.py")))
     return "\n".join(lines)
 
 

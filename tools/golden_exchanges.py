@@ -17,9 +17,9 @@ import golden_records
 from parley.messages import decode_response, encode_request
 from parley.messages.classes import MessageStruct
 from parley.schema import ApiKey
-from parley.testing.golden import GoldenExchange
 from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.releases import version_tuple
+from parley_laboratory.golden import GoldenExchange
 
 CLIENT_ID = "golden"
 _NOT_YET = {-1, 5, 7, 14, 15, 16, 51}

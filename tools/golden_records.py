@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from parley.testing.golden import GoldenLog, GoldenRecord
 from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.releases import version_tuple
+from parley_laboratory.golden import GoldenLog, GoldenRecord
 
 JAVA = Path(__file__).parent / "java"
 

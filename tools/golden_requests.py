@@ -22,7 +22,7 @@ from parley.messages import (
 )
 from parley.records import split
 from parley.schema import ApiKey
-from parley.testing.golden import read_logs
+from parley_laboratory.golden import read_logs
 
 if TYPE_CHECKING:
     from golden_exchanges import Recorder

@@ -34,7 +34,7 @@ from parley.messages import (
     TxnOffsetCommitRequest,
 )
 from parley.schema import ApiKey
-from parley.testing.minimal import minimal_request
+from parley_laboratory.minimal import minimal_request
 
 if TYPE_CHECKING:
     from golden_exchanges import Recorder

@@ -12,7 +12,7 @@ from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 TOPIC = "events"
 Produce: Any = request_class(ApiKey.PRODUCE)

@@ -17,7 +17,7 @@ from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import decode_columns, records
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

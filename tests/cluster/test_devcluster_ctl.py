@@ -28,7 +28,7 @@ from parley.errors import ConfigError, NetworkError
 from parley.messages import request_class
 from parley.net.lines import MAX_LINE_BYTES, LineClient, serve_lines
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

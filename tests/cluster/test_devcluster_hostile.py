@@ -16,7 +16,7 @@ from parley.devcluster.handlers import HANDLERS
 from parley.messages import encode_request, request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

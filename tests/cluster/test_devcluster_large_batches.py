@@ -14,8 +14,8 @@ from parley.devcluster.handlers import h01_fetch, produce_ahead
 from parley.devcluster.state import appending
 from parley.messages import MetadataRequest, ProduceRequest
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
-from parley.testing.hostile import codec_shapes, record_shapes
-from parley.testing.wire import Wire
+from parley_laboratory.hostile import codec_shapes, record_shapes
+from parley_laboratory.wire import Wire
 
 Talk = Any
 Batch = Callable[..., bytes]

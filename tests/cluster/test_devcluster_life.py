@@ -16,7 +16,7 @@ from parley.messages import request_class
 from parley.net import ConnectOptions, ManualClock, open_connection
 from parley.records import offsets_of
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from .conftest import metadata
 

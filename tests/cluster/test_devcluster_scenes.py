@@ -18,7 +18,7 @@ from parley.messages import request_class
 from parley.net import ManualClock
 from parley.records import offsets_of
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 Metadata: Any = request_class(ApiKey.METADATA)
 LATEST = -1

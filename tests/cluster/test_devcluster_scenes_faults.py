@@ -13,7 +13,7 @@ from parley.errors import ConfigError, RemoteProtocolError
 from parley.messages import decode_response, request_class
 from parley.net import AdvancingClock, ManualClock, open_connection
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 ApiVersions: Any = request_class(ApiKey.API_VERSIONS)
 Metadata: Any = request_class(ApiKey.METADATA)

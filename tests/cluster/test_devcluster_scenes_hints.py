@@ -12,7 +12,7 @@ from parley.devcluster import ClusterSettings, LocalCluster
 from parley.messages import request_class
 from parley.records import offsets_of
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 Fetch: Any = request_class(ApiKey.FETCH)
 Produce: Any = request_class(ApiKey.PRODUCE)

@@ -22,7 +22,7 @@ from parley.net import ManualClock, ServerConnection, serve
 from parley.net.server import ServerSettings
 from parley.protocol import Decision, Respond, Serve
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 ApiVersions: Any = request_class(ApiKey.API_VERSIONS)
 Fetch: Any = request_class(ApiKey.FETCH)

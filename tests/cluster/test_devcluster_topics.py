@@ -9,7 +9,7 @@ import pytest
 from parley.devcluster import ClusterSettings, LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from .conftest import metadata
 

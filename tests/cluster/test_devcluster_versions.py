@@ -16,10 +16,10 @@ from parley.devcluster.state.groups import CommittedOffset
 from parley.messages import decode_response, request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
-from parley.testing.minimal import minimal_request
-from parley.testing.wire import Wire
 from parley.types import ZERO_UUID
 from parley.versions import releases
+from parley_laboratory.minimal import minimal_request
+from parley_laboratory.wire import Wire
 
 TOPIC, GROUP = "events", "readers"
 ABSENT = {

@@ -15,8 +15,8 @@ from parley.devcluster import LocalCluster, Security
 from parley.messages import encode_request, request_class
 from parley.protocol.sasl import PlainClient, ScramClient
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
 from parley.types import Secret
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

@@ -15,10 +15,10 @@ import pytest
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
-from parley.testing.minimal import minimal_request, one_record
-from parley.testing.samples import SampleMaker
-from parley.testing.wire import Wire
 from parley.versions import release, releases
+from parley_laboratory.minimal import minimal_request, one_record
+from parley_laboratory.samples import SampleMaker
+from parley_laboratory.wire import Wire
 
 RELEASES = list(releases())
 LIES = {int(ApiKey.PRODUCE): (0, 1, 2)}

@@ -9,8 +9,8 @@ import pytest
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
 from parley.versions import release
+from parley_laboratory.wire import Wire
 
 from ..real import message_sets
 

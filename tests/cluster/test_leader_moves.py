@@ -10,7 +10,7 @@ import pytest
 
 from parley.client import AsyncClient, AsyncConsumer, ProduceOptions, TopicPartition
 from parley.devcluster import AsyncLocalCluster
-from parley.testing.virtual import VirtualTime
+from parley_laboratory.virtual import VirtualTime
 
 TOPIC = "t"
 WHOLE_MOVE_MS = 500

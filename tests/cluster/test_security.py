@@ -26,7 +26,7 @@ from parley.devcluster.security import unsecured_principal
 from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
 from parley.messages import MetadataRequest, SaslHandshakeRequest
 from parley.net import ConnectOptions, open_connection
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 CANARY = 'canary-7c=,"\\ä'
 USERS = {"alice": CANARY, "bob": "another"}

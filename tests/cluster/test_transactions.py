@@ -12,7 +12,7 @@ from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
 from parley.messages import request_class
 from parley.net import ConnectOptions, ManualClock, open_connection
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 TOPIC = "events"
 NAME = "pay"

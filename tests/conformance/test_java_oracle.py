@@ -25,7 +25,7 @@ from parley.messages import (
     request_class,
     response_class,
 )
-from parley.testing.samples import SampleMaker
+from parley_laboratory.samples import SampleMaker
 
 MESSAGES_EACH = 12
 RunJava: TypeAlias = Callable[..., bytes]

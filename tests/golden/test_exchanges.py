@@ -24,8 +24,8 @@ from parley.messages import (
     encode_response,
 )
 from parley.schema import ApiKey, Field
-from parley.testing.golden import GoldenExchange, read_exchanges
 from parley.types import format_uuid
+from parley_laboratory.golden import GoldenExchange, read_exchanges
 
 from ..support import GENEROUS_S
 

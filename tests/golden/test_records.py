@@ -21,7 +21,7 @@ from parley.records import (
     records,
     split,
 )
-from parley.testing.golden import GoldenLog, read_logs
+from parley_laboratory.golden import GoldenLog, read_logs
 
 FOLDER = Path(__file__).parent / "records"
 LOGS = [log for index in sorted(FOLDER.glob("*.json")) for log in read_logs(index.with_suffix(""))]

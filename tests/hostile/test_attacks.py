@@ -9,7 +9,7 @@ import pytest
 
 from parley.devcluster.handlers import HANDLERS
 from parley.schema import ApiKey
-from parley.testing.hostile import (
+from parley_laboratory.hostile import (
     HostileAccount,
     attack_brokers,
     attack_kernels,

@@ -21,8 +21,8 @@ import pytest
 from parley.errors import CorruptRecordError
 from parley.kernel.contract import DEFAULT_BATCH_RATIO, Kernel, KernelError, KernelErrorKind, batch_limit
 from parley.records import Columns, VarColumn, decode_columns
-from parley.testing.hostile import codec_shapes, record_shapes
-from parley.testing.hostile.record_shapes import RecordSet, Shape
+from parley_laboratory.hostile import codec_shapes, record_shapes
+from parley_laboratory.hostile.record_shapes import RecordSet, Shape
 
 KERNELS = ("native", "reference")
 TIMES = {"rust": 16, "python": 8}

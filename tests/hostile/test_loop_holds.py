@@ -33,9 +33,9 @@ from parley.net import BrokerConnection, ConnectOptions, Reply, open_connection
 from parley.protocol import ResponseReceived
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey, VersionRange
-from parley.testing.growth import processor_s
-from parley.testing.hostile import record_shapes
-from parley.testing.shapes import shapes
+from parley_laboratory.growth import processor_s
+from parley_laboratory.hostile import record_shapes
+from parley_laboratory.shapes import shapes
 
 MOST_HELD_S = 0.05
 LARGE_BYTES = 50_000_000

@@ -28,8 +28,8 @@ from parley.messages.costs import CAREFUL_BYTES, LEAST_ALLOWED_BYTES, allowed_by
 from parley.messages.fast_decode import generate_decoder
 from parley.net import Address, ConnectOptions, open_connection
 from parley.schema import ApiKey
-from parley.testing.growth import grows_linearly, peak_bytes, processor_s
-from parley.testing.shapes import nested, shapes
+from parley_laboratory.growth import grows_linearly, peak_bytes, processor_s
+from parley_laboratory.shapes import nested, shapes
 
 MOST_TIMES_THE_TIME = 5
 MOST_TIMES_THE_MEMORY = 8

@@ -26,7 +26,7 @@ from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.state.replica import Replica, ReplicaKey
 from parley.errors import ConfigError, KafkaError
 from parley.records import ReadOptions, decode_columns, records
-from parley.testing.virtual import VirtualTime
+from parley_laboratory.virtual import VirtualTime
 
 TOPIC = "t"
 PARTITIONS = 2

@@ -16,7 +16,7 @@ from parley.messages import request_class
 from parley.schema import ApiKey
 from parley.testing.delivery import Load
 from parley.testing.realbroker import RealCluster
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 Metadata: Any = request_class(ApiKey.METADATA)
 PARTITIONS = 4

@@ -15,10 +15,10 @@ from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
-from parley.testing.compare import differences, plain, transient
-from parley.testing.wire import Wire
 from parley.types import ZERO_UUID
 from parley.versions import Release, release
+from parley_laboratory.compare import differences, plain, transient
+from parley_laboratory.wire import Wire
 
 CLOSED = "closed"
 NEWEST = 99

@@ -23,9 +23,9 @@ from parley.devcluster import LocalCluster
 from parley.messages import decode_response, encode_request, request_class
 from parley.net import parse_address
 from parley.schema import ApiKey
-from parley.testing.compare import differences, transient
-from parley.testing.minimal import minimal_request
 from parley.versions import Release, release
+from parley_laboratory.compare import differences, transient
+from parley_laboratory.minimal import minimal_request
 
 from ..support import GENEROUS_S
 

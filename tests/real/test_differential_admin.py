@@ -15,10 +15,10 @@ import pytest
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
-from parley.testing.compare import differences, masked
-from parley.testing.minimal import one_record
-from parley.testing.wire import Wire
 from parley.versions import Release, release
+from parley_laboratory.compare import differences, masked
+from parley_laboratory.minimal import one_record
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

@@ -13,7 +13,7 @@ from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from . import message_sets
 from .test_differential_admin import PATIENCE_S, Side, accepted, play_on_both

@@ -20,7 +20,7 @@ from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
-from parley.testing.wire import Wire
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

@@ -16,8 +16,8 @@ from parley.devcluster import LocalCluster
 from parley.messages import request_class
 from parley.records import decode_columns, records
 from parley.schema import ApiKey
-from parley.testing.wire import Wire
 from parley.versions import Release, release
+from parley_laboratory.wire import Wire
 
 from . import message_sets
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from parley.devcluster import LocalCluster
-from parley.testing.compare import differences
 from parley.testing.realbroker import RealCluster
 from parley.versions import release
+from parley_laboratory.compare import differences
 
 from .conftest import selected_releases
 from .transaction_scenes import SCENES

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from parley.messages import request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, split
 from parley.schema import ApiKey
-from parley.testing.compare import plain
-from parley.testing.wire import Wire
 from parley.types import ZERO_UUID
 from parley.versions import Release
+from parley_laboratory.compare import plain
+from parley_laboratory.wire import Wire
 
 from ..support import GENEROUS_S
 

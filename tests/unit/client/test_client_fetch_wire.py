@@ -9,9 +9,9 @@ from parley.client.options.client_options import FetchOptions
 from parley.messages import FetchResponse, decode_request, encode_request, encode_response
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, split
 from parley.records.append import assign_offsets
-from parley.testing.hostile import record_shapes
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
+from parley_laboratory.hostile import record_shapes
 
 ID = b"i" * 16
 TP0, TP1, OTHER = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

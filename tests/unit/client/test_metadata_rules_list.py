@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.testing.rule_lists import complaints, listed
+from parley_laboratory.rule_lists import complaints, listed
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = "docs/proof/leadership/metadata.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.testing.rule_lists import complaints
+from parley_laboratory.rule_lists import complaints
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.patterns.program import MAX_INSTRUCTIONS
-from parley.testing.growth import grows_linearly
+from parley_laboratory.growth import grows_linearly
 
 # Each line was compared with google-re2 1.1: a pattern, texts that it matches, texts that it does not.
 TABLE = [

@@ -14,8 +14,8 @@ from parley.devcluster.handlers import HANDLERS, REFUSALS, SERVED_APIS
 from parley.devcluster.handlers.mirror import each, top
 from parley.messages import decode_response, encode_response
 from parley.schema import ApiKey
-from parley.testing.minimal import minimal_request
 from parley.versions import release, releases
+from parley_laboratory.minimal import minimal_request
 
 ADVERTISED = {key for found in releases().values() for key in found.ranges}
 

@@ -24,8 +24,8 @@ from parley.kernel.contract import (
 )
 from parley.kernel.reference import columns as reference_columns
 from parley.records import Record, columns_from_records, records
-from parley.testing.hostile import codec_shapes
-from parley.testing.hostile.record_shapes import batch, message, raw_batch, record, varint
+from parley_laboratory.hostile import codec_shapes
+from parley_laboratory.hostile.record_shapes import batch, message, raw_batch, record, varint
 
 FORMS = [(magic, codec) for magic in (0, 1, 2) for codec in range(5) if magic == 2 or 0 < codec < 4]
 EVERYTHING = DecodeOptions()

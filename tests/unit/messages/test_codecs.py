@@ -27,8 +27,8 @@ from parley.messages import (
 )
 from parley.messages.codec import reference_decode_at, reference_encode_to
 from parley.schema import ApiKey, data_names
-from parley.testing.samples import SampleMaker
 from parley.wire import WriteBuffer
+from parley_laboratory.samples import SampleMaker
 
 
 def all_classes() -> Iterator[type[Message]]:

@@ -28,7 +28,7 @@ from parley.messages import (
     response_header_version,
 )
 from parley.schema import ApiKey, load
-from parley.testing.samples import SampleMaker
+from parley_laboratory.samples import SampleMaker
 
 
 def test_header_versions_of_every_api() -> None:

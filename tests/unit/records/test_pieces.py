@@ -10,7 +10,7 @@ import pytest
 from parley.errors import CorruptRecordError
 from parley.records import ReadOptions, check_batch, convert, decode_columns, offsets_of, records, split
 from parley.records.pieces import MAX_SPAN_ROWS
-from parley.testing.hostile.record_shapes import TRANSACTIONAL, batch, record
+from parley_laboratory.hostile.record_shapes import TRANSACTIONAL, batch, record
 
 ROWS = 150_000
 

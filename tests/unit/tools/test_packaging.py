@@ -162,7 +162,7 @@ def test_the_command_line_alone_imports_what_it_needs() -> None:
     assert importers == {"cli", "pipelines"}
 
 
-# -- the laboratory ------------------------------------------------------------------------------
+# -- what goes where ------------------------------------------------------------------------------
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -174,18 +174,6 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def module_of(path: Path) -> str:
-    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-    return name.removesuffix(".__init__")
-
-
-def test_what_a_wheel_has_needs_nothing_of_what_it_lacks(setup: ModuleType) -> None:
-    modules = {module_of(path) for path in (ROOT / "src").rglob("*.py")}
-    absent = {module for module in modules if setup.wheel_of(module) is None}
-    shipped = [path for path in (ROOT / "src").rglob("*.py") if module_of(path) not in absent]
-    assert not [(str(path), name) for path in shipped for name in imported(path) if name in absent]
-
-
 def test_what_an_executor_needs_imports_nothing_of_the_cluster() -> None:
     """Commands and the demo do: where it is missing they end with a line that says what to install."""
     importers = {
@@ -194,13 +182,11 @@ def test_what_an_executor_needs_imports_nothing_of_the_cluster() -> None:
         for name in imported(path)
         if name.startswith(("parley.devcluster", "parley.testing"))
     }
+    importers = {one for one in importers if one[0] != "parley_laboratory"}
     assert importers == {("parley", name) for name in ("devcluster", "testing", "cli", "pipelines")}
 
 
-def test_what_stays_out_of_a_wheel_exists(setup: ModuleType) -> None:
-    modules = {module_of(path) for path in (ROOT / "src").rglob("*.py")}
-    assert set(setup.NOT_IN_WHEEL) <= modules
-    assert {name for name in setup.NOT_IN_WHEEL if setup.wheel_of(name) is not None} == set()
+def test_the_public_test_helpers_are_in_the_wheel_of_the_cluster(setup: ModuleType) -> None:
     public = {"parley.testing.pytest_plugin", "parley.testing.delivery", "parley.testing.realbroker"}
     assert {setup.wheel_of(name) for name in public} == {"kafka-parley-cluster"}
     assert {setup.wheel_of(name) for name in setup.IN_CLUSTER} == {"kafka-parley"}

@@ -13,10 +13,10 @@ from parley.net.address import Address, parse_address
 from parley.net.clock import settle
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey, load
-from parley.testing.hostile.account import HostileAccount
-from parley.testing.hostile.mutations import Mutator
-from parley.testing.samples import SampleMaker
-from parley.testing.virtual import VirtualTime
+from parley_laboratory.hostile.account import HostileAccount
+from parley_laboratory.hostile.mutations import Mutator
+from parley_laboratory.samples import SampleMaker
+from parley_laboratory.virtual import VirtualTime
 
 RELEASES = ("0.9.0.1", "0.10.0.1", "0.11.0.3", "1.1.1", "2.4.1", "3.9.1", "4.3.0")
 INPUTS_PER_CLUSTER = 500

@@ -11,8 +11,8 @@ from parley.client import EARLIEST, LATEST, AsyncClient, NewTopic, OffsetAndMeta
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.faults import EVERY_TIME
 from parley.errors import KafkaError
-from parley.testing.hostile.account import HostileAccount
-from parley.testing.virtual import VirtualTime
+from parley_laboratory.hostile.account import HostileAccount
+from parley_laboratory.virtual import VirtualTime
 
 RELEASES = ("0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 TOPIC = TopicPartition("events", 0)

@@ -10,9 +10,9 @@ from random import Random
 from types import ModuleType
 
 from parley.kernel.contract import DecodeOptions, KernelError, KernelErrorKind, span_table
-from parley.testing.hostile import codec_shapes, record_shapes
-from parley.testing.hostile.account import HostileAccount
-from parley.testing.hostile.mutations import Mutator
+from parley_laboratory.hostile import codec_shapes, record_shapes
+from parley_laboratory.hostile.account import HostileAccount
+from parley_laboratory.hostile.mutations import Mutator
 
 LARGEST_BYTES = 2_000
 LIMIT_BYTES = 64 * 1024

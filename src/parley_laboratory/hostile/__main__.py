@@ -1,11 +1,11 @@
-"""The long run: `python -m parley.testing.hostile --inputs 1000000 --seed 1`; exit status 1 when there was a breach."""
+"""The long run: `python -m parley_laboratory.hostile --inputs 1000000`; exit status 1 when there was a breach."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from parley.testing.hostile import (
+from parley_laboratory.hostile import (
     attack_brokers,
     attack_kernels,
     attack_messages,

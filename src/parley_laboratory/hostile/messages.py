@@ -9,9 +9,9 @@ from random import Random
 from parley.errors import RemoteProtocolError
 from parley.messages import Message, decode_at, request_class, response_class
 from parley.schema import ApiKey
-from parley.testing.hostile.account import HostileAccount
-from parley.testing.hostile.mutations import Mutator
-from parley.testing.shapes import nested, shapes
+from parley_laboratory.hostile.account import HostileAccount
+from parley_laboratory.hostile.mutations import Mutator
+from parley_laboratory.shapes import nested, shapes
 
 SIZES = (100, 3_000, 40_000)
 MOST_US_PER_BYTE = 10.0

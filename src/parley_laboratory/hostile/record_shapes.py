@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from parley.kernel import reference
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, end_marker, layout
-from parley.testing.hostile.codec_shapes import ordinary
+from parley_laboratory.hostile.codec_shapes import ordinary
 
 
 class RecordSet(NamedTuple):

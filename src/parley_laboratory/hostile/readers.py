@@ -11,9 +11,9 @@ from parley.messages import decode_response, encode_response, response_class
 from parley.protocol import NEED_DATA, PAUSED, ClientProtocol, ClientSettings, Closed, ResponseReceived
 from parley.records import ReadOptions, Record, WriteOptions, columns_from_records, decode_columns, encode_batches
 from parley.schema import ApiKey, load
-from parley.testing.hostile.account import HostileAccount
-from parley.testing.hostile.mutations import Mutator
-from parley.testing.samples import SampleMaker
+from parley_laboratory.hostile.account import HostileAccount
+from parley_laboratory.hostile.mutations import Mutator
+from parley_laboratory.samples import SampleMaker
 
 CODECS = {0: (0, 1, 2), 1: (0, 1, 2, 3), 2: (0, 1, 2, 3, 4)}
 """Magic → the codecs (none, gzip, snappy, lz4, zstd) that its batches may have."""

@@ -1,0 +1,1 @@
+"""What only parley's own tests and tools use: golden bytes, hostile bytes, virtual time. No wheel has it."""
