@@ -19,9 +19,10 @@ Rules
 4. Work grows linearly with the bytes given and the bytes they may decompress to, whatever they say.
 5. The kernel keeps no state between calls, and the native one releases the GIL: a caller must not
    change `data` before the call returns.
-6. Of bytes that are damaged and would become too large, an announced size counts first, then damage to the
-   headers of zstd's blocks, then damage up to one block
-   (of lz4) or 128 KiB (gzip, zstd) beyond the limit, then the limit.
+6. Of bytes that are damaged and would become too large, an announced size counts first, then damage to
+   the headers of zstd's blocks, then damage up to one block (lz4) or 128 KiB (gzip, zstd) beyond the
+   limit, then the limit. Where gzip data is damaged just where those 128 KiB end, the two may differ
+   (COMPRESSED or TOO_LARGE): their libraries look ahead differently.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ What stands in a batch or wrapper message, by codec:
             magic number too. Written for magic 0, accepted for magic 0 and 1.
     zstd    zstd frames, with or without content size
 
-What is damaged and too large at once: what a header announces (snappy's blocks, zstd's first
-frame) counts first, then zstd's headers of blocks. lz4
-is read block by block, and what is wrong with a block comes before its size. gzip and zstd are read up to 128 KiB
-beyond the limit, and damage that is found by then is what is reported.
+What is damaged and too large at once: what a header announces (snappy's blocks, zstd's first frame)
+counts first, then the headers of zstd's blocks. lz4 is read block by block, and what is wrong with a
+block comes before its size. gzip and zstd are read up to 128 KiB beyond the limit, and damage that is
+found by then is what is reported.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ def _decompress_member(view: memoryview, at: int, out: bytearray, most: int) -> 
         except zlib.error as error:
             # zlib looks at what comes behind the last byte that it was asked for.
             if before is not None and _yields(before, rest, room - 1):
-                raise _too_large(most) from error
+                raise _too_large(most - _DAMAGE_BYTES) from error
             raise _damaged("gzip", error) from error
         if not piece and not member.eof and at >= len(view):
             raise _damaged("gzip", "it ends early")
         out += piece
         if len(out) > most:
-            raise _too_large(most)
+            raise _too_large(most - _DAMAGE_BYTES)
         rest = member.unconsumed_tail
     return at - len(member.unused_data)
 
