@@ -5,13 +5,15 @@ from __future__ import annotations
 import struct
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from parley.errors import RemoteProtocolError
 from parley.messages import decode_at, encode_body
 from parley.messages.classes import Message, make_message_class
 from parley.schema import ApiKey, Parser
 from parley.wire import Cursor
+
+M = TypeVar("M", bound=Message)
 
 METADATA = int(ApiKey.METADATA)
 _HEAD = struct.Struct(">hhi")
@@ -44,7 +46,7 @@ def encode_draft_request(message: Message, version: int, correlation_id: int, cl
     return head + b"".join(encode_body(message, version))
 
 
-def decode_draft_request(request_class: type[Message], version: int, frame: memoryview) -> Message:
+def decode_draft_request(request_class: type[M], version: int, frame: memoryview) -> M:
     """Return the draft request in a frame. Raises RemoteProtocolError."""
     cursor = Cursor(frame, _HEAD.size)
     cursor.read_nullable_string()
@@ -56,7 +58,7 @@ def encode_draft_response(message: Message, version: int, correlation_id: int) -
     return [_CORRELATION_ID.pack(correlation_id), *encode_body(message, version)]
 
 
-def decode_draft_response(response_class: type[Message], version: int, body: memoryview) -> Message:
+def decode_draft_response(response_class: type[M], version: int, body: memoryview) -> M:
     """Return the draft response in a body, the correlation id already taken off. Raises RemoteProtocolError."""
     message, end = decode_at(response_class, version, body)
     if end != len(body):

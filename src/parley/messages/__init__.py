@@ -7,9 +7,11 @@ b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
+Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes; also `Request[R]`, a request
+whose answer is an `R`, which has no counterpart at run time: import it under TYPE_CHECKING.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.messages.catalog import class_by_name, class_names, data_class, request_class, response_class
 from parley.messages.classes import Message, MessageStruct
@@ -54,10 +56,13 @@ __all__ = [
     "response_header_version",
 ]
 
+if TYPE_CHECKING:
+    from parley.messages.types import *
+else:
 
-def __getattr__(name: str) -> Any:
-    found = None if name.startswith("_") else class_by_name(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: no Kafka message has that name")
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> type[Message]:
+        found = None if name.startswith("_") else class_by_name(name)
+        if found is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}: no Kafka message has that name")
+        globals()[name] = found
+        return found

@@ -8,7 +8,7 @@ AttributeError at once. Defaults are Kafka's; lists and structs are fresh for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from parley.errors import nearest_hint
 from parley.schema import ApiKey, Field, Fresh, MessageSchema, Struct
@@ -39,16 +39,18 @@ class MessageStruct:
     def unknown_tagged_fields(self, fields: dict[int, bytes]) -> None:
         self._unknown = fields
 
-    def __getattr__(self, name: str) -> Any:
-        # Reached only for a slot that is not set: decoders leave out structs that were not sent,
-        # because making them would cost more than all other fields of a Fetch partition.
-        struct = self._FRESH_STRUCTS.get(name)
-        if struct is None:
-            hint = nearest_hint(name, (field.name for field in self.FIELDS))
-            raise AttributeError(f'{type(self).__qualname__} has no field "{name}".{hint}')
-        value = struct()
-        setattr(self, name, value)
-        return value
+    if not TYPE_CHECKING:  # with it, each misspelt field would pass
+
+        def __getattr__(self, name: str) -> object:
+            # Reached only for a slot that is not set: decoders leave out structs that were not sent,
+            # because making them would cost more than all other fields of a Fetch partition.
+            struct = self._FRESH_STRUCTS.get(name)
+            if struct is None:
+                hint = nearest_hint(name, (field.name for field in self.FIELDS))
+                raise AttributeError(f'{type(self).__qualname__} has no field "{name}".{hint}')
+            value = struct()
+            setattr(self, name, value)
+            return value
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import error as StructError
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.messages.classes import Message
@@ -15,6 +16,9 @@ from parley.messages.fast_encode import Unfit, generate_encoder
 from parley.messages.plan import StructPlan, make_plan
 from parley.wire import Cursor, WriteBuffer
 
+M = TypeVar("M", bound=Message)
+Data: TypeAlias = bytes | memoryview
+
 QUICK_BYTES = 128 * 1024
 """What an event loop decodes by itself. The worst of this size takes about 20 ms of a quiet processor."""
 
@@ -23,58 +27,58 @@ EXPLAIN_UP_TO_BYTES = 64 * 1024
 it a hostile peer could keep the event loop busy with explanations."""
 
 
-class Codec:
+class Codec(Generic[M]):
     """The compiled decoder and encoder of one message in one version."""
 
     __slots__ = ("careful", "decode", "encode", "holds_records", "message", "plan", "reading_plan", "version")
 
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[M], version: int) -> None:
         self.message = message
         self.version = version
         self.plan: StructPlan = make_plan(message.SCHEMA, version)
         self.reading_plan: StructPlan = make_plan(message.SCHEMA, version, reading=True)
         self.holds_records = self.plan.holds_records()
-        self.decode: Any = _LazyDecoder(self)
-        self.careful: Any = _LazyCareful(self)
-        self.encode: Any = _LazyEncoder(self)
+        self.decode: Callable[[Data, int], tuple[M, int]] = _LazyDecoder(self)
+        self.careful: Callable[[Data, int, int], tuple[M, int]] = _LazyCareful(self)
+        self.encode: Callable[[M, WriteBuffer], None] = _LazyEncoder(self)
 
 
-class _LazyDecoder:
+class _LazyDecoder(Generic[M]):
     """Stands in until the first call: a client encodes requests only, and decodes responses only."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec[M]) -> None:
         self._codec = codec
 
-    def __call__(self, data: Any, position: int) -> Any:
+    def __call__(self, data: Data, position: int) -> tuple[M, int]:
         codec = self._codec
         codec.decode = generate_decoder(codec.message, codec.version, codec.reading_plan)
         return codec.decode(data, position)
 
 
-class _LazyCareful:
-    def __init__(self, codec: Codec) -> None:
+class _LazyCareful(Generic[M]):
+    def __init__(self, codec: Codec[M]) -> None:
         self._codec = codec
 
-    def __call__(self, data: Any, position: int, allowed: int) -> Any:
+    def __call__(self, data: Data, position: int, allowed: int) -> tuple[M, int]:
         codec = self._codec
         codec.careful = generate_decoder(codec.message, codec.version, codec.reading_plan, careful=True)
         return codec.careful(data, position, allowed)
 
 
-class _LazyEncoder:
-    def __init__(self, codec: Codec) -> None:
+class _LazyEncoder(Generic[M]):
+    def __init__(self, codec: Codec[M]) -> None:
         self._codec = codec
 
-    def __call__(self, message: Message, buffer: WriteBuffer) -> None:
+    def __call__(self, message: M, buffer: WriteBuffer) -> None:
         codec = self._codec
         codec.encode = generate_encoder(codec.message, codec.version, codec.plan)
         codec.encode(message, buffer)
 
 
-_CODECS: dict[tuple[Any, int], Codec] = {}
+_CODECS: dict[tuple[type[Message], int], Codec[Any]] = {}
 
 
-def codec_for(message: type[Message], version: int) -> Codec:
+def codec_for(message: type[M], version: int) -> Codec[M]:
     """Return the codec of a message in a version. Raises LocalProtocolError for a version it does not have."""
     found = _CODECS.get((message, version))
     if found is None:
@@ -82,9 +86,7 @@ def codec_for(message: type[Message], version: int) -> Codec:
     return found
 
 
-def decode_at(
-    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
-) -> tuple[Message, int]:
+def decode_at(message: type[M], version: int, data: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:
     """Return the message that begins at `position` in `data`, and the position after it.
 
     Fields of type records are views of `data`; everything else is copied, so without such fields
@@ -97,15 +99,14 @@ def decode_at(
     # Indexing and slicing bytes is faster than a view; records must stay views of what was received.
     source = memoryview(data).cast("B") if codec.holds_records else bytes(data)
     try:
-        result: tuple[Message, int] = codec.decode(source, position)
-        return result
+        return codec.decode(source, position)
     except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
         raise _explained(codec, source, position, error) from error
 
 
 def decode_quickly(
-    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
-) -> tuple[Message, int] | None:
+    message: type[M], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[M, int] | None:
     """Do what `decode_at` does where that is a matter of milliseconds, else return None.
 
     Large record batches are quick, since they stay views; a large message without them is not.
@@ -121,12 +122,9 @@ def decode_quickly(
         return None
 
 
-def _decode_carefully(
-    codec: Codec, source: memoryview, position: int, allowed: int | None = None
-) -> tuple[Message, int]:
+def _decode_carefully(codec: Codec[M], source: memoryview, position: int, allowed: int | None = None) -> tuple[M, int]:
     try:
-        result: tuple[Message, int] = codec.careful(source, position, allowed or allowed_bytes(len(source)))
-        return result
+        return codec.careful(source, position, allowed or allowed_bytes(len(source)))
     except TooMuch:
         if allowed is not None:
             raise
@@ -138,7 +136,7 @@ def _decode_carefully(
         raise _explained(codec, source, position, error) from error
 
 
-def _explained(codec: Codec, data: Any, position: int, error: Exception) -> RemoteProtocolError:
+def _explained(codec: Codec[M], data: Data, position: int, error: Exception) -> RemoteProtocolError:
     name = f"{codec.message.__name__} v{codec.version}"
     if len(data) <= EXPLAIN_UP_TO_BYTES:
         try:
@@ -148,9 +146,7 @@ def _explained(codec: Codec, data: Any, position: int, error: Exception) -> Remo
     return RemoteProtocolError(f"{len(data) - position} bytes are not a whole {name}: {error or 'bad length or count'}")
 
 
-def decode_body(
-    message: type[Message], version: int, data: bytes | bytearray | memoryview, *, trailing: bool = False
-) -> Message:
+def decode_body(message: type[M], version: int, data: bytes | bytearray | memoryview, *, trailing: bool = False) -> M:
     """Return the message that `data` holds, header excluded.
 
     Bytes after the message raise RemoteProtocolError unless `trailing` allows them: brokers accept
@@ -189,8 +185,8 @@ def encode_body(message: Message, version: int) -> list[bytes | memoryview]:
 
 
 def reference_decode_at(
-    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
-) -> tuple[Message, int]:
+    message: type[M], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[M, int]:
     """Do what `decode_at` does with the reference decoder; the oracle of the compiled ones."""
     cursor = Cursor(data, position)
     decoded = Decoder(message, version, codec_for(message, version).reading_plan, cursor).decode()

@@ -6,12 +6,15 @@ run once more after they fail, because it knows in which field the bytes went wr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 from parley.errors import RemoteProtocolError
 from parley.messages.classes import Message, MessageStruct, default_value
 from parley.messages.plan import FIXED_CODES, FIXED_SIZES, Step, StructPlan
 from parley.wire import Cursor
+
+M = TypeVar("M", bound=Message)
+S = TypeVar("S", bound=MessageStruct)
 
 _FIXED_READERS = {
     "bool": Cursor.read_bool,
@@ -26,28 +29,27 @@ _FIXED_READERS = {
 }
 
 
-class Decoder:
+class Decoder(Generic[M]):
     """Decodes one message. Raises RemoteProtocolError that names message, version and field."""
 
-    def __init__(self, message: type[Message], version: int, plan: StructPlan, cursor: Cursor) -> None:
+    def __init__(self, message: type[M], version: int, plan: StructPlan, cursor: Cursor) -> None:
         self._message = message
         self._version = version
         self._plan = plan
         self._cursor = cursor
         self._path: list[str] = []
 
-    def decode(self) -> Message:
+    def decode(self) -> M:
         """Return the message that begins at the cursor, and leave the cursor behind it."""
         try:
-            decoded: Message = self._struct(self._plan, self._message)
-            return decoded
+            return self._struct(self._plan, self._message)
         except RemoteProtocolError as error:
             where = f"{self._message.__name__} v{self._version}"
             raise RemoteProtocolError(
                 f"{where}, field {'.'.join(self._path)}: {error}" if self._path else f"{where}: {error}"
             ) from error
 
-    def _struct(self, plan: StructPlan, made: type[MessageStruct]) -> Any:
+    def _struct(self, plan: StructPlan, made: type[S]) -> S:
         target = made.__new__(made)
         target._unknown = None
         for step in plan.steps:
@@ -76,7 +78,7 @@ class Decoder:
             self._cursor = outer
             self._path.pop()
 
-    def _field(self, step: Step) -> Any:
+    def _field(self, step: Step) -> object:
         if not step.is_array:
             return self._value(step)
         cursor = self._cursor
@@ -96,13 +98,13 @@ class Decoder:
             self._path.pop()
         return values
 
-    def _element(self, step: Step) -> Any:
+    def _element(self, step: Step) -> object:
         """Read an array's element: `nullable` speaks of the array, an element is never null."""
         if step.struct is not None:
             return self._struct(step.struct, self._message.STRUCTS[step.struct.name])
         return self._primitive(step.kind, step.compact, False)
 
-    def _value(self, step: Step) -> Any:
+    def _value(self, step: Step) -> object:
         if step.struct is None:
             return self._primitive(step.kind, step.compact, step.nullable)
         if step.nullable:
@@ -112,7 +114,7 @@ class Decoder:
                 return None
         return self._struct(step.struct, self._message.STRUCTS[step.struct.name])
 
-    def _primitive(self, kind: str, compact: bool, nullable: bool) -> Any:
+    def _primitive(self, kind: str, compact: bool, nullable: bool) -> object:
         cursor = self._cursor
         reader = _FIXED_READERS.get(kind)
         if reader is not None:

@@ -144,12 +144,14 @@ def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition]
         make = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
         return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=version >= STABLE_VERSION)
-    make = OffsetFetchRequest.OffsetFetchRequestTopics
-    topics = [
-        make(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
-        for name, found in indexes.items()
-    ]
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    batched = OffsetFetchRequest.OffsetFetchRequestTopics
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=group_id,
+        topics=[
+            batched(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
+            for name, found in indexes.items()
+        ],
+    )
     return OffsetFetchRequest(groups=[group], require_stable=True)
 
 

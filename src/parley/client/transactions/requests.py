@@ -142,7 +142,7 @@ async def commit_offsets(
     low, feature = (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA) if member != GroupMember() else (0, None)
     allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
     conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
-    topics: dict[str, list[object]] = {}
+    topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
     for tp, position in offsets.items():
         topics.setdefault(tp.topic, []).append(
             TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(

@@ -1,0 +1,59 @@
+"""The types of messages are what the definitions say: the file is written by one command, and has what classes have."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+import parley.messages
+from parley.messages import Message, class_names
+from parley.schema import data_names
+
+ROOT = Path(__file__).parents[3]
+STUBS = ROOT / "src" / "parley" / "messages" / "types.pyi"
+
+
+def written() -> str:
+    specification = importlib.util.spec_from_file_location("write_stubs", ROOT / "tools" / "write_stubs.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    text: str = module.stubs()
+    return text
+
+
+def fields(body: list[ast.stmt]) -> list[str]:
+    return [part.target.id for part in body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+
+
+def classes(body: list[ast.stmt]) -> dict[str, ast.ClassDef]:
+    return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
+
+
+def test_the_file_is_what_the_command_writes() -> None:
+    assert STUBS.read_text("utf-8") == written(), "run: python tools/write_stubs.py"
+
+
+def test_each_message_and_its_structs_are_there_with_all_fields() -> None:
+    known = classes(ast.parse(STUBS.read_text("utf-8")).body)
+    names = {*class_names(), *data_names()}
+    assert known.keys() - {"Part", "Request", "Response", "Data"} == names
+    for name in sorted(names):
+        made: type[Message] = getattr(parley.messages, name)
+        inner = classes(known[name].body)
+        assert fields(known[name].body) == [field.name for field in made.FIELDS]
+        assert inner.keys() == made.STRUCTS.keys()
+        for struct, found in made.STRUCTS.items():
+            assert fields(inner[struct].body) == [field.name for field in found.FIELDS], f"{name}.{struct}"
+
+
+@pytest.mark.parametrize("name", ["types", "Request", "Response"])
+def test_nothing_of_it_is_there_at_run_time(name: str) -> None:
+    assert "parley.messages.types" not in sys.modules
+    with pytest.raises(AttributeError, match="no Kafka message has that name"):
+        getattr(parley.messages, name)

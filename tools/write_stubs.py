@@ -1,0 +1,97 @@
+"""Write src/parley/messages/types.pyi: the fields of every message, for editors and type checkers.
+
+    python tools/write_stubs.py
+
+At run time the classes are made from the definitions when first named; nothing imports this file. A test fails while
+it is not what the definitions say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from parley.schema import ApiKey, Field, MessageSchema, Struct, data_names, load, load_data
+
+STUBS = Path(__file__).resolve().parents[1] / "src" / "parley" / "messages" / "types.pyi"
+NUMBERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
+TYPES = {
+    "bool": "bool",
+    "float64": "float",
+    "uuid": "bytes",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "Records",
+    **dict.fromkeys(NUMBERS, "int"),
+}
+
+HEAD = """\
+# Written by tools/write_stubs.py, not by hand. Fields of all versions; None where some version has null.
+from collections.abc import Sequence
+from typing import Generic, TypeVar, dataclass_transform
+
+from parley.messages.classes import Message, MessageStruct
+
+Records = bytes | bytearray | memoryview | Sequence[bytes | memoryview]
+_R = TypeVar("_R", bound=Message)
+
+@dataclass_transform(kw_only_default=True)
+class Part(MessageStruct): ...
+
+@dataclass_transform(kw_only_default=True)
+class Request(Message, Generic[_R]): ...
+
+@dataclass_transform(kw_only_default=True)
+class Response(Message): ...
+
+@dataclass_transform(kw_only_default=True)
+class Data(Message): ...
+"""
+
+
+def stubs() -> str:
+    """Return the text of the file."""
+    classes = [HEAD]
+    for key in ApiKey:
+        api = load(key)
+        classes.append(_message(api.request, f"Request[{api.response.name}]"))
+        classes.append(_message(api.response, "Response"))
+    classes += [_message(load_data(name), "Data") for name in data_names()]
+    return "\n".join(classes)
+
+
+def _message(schema: MessageSchema, base: str) -> str:
+    inner: dict[str, Struct] = {}
+    _collect(schema.root, inner)
+    lines = [f"class {schema.name}({base}):"]
+    for struct in inner.values():
+        lines.append(f"    class {struct.name}(Part):")
+        lines += [f"        {line}" for line in _fields(struct, schema.name)]
+        lines.append("")
+    lines += [f"    {line}" for line in _fields(schema.root, schema.name)]
+    return "\n".join(lines) + "\n"
+
+
+def _collect(struct: Struct, found: dict[str, Struct]) -> None:
+    """Add the structs inside, inner ones first. As at run time, the first one of a name is the one."""
+    for field in struct.fields:
+        if field.struct is not None and field.struct.name not in found:
+            _collect(field.struct, found)
+            found[field.struct.name] = field.struct
+
+
+def _fields(struct: Struct, owner: str) -> Iterator[str]:
+    if not struct.fields:
+        yield "pass"
+    for field in struct.fields:
+        yield f"{field.name}: {_type(field, owner)} = ..."
+
+
+def _type(field: Field, owner: str) -> str:
+    name = TYPES[field.type] if field.struct is None else f"{owner}.{field.struct.name}"
+    found = f"list[{name}]" if field.is_array else name
+    return f"{found} | None" if field.nullable is not None or field.default is None else found
+
+
+if __name__ == "__main__":
+    STUBS.write_text(stubs(), encoding="utf-8")
