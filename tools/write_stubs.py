@@ -28,21 +28,32 @@ TYPES = {
 HEAD = """\
 # Written by tools/write_stubs.py, not by hand. Fields of all versions; None where some version has null.
 from collections.abc import Sequence
-from typing import Generic, TypeVar, dataclass_transform
+from typing import ClassVar, Generic, TypeVar, dataclass_transform
 
 from parley.messages.classes import Message, MessageStruct
+from parley.schema import ApiKey
 
-Records = bytes | bytearray | memoryview | Sequence[bytes | memoryview]
-_R = TypeVar("_R", bound=Message)
+_R_co = TypeVar("_R_co", bound=Message, covariant=True)
+
+class Records:
+    # Decoded it is a view of the frame; what is to be sent may lie in pieces.
+    def __get__(self, instance: object, owner: type[MessageStruct]) -> memoryview | None: ...
+    def __set__(
+        self,
+        instance: object,
+        value: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview] | None,
+    ) -> None: ...
 
 @dataclass_transform(kw_only_default=True)
 class Part(MessageStruct): ...
 
 @dataclass_transform(kw_only_default=True)
-class Request(Message, Generic[_R]): ...
+class Request(Message, Generic[_R_co]):
+    API_KEY: ClassVar[ApiKey]
 
 @dataclass_transform(kw_only_default=True)
-class Response(Message): ...
+class Response(Message):
+    API_KEY: ClassVar[ApiKey]
 
 @dataclass_transform(kw_only_default=True)
 class Data(Message): ...
@@ -89,6 +100,8 @@ def _fields(struct: Struct, owner: str) -> Iterator[str]:
 
 def _type(field: Field, owner: str) -> str:
     name = TYPES[field.type] if field.struct is None else f"{owner}.{field.struct.name}"
+    if field.type == "records":
+        return name
     found = f"list[{name}]" if field.is_array else name
     return f"{found} | None" if field.nullable is not None or field.default is None else found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from parley.client.admin import topics as admin
 from parley.client.cluster import abilities
@@ -38,6 +39,8 @@ from parley.client.results import (
 )
 from parley.client.transactions.calls import AsyncTransactions
 from parley.errors import LocalProtocolError
+from parley.messages import Message
+from parley.net import Backend, Clock
 from parley.schema import ApiKey
 from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
     from parley.client.produce.producer import Producer
     from parley.client.produce.rows import Rows
+    from parley.messages import Request
+
+R = TypeVar("R", bound=Message)
 
 
 class AsyncClient:
@@ -70,15 +76,15 @@ class AsyncClient:
         *,
         require: Several[Feature | str] = (),
         on_event: Listener | None = None,
-        backend: Any = None,
-        clock: Any = None,
-        dice: Any = None,
+        backend: Backend | None = None,
+        clock: Clock | None = None,
+        dice: Callable[[], float] | None = None,
         **named: Unpack[ClientOptionValues],
     ) -> None:
         self.options = client_options(options, named)
         arguments.listener("on_event", on_event)
         self._require = abilities.named_features(require)
-        self._seams = {"backend": backend, "clock": clock, "dice": dice, "on_event": on_event}
+        self._make = partial(Cluster, self.options, backend=backend, clock=clock, dice=dice, on_event=on_event)
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
         self._closed = False
@@ -125,7 +131,7 @@ class AsyncClient:
             raise LocalProtocolError("this client is closed; make a new one")
         if self._cluster is not None:
             return self._cluster, self._cluster.deadline(timeout_ms)
-        cluster = self._cluster = Cluster(self.options, **self._seams)
+        cluster = self._cluster = self._make()
         deadline = cluster.deadline(timeout_ms)
         try:
             await cluster.reach(deadline)
@@ -180,12 +186,12 @@ class AsyncClient:
     async def request(
         self,
         node_id: int | None,
-        message: Any,
+        message: Request[R],
         timeout_ms: int | None = None,
         *,
         feature: Feature | None = None,
         allowed: VersionRange | None = None,
-    ) -> Any:
+    ) -> R:
         """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
 
         Error codes inside the answer are the caller's to read. `allowed` narrows the versions, `feature`

@@ -9,12 +9,16 @@ Rules of this file:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from parley.messages import Message, MessageStruct
 from parley.types import ZERO_UUID, format_uuid
 
-Message = Any
+S = TypeVar("S", bound=MessageStruct)
+
+Topic = MessageStruct | str
+"""Some requests name topics as texts."""
 Asked = dict[str, tuple[int, ...]]
 """Topic → the partitions asked about; none where topics are asked about as a whole."""
 
@@ -25,7 +29,7 @@ _NAMES = ("name", "topic", "topic_name")
 _INDEXES = ("partition_index", "partition", "index", "partition_id")
 
 
-def asked_about(request: Message, names: Mapping[bytes, str]) -> Asked:
+def asked_about(request: MessageStruct, names: Mapping[bytes, str]) -> Asked:
     """Return the topics and partitions of a request.
 
     >>> from parley.messages import ProduceRequest as P
@@ -41,8 +45,8 @@ def asked_about(request: Message, names: Mapping[bytes, str]) -> Asked:
     return {name: tuple(indexes) for name, indexes in found.items()}
 
 
-def _topics_of(source: Message) -> Iterator[Any]:
-    for field in getattr(source, "FIELDS", ()):
+def _topics_of(source: MessageStruct) -> Iterator[Topic]:
+    for field in source.FIELDS:
         if field.is_array and field.name in _TOPICS:
             yield from getattr(source, field.name) or ()
         elif field.is_array and field.name in _ENCLOSING and field.struct is not None:
@@ -50,7 +54,7 @@ def _topics_of(source: Message) -> Iterator[Any]:
                 yield from _topics_of(part)
 
 
-def _name_of(topic: Any, names: Mapping[bytes, str]) -> str:
+def _name_of(topic: Topic, names: Mapping[bytes, str]) -> str:
     if isinstance(topic, str):
         return topic
     topic_id = getattr(topic, "topic_id", ZERO_UUID)
@@ -61,12 +65,12 @@ def _name_of(topic: Any, names: Mapping[bytes, str]) -> str:
     return names.get(topic_id) or format_uuid(topic_id)
 
 
-def _partitions_field(topic: Any) -> str | None:
+def _partitions_field(topic: Topic) -> str | None:
     fields = getattr(topic, "FIELDS", ())
     return next((field.name for field in fields if field.is_array and "partition" in field.name), None)
 
 
-def _index_of(partition: Any) -> int:
+def _index_of(partition: MessageStruct | int) -> int:
     if isinstance(partition, int):
         return partition
     names = {field.name for field in partition.FIELDS}
@@ -87,8 +91,8 @@ def split(request: Message, names: Mapping[bytes, str], wanted: Wanted) -> tuple
         asked = asked_about(request, names)
         hit = any(wanted(topic, index) for topic, indexes in asked.items() for index in indexes or (None,))
         return (None, request) if hit else (request, None)
-    kept: list[Any] = []
-    taken: list[Any] = []
+    kept: list[Topic] = []
+    taken: list[Topic] = []
     for topic in getattr(request, place):
         for piece, into in zip(_split_topic(topic, names, wanted), (kept, taken), strict=True):
             if piece is not None:
@@ -96,9 +100,9 @@ def split(request: Message, names: Mapping[bytes, str], wanted: Wanted) -> tuple
     return _with(request, place, kept), _with(request, place, taken)
 
 
-def _split_topic(topic: Any, names: Mapping[bytes, str], wanted: Wanted) -> tuple[Any | None, Any | None]:
+def _split_topic(topic: Topic, names: Mapping[bytes, str], wanted: Wanted) -> tuple[Topic | None, Topic | None]:
     name, place = _name_of(topic, names), _partitions_field(topic)
-    if place is None:
+    if place is None or isinstance(topic, str):
         return (None, topic) if wanted(name, None) else (topic, None)
     parts = getattr(topic, place) or ()
     taken = [part for part in parts if wanted(name, _index_of(part))]
@@ -106,7 +110,7 @@ def _split_topic(topic: Any, names: Mapping[bytes, str], wanted: Wanted) -> tupl
     return _with(topic, place, kept), _with(topic, place, taken)
 
 
-def _with(whole: Any, place: str, parts: list[Any]) -> Any | None:
+def _with(whole: S, place: str, parts: Sequence[object]) -> S | None:
     if not parts:
         return None
     made = copy.copy(whole)

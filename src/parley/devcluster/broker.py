@@ -7,14 +7,13 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from parley.devcluster.asked import asked_about
 from parley.devcluster.cut_off import answer_alone
 from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults import Fault, Faults, Kind, api_name
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
-from parley.devcluster.handlers.base import Slices
+from parley.devcluster.handlers.base import Answer, Slices
 from parley.devcluster.handlers.fetching import whole_request
 from parley.devcluster.listeners import Listeners
 from parley.devcluster.policy import ReleasePolicy
@@ -24,12 +23,9 @@ from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.tampering import Act, Tampering
-from parley.messages import MessageStruct
+from parley.messages import FetchRequest, Message, ProduceRequest
 from parley.net import Address, AsyncioBackend, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
-from parley.schema import ApiKey
-
-FETCH, PRODUCE = int(ApiKey.FETCH), int(ApiKey.PRODUCE)
 
 
 @dataclass(slots=True)
@@ -179,7 +175,7 @@ class Broker:
                 await tampering.answer(self._shared.clock, self._shared.faults.dice)
             else:
                 await self._answer(listener, connection, request)
-            if request.api_key == PRODUCE:
+            if isinstance(request.message, ProduceRequest):
                 _forget_records(request.message)
 
     def _faults_of(self, request: RequestReceived) -> dict[Kind, Fault]:
@@ -188,14 +184,15 @@ class Broker:
             request.api_key, self.id, request.client_id, lambda: asked_about(self._whole(request), names)
         )
 
-    def _whole(self, request: RequestReceived) -> Any:
+    def _whole(self, request: RequestReceived) -> Message:
         """Return the request with all that it asks for: a Fetch names only what its session does not know."""
-        if request.api_key != FETCH:
-            return request.message
-        return whole_request(self._fetch_sessions, request.message, request.version)
+        message = request.message
+        if not isinstance(message, FetchRequest):
+            return message
+        return whole_request(self._fetch_sessions, message, request.version)
 
     def _acting(self, listener: str, connection: ServerConnection, request: RequestReceived) -> Act:
-        async def act(message: Any) -> Any:
+        async def act(message: Message) -> Message | NoAnswer | None:
             return await self._handle(listener, connection, request, message)
 
         return act
@@ -209,7 +206,9 @@ class Broker:
         elif answer is not None:
             await connection.respond(request, answer)
 
-    async def _handle(self, listener: str, connection: ServerConnection, request: RequestReceived, message: Any) -> Any:
+    async def _handle(
+        self, listener: str, connection: ServerConnection, request: RequestReceived, message: Message
+    ) -> Message | NoAnswer | None:
         """Return the answer, a NoAnswer, or None when the connection ended meanwhile."""
         state = self.state
         if state is None:
@@ -228,7 +227,7 @@ class Broker:
             await asyncio.to_thread(work)
             if self.state is not state:
                 return NoAnswer(close=True)
-        answer = handler.handle(call, message)
+        answer: Answer | None = handler.handle(call, message)
         self._shared.expiry.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
@@ -236,19 +235,19 @@ class Broker:
             answer = await self._in_slices(connection, answer)
         return answer
 
-    async def _in_slices(self, connection: ServerConnection, slices: Slices) -> Any:
+    async def _in_slices(self, connection: ServerConnection, slices: Slices) -> Message | None:
         for step in slices.steps:
             if connection.is_closed:
                 return None
             if step is None:
                 await asyncio.sleep(0)
-            elif isinstance(step, MessageStruct):
+            elif isinstance(step, Message):
                 return step
             else:
                 await asyncio.to_thread(step)
         return None
 
-    async def _wait(self, connection: ServerConnection, wait: Wait) -> Any:
+    async def _wait(self, connection: ServerConnection, wait: Wait) -> Message | Slices | None:
         """Ask again whenever a watched replica changes, for the last time at the deadline."""
         changed = asyncio.Event()
         expired = False
@@ -300,7 +299,7 @@ class Broker:
         self._shared.requests.note(entry)
 
 
-def _forget_records(produce: Any) -> None:
+def _forget_records(produce: ProduceRequest) -> None:
     """Let go of the receive buffer: the records are in the log, the journal keeps the rest of the request."""
     for topic in produce.topic_data:
         for partition in topic.partition_data:

@@ -5,10 +5,9 @@ Partitions are not among it: of those it serves what it has, as leader of an epo
 
 from __future__ import annotations
 
-from typing import Any
-
 from parley.devcluster.handlers import HANDLERS
 from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT
+from parley.messages import Message, MetadataRequest
 from parley.schema import ApiKey
 
 _OF_THE_CONTROLLER = (
@@ -27,9 +26,9 @@ CODES: dict[int, int] = {
 }
 
 
-def answer_alone(api_key: int, version: int, message: Any) -> Any:
+def answer_alone(api_key: int, version: int, message: Message) -> Message | None:
     """Return what is answered to a request that needs the other brokers, None where it needs none."""
-    if api_key == ApiKey.METADATA:
+    if isinstance(message, MetadataRequest):
         message.allow_auto_topic_creation = False  # nobody is there who could
     code = CODES.get(api_key)
     return None if code is None else HANDLERS[api_key].refuse(message, version, code)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from parley.devcluster.asked import Asked, asked_about
 from parley.devcluster.faults import api_name, api_number
+from parley.messages import Message
 
 KEPT_REQUESTS = 10_000
 
@@ -29,7 +29,7 @@ class JournalEntry:
     version: int
     client_id: str | None = None
     correlation_id: int = -1
-    message: Any = None
+    message: Message | None = None
     refused: str | None = None
     size_bytes: int = 0
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from parley.devcluster.asked import joined, split
 from parley.devcluster.faults import Fault, Kind
 from parley.devcluster.handlers import HANDLERS, NoAnswer
+from parley.messages import FetchRequest, Message
 from parley.net import Clock, ServerConnection
 from parley.protocol import RequestReceived
 
 SIZE_BYTES = 4
 
-Act = Callable[[Any], Awaitable[Any]]
+Act = Callable[[Message], Awaitable[Message | NoAnswer | None]]
 """Acts on a request message and returns its answer, a NoAnswer, or None when the connection is over."""
 
 
@@ -40,7 +40,7 @@ class Tampering:
         faults: Mapping[Kind, Fault],
         act: Act,
         names: Mapping[bytes, str],
-        whole: Any,
+        whole: Message,
     ) -> None:
         self._connection = connection
         self._request = request
@@ -57,7 +57,7 @@ class Tampering:
         drop, cut = self._faults.get(Kind.DROP), self._faults.get(Kind.CUT)
         lost = drop if cut is None else cut
         if lost is not None and not lost.executed and cut is not None and cut.after_bytes:
-            answer = self._pretended()
+            answer: Message | NoAnswer | None = self._pretended()
         elif lost is not None and not lost.executed:
             answer = None
         else:
@@ -75,7 +75,7 @@ class Tampering:
         elif answer is not None:
             await self._send(answer, dice)
 
-    async def _answer(self) -> Any:
+    async def _answer(self) -> Message | NoAnswer | None:
         message = self._request.message
         fault = self._faults.get(Kind.ERROR)
         if fault is None:
@@ -83,20 +83,20 @@ class Tampering:
         whole = self._whole
         kept, refused = split(whole, self._names, fault.target.wants) if fault.target.topic else (None, whole)
         acted = message if fault.executed else kept
-        if kept is not None and getattr(message, "session_epoch", -1) >= 0:
-            acted = copy.copy(message)
-            acted.max_wait_ms = 0
+        if kept is not None and isinstance(message, FetchRequest) and message.session_epoch >= 0:
+            acted = at_once = copy.copy(message)
+            at_once.max_wait_ms = 0
         answer = None if acted is None else await self._act(acted)
         if isinstance(answer, NoAnswer):  # acks=0: its error is a closed connection
             return NoAnswer(close=True)
         refusal = HANDLERS[self._request.api_key].refuse(refused, self._request.version, fault.error)
         return refusal if kept is None or answer is None else joined(answer, refusal, self._names)
 
-    def _pretended(self) -> Any:
+    def _pretended(self) -> Message:
         """Return an answer of a broker that did nothing: what is seen of it before the cut looks well."""
         return HANDLERS[self._request.api_key].refuse(self._request.message, self._request.version, 0)
 
-    async def _cut(self, cut: Fault, answer: Any) -> None:
+    async def _cut(self, cut: Fault, answer: Message | NoAnswer | None) -> None:
         if cut.after_bytes and answer is not None and not isinstance(answer, NoAnswer):
             most = cut.after_bytes
             await self._connection.respond(self._request, answer, change=lambda data: data[:most])
@@ -104,7 +104,7 @@ class Tampering:
         else:
             self._connection.abort(reset=cut.after_bytes is None)
 
-    async def _send(self, answer: Any, dice: random.Random) -> None:
+    async def _send(self, answer: Message, dice: random.Random) -> None:
         corrupt, hold = self._faults.get(Kind.CORRUPT), Kind.REORDER in self._faults
 
         def change(data: bytes) -> bytes:

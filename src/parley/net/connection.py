@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.errors import AuthenticationError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
+from parley.messages import Message
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
 from parley.net.failures import (
@@ -47,6 +48,11 @@ from parley.protocol import (
 from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
 
+if TYPE_CHECKING:
+    from parley.messages import Request
+
+R = TypeVar("R", bound=Message)
+
 _log = logging.getLogger("parley.net")
 
 LOGIN_AGAIN_AT = 0.85
@@ -74,7 +80,7 @@ class BrokerConnection:
         self._protocol.gives_work = True
         self.get_buffer = self._protocol.get_buffer
         self._stream: Stream | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[Reply], int]] = {}  # and the API that was asked
+        self._waiting: dict[int, tuple[asyncio.Future[Reply[Any]], int]] = {}  # and the API that was asked
         self._negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when it is over
         self._timer: TimerHandle | None = None
@@ -123,12 +129,12 @@ class BrokerConnection:
 
     def submit(
         self,
-        message: Any,
+        message: Request[R],
         *,
         timeout_ms: int | None = None,
         allowed: VersionRange | None = None,
         version: int | None = None,
-    ) -> asyncio.Future[Reply]:
+    ) -> asyncio.Future[Reply[R]]:
         """Send a request now, behind those submitted before it; return its answer's future.
 
         For a Produce without acknowledgement the future is done at once, with a Reply of None.
@@ -143,7 +149,7 @@ class BrokerConnection:
         correlation_id = self._protocol.send_request(
             message, now_ms=now_ms, timeout_ms=timeout, allowed=allowed, version=version
         )
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Reply[R]] = asyncio.get_running_loop().create_future()
         if self._protocol.in_flight == before:
             future.set_result(Reply(ResponseReceived(correlation_id, int(message.API_KEY), -1, None)))
         else:
@@ -155,12 +161,12 @@ class BrokerConnection:
 
     async def request(
         self,
-        message: Any,
+        message: Request[R],
         *,
         timeout_ms: int | None = None,
         allowed: VersionRange | None = None,
         version: int | None = None,
-    ) -> Reply:
+    ) -> Reply[R]:
         """Send a request and return its answer.
 
         Waits first while the broker throttles this connection or the send buffer is full; that time
@@ -315,11 +321,11 @@ class BrokerConnection:
             text += f". {NO_LOGIN_HINT}"
         return _caused(NetworkError(text, address=str(self.address), stage=REQUEST), self.error)
 
-    def _forget(self, correlation_id: int, future: asyncio.Future[Reply]) -> None:
+    def _forget(self, correlation_id: int, future: asyncio.Future[Reply[R]]) -> None:
         if future.cancelled() and self._waiting.pop(correlation_id, None) is not None:
             self._protocol.abandon(correlation_id)
 
-    async def _until_sendable(self, deadline_ms: int, message: Any) -> None:
+    async def _until_sendable(self, deadline_ms: int, message: Message) -> None:
         try:
             async with Deadline(self.clock, deadline_ms):
                 while self.throttled_ms:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from parley.errors import KafkaError
+from parley.messages import Message
 from parley.protocol.policy import Translator
 from parley.protocol.work import Work
 from parley.versions import BrokerVersions
@@ -61,7 +62,7 @@ class ResponseReceived:
     correlation_id: int
     api_key: int
     version: int
-    message: Any
+    message: Message | None
     throttle_ms: int = 0
 
 
@@ -76,7 +77,7 @@ class RequestReceived:
     version: int
     correlation_id: int
     client_id: str | None
-    message: Any
+    message: Message
     api_version: int = -1
     translator: Translator | None = None
     """Of a request in a dialect: turns the answer back."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, Reaction, classify
@@ -103,7 +102,7 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
                     found.error_code, text, topic=found.name, api="DELETE_TOPICS", version=reply.version
                 )
                 errors.append(error)
-            else:
+            elif found.name is not None:  # asked by name, answered by name
                 done.add(found.name)
         _raise_all(errors)
 
@@ -151,7 +150,7 @@ def _check_mappings(topic: NewTopic) -> None:
             arguments.number(f"{what}: replica_assignments[{index}]: broker", broker, 0, arguments.INT32)
 
 
-def _creatable(topic: NewTopic) -> Any:
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
     assigned = bool(topic.replica_assignments)
     return CreateTopicsRequest.CreatableTopic(
         name=topic.name,

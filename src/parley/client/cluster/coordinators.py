@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 from parley.errors import KafkaError, broker_error
-from parley.messages import FindCoordinatorRequest
+from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from parley.schema import ApiKey
 from parley.types import Node
 from parley.versions import BrokerVersions, VersionRange
@@ -36,7 +35,7 @@ def takes_several(versions: BrokerVersions) -> bool:
     return versions.choose(ApiKey.FIND_COORDINATOR) >= SEVERAL_KEYS_VERSION
 
 
-def coordinators_request(kind: KeyType, keys: Sequence[str], version: int) -> Any:
+def coordinators_request(kind: KeyType, keys: Sequence[str], version: int) -> FindCoordinatorRequest:
     """Return the request for these keys; below v4 there may be one only."""
     if version >= SEVERAL_KEYS_VERSION:
         return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=int(kind))
@@ -44,12 +43,13 @@ def coordinators_request(kind: KeyType, keys: Sequence[str], version: int) -> An
     return FindCoordinatorRequest(key=key, key_type=int(kind))
 
 
-def read_coordinators(response: Any, version: int, keys: Sequence[str]) -> dict[str, Node | KafkaError]:
+def read_coordinators(
+    response: FindCoordinatorResponse, version: int, keys: Sequence[str]
+) -> dict[str, Node | KafkaError]:
     """Return the coordinator of each key, or why there is none."""
-    several = version >= SEVERAL_KEYS_VERSION
     found: dict[str, Node | KafkaError] = {}
-    for answer in response.coordinators if several else [response]:
-        key = answer.key if several else keys[0]
+    for answer in response.coordinators if version >= SEVERAL_KEYS_VERSION else [response]:
+        key = keys[0] if isinstance(answer, FindCoordinatorResponse) else answer.key
         if answer.error_code:
             found[key] = broker_error(answer.error_code, answer.error_message, api="FIND_COORDINATOR", version=version)
         else:

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.client.cluster.call_deadline import call_deadline, without_connection, working_until
 from parley.client.cluster.connecting import connect_options
@@ -27,21 +27,28 @@ from parley.client.cluster.retry import Backoff, Deadline, Reaction, backoff_aft
 from parley.client.cluster.view import (
     Applied,
     ClusterMetadata,
+    Endpoint,
     LeaderAndEpoch,
+    LeaderHint,
     MetadataUpdate,
     read_nodes,
 )
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
-from parley.net import Address, BrokerConnection, Deadline as ClockDeadline, LoopClock, Pool, Reply
+from parley.messages import Message
+from parley.net import Address, Backend, BrokerConnection, Clock, Deadline as ClockDeadline, LoopClock, Pool, Reply
 from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
 
+if TYPE_CHECKING:
+    from parley.messages import Request
+
 log = logging.getLogger("parley.client")
 T = TypeVar("T")
+R = TypeVar("R", bound=Message)
 
 REBOOTSTRAP_REQUIRED = 129
 
@@ -53,14 +60,14 @@ class Cluster:
         self,
         options: ClientOptions,
         *,
-        backend: Any = None,
-        clock: Any = None,
+        backend: Backend | None = None,
+        clock: Clock | None = None,
         dice: Callable[[], float] | None = None,
         on_event: Listener | None = None,
     ) -> None:
         self.options = options
         self.cache = MetadataCache()
-        self.clock = clock if clock is not None else LoopClock()
+        self.clock: Clock = clock if clock is not None else LoopClock()
         self.dice: Callable[[], float] = dice if dice is not None else random.Random().random
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.dice)
@@ -121,14 +128,14 @@ class Cluster:
         return (await self.connection(node_id)).versions
 
     async def ask(
-        self, conn: BrokerConnection, message: Any, timeout_ms: int, allowed: VersionRange | None = None
-    ) -> Reply:
+        self, conn: BrokerConnection, message: Request[R], timeout_ms: int, allowed: VersionRange | None = None
+    ) -> Reply[R]:
         """Send a request on a connection and return the answer; the version used is taken note of."""
         reply = await conn.request(message, timeout_ms=timeout_ms, allowed=allowed)
         self.note(conn, reply)
         return reply
 
-    def note(self, conn: BrokerConnection, reply: Reply) -> None:
+    def note(self, conn: BrokerConnection, reply: Reply[R]) -> None:
         """Remember which version of an API a broker was spoken to in, for `versions_in_use`."""
         if reply.version >= 0:
             self.used.setdefault(conn.address, {})[reply.api_key] = reply.version
@@ -160,7 +167,7 @@ class Cluster:
         """Return the leader of a partition as the cache knows it."""
         return self.cache.current_leader(tp)
 
-    def take_hint(self, tp: TopicPartition, leader: Any, endpoints: Iterable[Any]) -> bool:
+    def take_hint(self, tp: TopicPartition, leader: LeaderHint | None, endpoints: Iterable[Endpoint]) -> bool:
         """Take the new leader out of an error (KIP-951); return whether the cache has it now.
 
         What was taken is also asked about: metadata is due afterwards.
@@ -174,7 +181,9 @@ class Cluster:
             self.schedule.request_full()
         return taken
 
-    def next_leader(self, tp: TopicPartition, epoch: int, hint: Any, endpoints: Iterable[Any]) -> bool:
+    def next_leader(
+        self, tp: TopicPartition, epoch: int, hint: LeaderHint | None, endpoints: Iterable[Endpoint]
+    ) -> bool:
         """Return whether a newer leader than that of `epoch`, which refused, is known: by the hint, or already."""
         if self.take_hint(tp, hint, endpoints):
             return True

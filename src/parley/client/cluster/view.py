@@ -5,14 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
+from parley.messages import MetadataResponse
 from parley.types import ZERO_UUID, Node, TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 TRUSTED_EPOCHS_VERSION = 9
 """First Metadata version whose leader epochs may be trusted (KAFKA-9212): older brokers spread stale ones."""
 TOPIC_IDS_VERSION = 10
 """First Metadata version that carries topic ids (KIP-516)."""
+
+
+class LeaderHint(Protocol):
+    """The leader that an error of Produce or Fetch names (KIP-951); -1 where it names none."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class Endpoint(Protocol):
+    """Where a broker is: Metadata's Brokers, Produce's and Fetch's NodeEndpoints."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class PartitionMetadata(NamedTuple):
@@ -107,12 +127,12 @@ class Applied:
     """Whether the answer brought nothing new (M15: the caller backs off further)."""
 
 
-def frozen(mapping: dict[Any, Any]) -> Mapping[Any, Any]:
+def frozen(mapping: dict[K, V]) -> Mapping[K, V]:
     """Return a read-only view. The caller gives the dict away and must not change it any more."""
     return MappingProxyType(mapping)
 
 
-def read_metadata(response: Any, version: int) -> MetadataUpdate:
+def read_metadata(response: MetadataResponse, version: int) -> MetadataUpdate:
     """Return a MetadataResponse as plain values.
 
     M1: leader epochs of versions below 9 are left out, because brokers older than 2.4 spread stale ones.
@@ -144,6 +164,6 @@ def read_metadata(response: Any, version: int) -> MetadataUpdate:
     )
 
 
-def read_nodes(brokers: Iterable[Any]) -> dict[int, Node]:
+def read_nodes(brokers: Iterable[Endpoint]) -> dict[int, Node]:
     """Return the brokers of an answer by id (Metadata's Brokers, Produce's and Fetch's NodeEndpoints)."""
     return {found.node_id: Node(found.node_id, found.host, found.port, found.rack) for found in brokers}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.view import Endpoint
 from parley.client.fetch.answers import Asked, Do, Limits, Verdict, judge, left_out
 from parley.client.fetch.incremental import IncrementalSession, SessionRequest
 from parley.client.fetch.wire import (
@@ -44,7 +45,7 @@ class Outcome(NamedTuple):
     error: KafkaError | None = None
     answers: Mapping[TopicPartition, FetchAnswer] = {}
     version: int = -1
-    endpoints: Sequence[Any] = ()
+    endpoints: Sequence[Endpoint] = ()
     put_off: Sequence[Asked] = ()
     whole: bool = True
     """Whether every partition had to be in the answer; in a session only those with something new are."""

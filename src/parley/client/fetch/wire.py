@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from parley.client.cluster.view import LeaderHint
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.client.results import EpochEndOffset
-from parley.messages import FetchRequest
+from parley.messages import FetchRequest, FetchResponse
 from parley.records import follow_front
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
@@ -59,14 +60,16 @@ class FetchAnswer(NamedTuple):
     records: memoryview | None
     aborted: tuple[tuple[int, int], ...]
     preferred_replica: int
-    leader: Any
+    leader: LeaderHint | None
     last_stable_offset: int = -1
     diverging: EpochEndOffset | None = None
 
 
-def fetch_request(targets: Sequence[FetchTarget], options: FetchOptions, session: SessionPart = NO_SESSION) -> Any:
+def fetch_request(
+    targets: Sequence[FetchTarget], options: FetchOptions, session: SessionPart = NO_SESSION
+) -> FetchRequest:
     """Return a Fetch request for these partitions: full, or what changed in a session (KIP-227)."""
-    topics: dict[tuple[str, bytes], Any] = {}
+    topics: dict[tuple[str, bytes], FetchRequest.FetchTopic] = {}
     for target in targets:
         key = (target.tp.topic, target.topic_id)
         if key not in topics:
@@ -114,7 +117,7 @@ def allowed_versions(
     return VersionRange(low, TOPIC_IDS_VERSION - 1)
 
 
-def read_fetch(response: Any, version: int, targets: Sequence[FetchTarget]) -> list[FetchAnswer]:
+def read_fetch(response: FetchResponse, version: int, targets: Sequence[FetchTarget]) -> list[FetchAnswer]:
     """Return the answers by partition. Topics that were not asked for are left out."""
     names = {target.topic_id: target.tp.topic for target in targets}
     asked = {target.tp for target in targets}
@@ -143,7 +146,7 @@ def read_fetch(response: Any, version: int, targets: Sequence[FetchTarget]) -> l
     return answers
 
 
-def _diverging(found: Any) -> EpochEndOffset | None:
+def _diverging(found: FetchResponse.EpochEndOffset | None) -> EpochEndOffset | None:
     return None if found is None or found.epoch < 0 else EpochEndOffset(found.epoch, found.end_offset)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
 from parley.errors import RequestTimedOut, broker_error
-from parley.messages import OffsetCommitRequest, OffsetFetchRequest
+from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
@@ -35,7 +34,7 @@ async def commit_offsets(
     """
 
     async def attempt(conn: BrokerConnection) -> None:
-        topics: dict[str, Any] = {}
+        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for tp, position in offsets.items():
             if tp.topic not in topics:
                 topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -136,7 +135,7 @@ def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
     return known.leader_epoch if known is not None else -1
 
 
-def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> Any:
+def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> OffsetFetchRequest:
     indexes: dict[str, list[int]] = {}
     for tp in wanted:
         indexes.setdefault(tp.topic, []).append(tp.partition)
@@ -156,7 +155,7 @@ def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition]
 
 
 def _read_committed(
-    cluster: Cluster, response: Any, version: int, wanted: list[TopicPartition]
+    cluster: Cluster, response: OffsetFetchResponse, version: int, wanted: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
     code = getattr(group, "error_code", 0)
@@ -165,7 +164,10 @@ def _read_committed(
     names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted}
     found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
     for topic in group.topics:
-        name = names.get(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.name
+        if version < TOPIC_IDS_VERSION or isinstance(topic, OffsetFetchResponse.OffsetFetchResponseTopic):
+            name: str | None = topic.name
+        else:
+            name = names.get(bytes(topic.topic_id))
         for part in topic.partitions:
             tp = TopicPartition(name or "", part.partition_index)
             # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
@@ -16,7 +16,7 @@ from parley.client.cluster.routing import at_leaders
 from parley.client.options import arguments
 from parley.client.results import EpochEndOffset
 from parley.errors import BrokerError, ConfigError, KafkaError, RemoteProtocolError, broker_error
-from parley.messages import OffsetForLeaderEpochRequest
+from parley.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from parley.net import BrokerConnection, Reply
 from parley.types import TopicPartition, shown
 from parley.versions import BrokerVersions, Feature
@@ -52,9 +52,9 @@ async def ask_leader(
     return read_answers(await cluster.ask(conn, epochs_request(questions), timeout_ms), questions)
 
 
-def epochs_request(questions: Mapping[TopicPartition, EpochQuestion]) -> Any:
+def epochs_request(questions: Mapping[TopicPartition, EpochQuestion]) -> OffsetForLeaderEpochRequest:
     """Return the request for these questions."""
-    topics: dict[str, Any] = {}
+    topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
     for tp, question in questions.items():
         if tp.topic not in topics:
             topics[tp.topic] = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=tp.topic, partitions=[])
@@ -68,7 +68,9 @@ def epochs_request(questions: Mapping[TopicPartition, EpochQuestion]) -> Any:
     return OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
 
 
-def read_answers(reply: Reply, questions: Mapping[TopicPartition, EpochQuestion]) -> Answers:
+def read_answers(
+    reply: Reply[OffsetForLeaderEpochResponse], questions: Mapping[TopicPartition, EpochQuestion]
+) -> Answers:
     """Return what came back, and an error that may pass for each partition that was left out (P11)."""
     found: Answers = {}
     for topic in reply.message.topics:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
@@ -13,7 +12,7 @@ from parley.client.options import arguments
 from parley.client.options.client_options import READ_COMMITTED
 from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
 from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
-from parley.messages import ListOffsetsRequest
+from parley.messages import ListOffsetsRequest, ListOffsetsResponse
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import TopicPartition, shown
@@ -97,8 +96,8 @@ async def list_offsets(
 
 def _request(
     group: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int], isolation_level: str, timeout_ms: int
-) -> Any:
-    topics: dict[str, Any] = {}
+) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
     for tp, code in group.items():
         topic = topics.setdefault(tp.topic, ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[]))
         topic.partitions.append(
@@ -114,7 +113,7 @@ def _request(
     )
 
 
-def _read(reply: Reply, asked: Collection[TopicPartition]) -> Answers:
+def _read(reply: Reply[ListOffsetsResponse], asked: Collection[TopicPartition]) -> Answers:
     found: Answers = {}
     for topic in reply.message.topics:
         for part in topic.partitions:

@@ -27,6 +27,7 @@ from parley.client.produce.wire import (
     read_produce,
 )
 from parley.errors import KafkaError, RemoteProtocolError
+from parley.messages import ProduceResponse
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import TopicPartition
@@ -241,7 +242,7 @@ class Sender:
         conn: BrokerConnection,
         chosen: Sequence[Chosen],
         topic_ids: dict[str, bytes],
-        done: asyncio.Future[Reply],
+        done: asyncio.Future[Reply[ProduceResponse]],
     ) -> None:
         self._in_flight[node_id] -= 1
         if self._closed or done.cancelled():
@@ -258,7 +259,7 @@ class Sender:
             self._bug(error)
         self._kick_soon()
 
-    def _take(self, chosen: Sequence[Chosen], reply: Reply, topic_ids: dict[str, bytes]) -> None:
+    def _take(self, chosen: Sequence[Chosen], reply: Reply[ProduceResponse], topic_ids: dict[str, bytes]) -> None:
         if reply.message is None:  # acks=0: there is no answer
             for log, batch, _ in chosen:
                 self._finish(log, batch, ack=(-1, -1))
@@ -272,7 +273,9 @@ class Sender:
             else:
                 self._judged(log, batch, answer, epoch, reply)
 
-    def _judged(self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply) -> None:
+    def _judged(
+        self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply[ProduceResponse]
+    ) -> None:
         """Do what the answer for one batch calls for."""
         if answer.error_code in NO_SUCH_TOPIC:
             log.confirmed = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from parley.client.cluster.view import LeaderHint
 from parley.client.produce.state import OutBatch
-from parley.messages import ProduceRequest
+from parley.messages import ProduceRequest, ProduceResponse
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import BrokerVersions, VersionRange
@@ -28,7 +29,7 @@ class ProduceAnswer(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     message: str | None
-    leader: Any
+    leader: LeaderHint | None
 
 
 def magic_for(versions: BrokerVersions) -> int:
@@ -53,9 +54,9 @@ def allowed_versions(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes]
     return VersionRange(low, high)
 
 
-def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int) -> Any:
+def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int) -> ProduceRequest:
     """Return a Produce request of one batch per partition, all with the same acks and transaction."""
-    topics: dict[str, Any] = {}
+    topics: dict[str, ProduceRequest.TopicProduceData] = {}
     for batch in batches:
         name = batch.tp.topic
         if name not in topics:
@@ -79,7 +80,9 @@ def note_destinations(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes
         batch.sent_to = topic_ids[batch.tp.topic] if version >= TOPIC_IDS_VERSION else ZERO_UUID
 
 
-def read_produce(response: Any, version: int, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ProduceAnswer]:
+def read_produce(
+    response: ProduceResponse, version: int, topic_ids: Mapping[str, bytes]
+) -> dict[TopicPartition, ProduceAnswer]:
     """Return the answers by partition."""
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     answers = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
@@ -12,7 +12,7 @@ from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_all, at_coordinator, find_coordinators
 from parley.client.options import arguments
 from parley.errors import ConfigError, broker_error
-from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest
+from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest, ListTransactionsResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Names, Several, TopicPartition, several, text, texts
@@ -88,7 +88,7 @@ async def list_transactions(
         transactional_id_pattern=wanted.id_pattern,
     )
 
-    async def attempt(conn: BrokerConnection) -> list[Any]:
+    async def attempt(conn: BrokerConnection) -> list[ListTransactionsResponse.TransactionState]:
         conn.versions.choose(ApiKey.LIST_TRANSACTIONS, allowed, feature=_feature(wanted))
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         if reply.message.error_code:

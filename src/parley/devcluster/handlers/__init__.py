@@ -1,5 +1,7 @@
 """What the brokers of the embedded cluster answer: one module per API that they act on, one table for the rest."""
 
+from typing import Any
+
 from parley.devcluster.handlers import (
     h00_produce,
     h01_fetch,
@@ -36,8 +38,9 @@ from parley.devcluster.handlers import (
     h66_list_transactions,
     h75_describe_topic_partitions,
 )
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer, Wait
+from parley.devcluster.handlers.base import Answer, Call, Handler, NoAnswer, Wait
 from parley.devcluster.handlers.refusing import REFUSALS, Refusal, handler_of
+from parley.messages import Message
 from parley.schema import VersionRange
 
 MODULES = (
@@ -80,7 +83,7 @@ MODULES = (
 SERVED_APIS: frozenset[int] = frozenset(int(module.API.key) for module in MODULES)
 """The APIs that are acted on; the others are refused by the table of `refusing`."""
 
-HANDLERS: dict[int, Handler] = {
+HANDLERS: dict[int, Handler[Any]] = {
     **{key: handler_of(refusal) for key, refusal in REFUSALS.items()},
     **{int(module.API.key): module.API for module in MODULES},
 }

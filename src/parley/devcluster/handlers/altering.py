@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.devcluster.configs import BROKER, TOPIC, Config, Configs, configs_of
-from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
-from parley.devcluster.handlers.mirror import each
+from parley.devcluster.handlers.mirror import Chain, each
 from parley.devcluster.state.codes import (
     INVALID_CONFIG,
     INVALID_REQUEST,
@@ -23,24 +24,31 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.topics import check_topic_name
+from parley.messages import Message
 
+if TYPE_CHECKING:
+    from parley.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
+
+    Resource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
+
+Q = TypeVar("Q", "AlterConfigsRequest", "IncrementalAlterConfigsRequest")
 Change = Callable[[Mapping[str, str], Configs], dict[str, str]]
 """From the present own settings of a resource, and the settings it knows, to its new ones."""
 
 
-def alter_each(call: Call, request: Message, change_of: Callable[[Message], Change]) -> Message:
+def alter_each(call: Call, request: Q, change_of: Callable[[Any], Change]) -> Message:
     """Change each resource of a request; return the response."""
     counts = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     texts: dict[int, str | None] = {}
 
-    def code_of(chain: tuple[Message, ...]) -> int:
-        asked = chain[-1]
+    def code_of(chain: Chain) -> int:
+        asked: Resource = chain[-1]
         try:
             if counts[asked.resource_type, asked.resource_name] > 1:
                 raise Refused(INVALID_REQUEST, "Each resource must appear at most once.")
             if len({config.name for config in asked.configs}) < len(asked.configs):
                 raise Refused(INVALID_REQUEST, "Error due to duplicate config keys")
-            _alter(call, request, asked, change_of(asked))
+            _alter(call, asked, change_of(asked), validate_only=request.validate_only)
         except Refused as error:
             texts[id(asked)] = error.message
             return error.code
@@ -55,11 +63,11 @@ def alter_each(call: Call, request: Message, change_of: Callable[[Message], Chan
     return response
 
 
-def _alter(call: Call, request: Message, asked: Message, change: Change) -> None:
+def _alter(call: Call, asked: Resource, change: Change, *, validate_only: bool) -> None:
     if asked.resource_type == TOPIC:
-        _alter_topic(call, asked.resource_name, change, validate_only=request.validate_only)
+        _alter_topic(call, asked.resource_name, change, validate_only=validate_only)
     elif asked.resource_type == BROKER and call.profile.behaviour.alters_brokers:
-        _alter_broker(call, asked.resource_name, change, validate_only=request.validate_only)
+        _alter_broker(call, asked.resource_name, change, validate_only=validate_only)
     else:
         raise Refused(INVALID_REQUEST, f"settings of resource type {asked.resource_type} cannot be changed here")
 

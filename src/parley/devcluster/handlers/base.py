@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
 from parley.devcluster.profile import Profile
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.codes import NOT_LEADER_OR_FOLLOWER, Refused
 from parley.devcluster.state.fetch_sessions import FetchSessions
-from parley.devcluster.state.image import NO_LEADER, ClusterImage, PartitionImage
+from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from parley.devcluster.state.replica import Replica
+from parley.messages import FetchResponse, Message, ProduceResponse
 from parley.schema import ApiKey, VersionRange
 
-Message = Any
-"""A request or response; messages are made from their definitions at run time and have no static type."""
+Q = TypeVar("Q", bound=Message)
+"""The request of one API."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Call:
     now_ms: int
     fetch_sessions: FetchSessions
     client_id: str | None = None
-    ahead: dict[int, Any] = field(default_factory=dict)
+    ahead: dict[int, object] = field(default_factory=dict)
     """What was done before the handler ran, by what it was done to; see `Handler.ahead`."""
     listener: str | None = None
     _seen: tuple[ClusterImage, ClusterImage] | None = None
@@ -98,7 +99,7 @@ Answer = Message | Wait | Slices | NoAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(Generic[Q]):
     """One API: its key, the versions written here, and its two functions.
 
     `refuse(request, version, code)` gives a response that says `code` wherever this API has a place
@@ -108,9 +109,9 @@ class Handler:
 
     key: ApiKey
     versions: VersionRange
-    handle: Callable[[Call, Message], Answer]
-    refuse: Callable[[Message, int, int], Message]
-    ahead: Callable[[Call, Message], Callable[[], None] | None] | None = None
+    handle: Callable[[Call, Q], Answer]
+    refuse: Callable[[Q, int, int], Message]
+    ahead: Callable[[Call, Q], Callable[[], None] | None] | None = None
 
 
 def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int = -1) -> Replica:
@@ -121,6 +122,10 @@ def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int
     return replica
 
 
+E = TypeVar("E", FetchResponse.NodeEndpoint, ProduceResponse.NodeEndpoint)
+Hinted = FetchResponse.PartitionData | ProduceResponse.PartitionProduceResponse
+
+
 class LeaderHints:
     """The new leaders and their endpoints that a response names for partitions that moved (KIP-951).
 
@@ -129,14 +134,17 @@ class LeaderHints:
     """
 
     def __init__(
-        self, image: ClusterImage, response: Message, codes: Sequence[int] = (NOT_LEADER_OR_FOLLOWER,)
+        self,
+        image: ClusterImage,
+        response: FetchResponse | ProduceResponse,
+        codes: Sequence[int] = (NOT_LEADER_OR_FOLLOWER,),
     ) -> None:
         self._image = image
         self._response = response
         self._codes = codes
-        self._nodes: dict[int, Message] = {}
+        self._nodes: dict[int, BrokerImage] = {}
 
-    def hint(self, partition: Message, code: int, topic: str, index: int) -> None:
+    def hint(self, partition: Hinted, code: int, topic: str, index: int) -> None:
         """Fill `partition.current_leader` when `code` asks for it."""
         found = self._image.partition(topic, index) if code in self._codes else None
         if found is None:
@@ -146,13 +154,19 @@ class LeaderHints:
             return
         partition.current_leader.leader_id = found.leader
         partition.current_leader.leader_epoch = found.leader_epoch
-        self._nodes[broker.id] = self._response.NodeEndpoint(
-            node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack
-        )
+        self._nodes[broker.id] = broker
 
     def write(self) -> None:
         """Put the endpoints into the response."""
-        self._response.node_endpoints = list(self._nodes.values())
+        response, brokers = self._response, self._nodes.values()
+        if isinstance(response, FetchResponse):
+            response.node_endpoints = [_endpoint(response.NodeEndpoint, broker) for broker in brokers]
+        else:
+            response.node_endpoints = [_endpoint(response.NodeEndpoint, broker) for broker in brokers]
+
+
+def _endpoint(kind: type[E], broker: BrokerImage) -> E:
+    return kind(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
 
 
 def code_of(error: Refused | OSError, storage_code: int) -> int:

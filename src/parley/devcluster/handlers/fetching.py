@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from parley.devcluster.handlers.base import Call, Message
+from parley.devcluster.handlers.base import Call
 from parley.devcluster.state.codes import INVALID_FETCH_SESSION_EPOCH, NONE
 from parley.devcluster.state.fetch_sessions import (
     FINAL_EPOCH,
@@ -31,14 +31,14 @@ class Told:
     """One partition of an answer; `worth_telling` where there are records or a word about where to read."""
 
     followed: Followed
-    part: Message
+    part: FetchResponse.PartitionData
     worth_telling: bool
 
 
 class Reading:
     """What one request asks for, its session included. Raises Refused (70, 71, 106) when it does not go on so."""
 
-    def __init__(self, call: Call, request: Message) -> None:
+    def __init__(self, call: Call, request: FetchRequest) -> None:
         self._call = call
         self._sessions, self._by_id = call.fetch_sessions, call.version >= FIRST_ID_VERSION
         self._begins = request.session_epoch == INITIAL_EPOCH
@@ -60,7 +60,7 @@ class Reading:
             [one for _, one in asked] if self._session is None else list(self._session.partitions.values())
         )
 
-    def answer(self, response: Message, told: Iterable[Told]) -> Message:
+    def answer(self, response: FetchResponse, told: Iterable[Told]) -> FetchResponse:
         """Put into an answer what its reader does not know yet. Mutates: the session, which one there is then."""
         session = self._session
         if session is not None and session.epoch != next_epoch(self._epoch):
@@ -92,7 +92,7 @@ class Reading:
         return (one.topic_id if self._by_id else one.topic), one.index
 
 
-def whole_request(sessions: FetchSessions, request: Message, version: int) -> Message:
+def whole_request(sessions: FetchSessions, request: FetchRequest, version: int) -> FetchRequest:
     """Return a Fetch request with every partition that it asks for: those too that its session knows."""
     session = sessions.look_up(request.session_id)
     if session is None or request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -101,7 +101,7 @@ def whole_request(sessions: FetchSessions, request: Message, version: int) -> Me
     known = FetchSession(session.id, by_id, 0, 0, {key: copy.copy(one) for key, one in session.partitions.items()})
     known.update(_asked(request, by_id), _forgotten(request, by_id))
     whole = copy.copy(request)
-    topics: dict[str | bytes, Message] = {}
+    topics: dict[str | bytes, FetchRequest.FetchTopic] = {}
     for (topic, _), one in known.partitions.items():
         made = topics.setdefault(topic, FetchRequest.FetchTopic(topic=one.topic, topic_id=one.topic_id))
         made.partitions.append(one.asked)
@@ -109,7 +109,7 @@ def whole_request(sessions: FetchSessions, request: Message, version: int) -> Me
     return whole
 
 
-def _asked(request: Message, by_id: bool) -> Iterator[tuple[PartitionKey, Followed]]:
+def _asked(request: FetchRequest, by_id: bool) -> Iterator[tuple[PartitionKey, Followed]]:
     for topic in request.topics:
         name = "" if by_id else topic.topic
         for part in topic.partitions:
@@ -117,13 +117,13 @@ def _asked(request: Message, by_id: bool) -> Iterator[tuple[PartitionKey, Follow
             yield key, Followed(name, topic.topic_id, part.partition, part)
 
 
-def _forgotten(request: Message, by_id: bool) -> Iterator[PartitionKey]:
+def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[PartitionKey]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield (topic.topic_id if by_id else topic.topic), index
 
 
-def _add(response: Message, one: Followed, part: Message) -> None:
+def _add(response: FetchResponse, one: Followed, part: FetchResponse.PartitionData) -> None:
     """Put a partition into an answer: beside the one before if that is of the same topic, as brokers do."""
     last = response.responses[-1] if response.responses else None
     if last is None or (last.topic, last.topic_id) != (one.topic, one.topic_id):

@@ -33,7 +33,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, NoAnswer, Wait, leader_replica
+from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, NoAnswer, Wait, leader_replica
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.profile import InvalidRecords
@@ -60,7 +60,7 @@ from parley.devcluster.state.codes import (
 )
 from parley.devcluster.state.replica import Replica
 from parley.devcluster.state.topics import TopicSettings
-from parley.messages import ProduceResponse
+from parley.messages import ProduceRequest, ProduceResponse
 from parley.schema import ApiKey, VersionRange
 
 log = logging.getLogger("parley.devcluster")
@@ -99,7 +99,7 @@ class _Topic:
     outcomes: list[_Outcome] = field(default_factory=list)
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: ProduceRequest) -> Answer:
     """Append each partition's records and answer when the producer's acks are reached."""
     if not _readable(call, request):
         return NoAnswer(close=True)
@@ -110,7 +110,7 @@ def handle(call: Call, request: Message) -> Answer:
     if request.acks == 1 or _replicated(outcomes):
         return _response(call, topics)
 
-    def attempt(final: bool) -> Message | None:
+    def attempt(final: bool) -> ProduceResponse | None:
         if not _replicated(outcomes):
             if not final:
                 return None
@@ -135,20 +135,19 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
     )
 
 
-def _ahead(call: Call, request: Message) -> Callable[[], None] | None:
+def _ahead(call: Call, request: ProduceRequest) -> Callable[[], None] | None:
     return work_ahead(call, request, _name_and_rules)
 
 
-def _name_and_rules(call: Call, topic: Message) -> tuple[str, AppendRules]:
+def _name_and_rules(call: Call, topic: ProduceRequest.TopicProduceData) -> tuple[str, AppendRules]:
     name = _name_of(call, topic) or ""
     return name, _rules(call, _settings_of(call, name))
 
 
-def _name_of(call: Call, topic: Message) -> str | None:
+def _name_of(call: Call, topic: ProduceRequest.TopicProduceData) -> str | None:
     """Return the topic's name, or None where there is no topic of its id."""
     if call.version < FIRST_ID_VERSION:
-        name: str = topic.name
-        return name
+        return topic.name
     image = call.image.topic_by_id(topic.topic_id)
     return None if image is None else image.name
 
@@ -158,7 +157,7 @@ def _settings_of(call: Call, name: str) -> TopicSettings:
     return call.cluster.settings.topic_defaults if known is None else call.cluster.topic_settings(known.configs)
 
 
-def _readable(call: Call, request: Message) -> bool:
+def _readable(call: Call, request: ProduceRequest) -> bool:
     """Whether the release answers the request at all; those before 2.8 close on record sets they cannot take."""
     manner = call.profile.behaviour.invalid_records
     records = (partition.records for topic in request.topic_data for partition in topic.partition_data)
@@ -180,7 +179,7 @@ def _is_one_batch(received: Received) -> bool:
     return len(headers) == 1 and headers[0].magic == 2
 
 
-def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
+def _append_topic(call: Call, request: ProduceRequest, topic: ProduceRequest.TopicProduceData) -> _Topic:
     name = _name_of(call, topic)
     code = UNKNOWN_TOPIC_ID if name is None else NONE
     name = name or ""
@@ -193,7 +192,7 @@ def _append_topic(call: Call, request: Message, topic: Message) -> _Topic:
     return result
 
 
-def _append(call: Call, request: Message, outcome: _Outcome, records: memoryview | None) -> None:
+def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: memoryview | None) -> None:
     replica: Replica | None = None
     explained = False  # whether the producer is told why, in words
     acks = request.acks
@@ -261,7 +260,7 @@ def _replicated(outcomes: Sequence[_Outcome]) -> bool:
     return not _unreplicated(outcomes)
 
 
-def _response(call: Call, topics: Sequence[_Topic]) -> Message:
+def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
     response = ProduceResponse()
     hints = LeaderHints(call.image, response)
     for topic in topics:
@@ -288,7 +287,9 @@ def _response(call: Call, topics: Sequence[_Topic]) -> Message:
     return response
 
 
-def _name_records(call: Call, response: Message, partition: Message, invalid: RefusedRecords) -> None:
+def _name_records(
+    call: Call, response: ProduceResponse, partition: ProduceResponse.PartitionProduceResponse, invalid: RefusedRecords
+) -> None:
     """Tell which records are refused, as the release does (v8+; older versions have no place for it)."""
     lists, records = call.profile.behaviour.lists_invalid_records, invalid.records
     partition.record_errors = [
@@ -299,7 +300,7 @@ def _name_records(call: Call, response: Message, partition: Message, invalid: Re
         partition.error_message = f"One or more records have been rejected ({len(records)} of them)"
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
     """Answer `code` for each partition."""
     response = ProduceResponse()
     for topic in request.topic_data:

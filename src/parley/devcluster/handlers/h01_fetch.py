@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Message, Slices, Wait
+from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Slices, Wait
 from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
 from parley.devcluster.handlers.produce_ahead import is_large
 from parley.devcluster.state.batches import walk
@@ -50,7 +50,7 @@ from parley.devcluster.state.partition_transactions import AbortedTransaction
 from parley.devcluster.state.replica import Replica
 from parley.devcluster.state.selection import preferred_replica
 from parley.errors import CorruptRecordError, UnsupportedVersionError
-from parley.messages import FetchResponse
+from parley.messages import FetchRequest, FetchResponse
 from parley.records import convert
 from parley.schema import ApiKey, VersionRange
 
@@ -77,7 +77,7 @@ class _Wanted:
     preferred: int | None = None
 
     @property
-    def asked(self) -> Message:
+    def asked(self) -> FetchRequest.FetchPartition:
         """Its part of the request, or of an earlier one of the session."""
         return self.followed.asked
 
@@ -112,7 +112,7 @@ class _Read:
                 self.code, self.parts, self.size, self.aborted = error.code, (), 0, ()
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: FetchRequest) -> Answer:
     """Return records, or wait for them."""
     if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return refuse(request, call.version, CLUSTER_AUTHORIZATION_FAILED)
@@ -156,14 +156,14 @@ def _name(call: Call, followed: Followed) -> int:
 class _Fetch:
     """One request while it is being answered."""
 
-    def __init__(self, call: Call, request: Message, reading: Reading, wanted: Sequence[_Wanted]) -> None:
+    def __init__(self, call: Call, request: FetchRequest, reading: Reading, wanted: Sequence[_Wanted]) -> None:
         self._call = call
         self._request = request
         self._reading = reading
         self._wanted = wanted
         self._whole = call.version >= FIRST_WHOLE_BATCH_VERSION
 
-    def attempt(self, final: bool) -> Message | Slices | None:
+    def attempt(self, final: bool) -> FetchResponse | Slices | None:
         """Return the response if there is enough to say; sizes are those of the log, as with brokers."""
         left = min(self._request.max_bytes, MOST_BYTES) if self._whole else MOST_BYTES
         reads, size, settled = [], 0, final
@@ -182,7 +182,7 @@ class _Fetch:
             read.rewritten()
         return self._response(reads)
 
-    def _rewritten(self, reads: Sequence[_Read], todo: Sequence[_Read]) -> Iterator[Message | Callable[[], None]]:
+    def _rewritten(self, reads: Sequence[_Read], todo: Sequence[_Read]) -> Iterator[FetchResponse | Callable[[], None]]:
         """Have large conversions done in a thread, then answer."""
         yield from (read.rewritten for read in todo)
         yield self._response(reads)
@@ -237,7 +237,7 @@ class _Fetch:
             return replica.last_stable_offset
         return replica.high_watermark
 
-    def _diverging(self, replica: Replica, asked: Message) -> tuple[int, int] | None:
+    def _diverging(self, replica: Replica, asked: FetchRequest.FetchPartition) -> tuple[int, int] | None:
         """Return epoch and end offset where the reader's history leaves this log's (KIP-595), else None."""
         if self._call.version < FIRST_DIVERGING_VERSION or asked.last_fetched_epoch < 0:
             return None
@@ -279,7 +279,7 @@ class _Fetch:
             data = data[: max(sliced, least)]
         return [data], len(data)
 
-    def _response(self, reads: Sequence[_Read]) -> Message:
+    def _response(self, reads: Sequence[_Read]) -> FetchResponse:
         response = FetchResponse()
         told = []
         for one, read in zip(self._wanted, reads, strict=True):
@@ -293,7 +293,7 @@ class _Fetch:
             hints.write()
         return answer
 
-    def _partition(self, response: Message, one: _Wanted, read: _Read) -> Message:
+    def _partition(self, response: FetchResponse, one: _Wanted, read: _Read) -> FetchResponse.PartitionData:
         behaviour = self._call.profile.behaviour
         committed = self._request.isolation_level == READ_COMMITTED
         partition = response.PartitionData(
@@ -323,7 +323,7 @@ class _Fetch:
         return partition
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
     """Answer `code` for each partition."""
     response = FetchResponse()
     for topic in request.topics:

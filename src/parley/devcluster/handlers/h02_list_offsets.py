@@ -19,7 +19,7 @@ Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, leader_replica
+from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
 from parley.devcluster.profile import EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST_TIERED, MAX_TIMESTAMP
 from parley.devcluster.state.codes import (
     KAFKA_STORAGE_ERROR,
@@ -30,7 +30,7 @@ from parley.devcluster.state.codes import (
 )
 from parley.devcluster.state.replica import Replica
 from parley.devcluster.state.times import FoundRecord, first_at_time, with_largest_time
-from parley.messages import ListOffsetsResponse
+from parley.messages import ListOffsetsRequest, ListOffsetsResponse
 from parley.schema import ApiKey, VersionRange
 
 READ_COMMITTED = 1
@@ -40,7 +40,7 @@ FIRST_EPOCH_VERSION = 4
 NOTHING = FoundRecord(-1, -1, -1)
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: ListOffsetsRequest) -> Answer:
     """Look up each partition's offset."""
     response = ListOffsetsResponse()
     for topic in request.topics:
@@ -49,7 +49,13 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _partition(call: Call, request: Message, response: Message, topic: str, asked: Message) -> Message:
+def _partition(
+    call: Call,
+    request: ListOffsetsRequest,
+    response: ListOffsetsResponse,
+    topic: str,
+    asked: ListOffsetsRequest.ListOffsetsPartition,
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
     answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     try:
         replica = leader_replica(call, topic, asked.partition_index, asked.current_leader_epoch)
@@ -109,7 +115,7 @@ def _segment_offsets(replica: Replica, timestamp: int, most: int) -> list[int]:
     return sorted(set(offsets), reverse=True)[: max(most, 0)]
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
     """Answer `code` for each partition."""
     response = ListOffsetsResponse()
     for topic in request.topics:

@@ -19,7 +19,7 @@ Not implemented: authorization (every operation is allowed).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.state.codes import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -32,7 +32,7 @@ from parley.devcluster.state.codes import (
 )
 from parley.devcluster.state.image import PartitionImage, TopicImage
 from parley.devcluster.state.topics import check_topic_name
-from parley.messages import MetadataResponse
+from parley.messages import MetadataRequest, MetadataResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
 
@@ -46,7 +46,7 @@ CLUSTER_OPERATIONS = 0b1_1111_1010_0000  # create, alter, describe, cluster acti
 TOPIC_OPERATIONS = 0b0_1101_1111_1000  # read, write, create, delete, alter, describe, configs
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: MetadataRequest) -> Answer:
     """Describe brokers and topics."""
     image = call.image
     named = request.topics or ()
@@ -57,18 +57,19 @@ def handle(call: Call, request: Message) -> Answer:
         response.brokers.append(
             response.MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
         )
-    everything = request.topics is None or (call.version < FIRST_NULL_VERSION and not request.topics)
-    if everything:
+    if request.topics is None or (call.version < FIRST_NULL_VERSION and not request.topics):
         response.topics = [_described(call, request, response, topic) for topic in image.topics.values()]
     else:
         response.topics = [_asked(call, request, response, asked) for asked in request.topics]
     if call.version in CLUSTER_OPERATIONS_VERSIONS:
-        asked = request.include_cluster_authorized_operations
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS if asked else _unasked(call)
+        told = request.include_cluster_authorized_operations
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS if told else _unasked(call)
     return response
 
 
-def _asked(call: Call, request: Message, response: Message, asked: Message) -> Message:
+def _asked(
+    call: Call, request: MetadataRequest, response: MetadataResponse, asked: MetadataRequest.MetadataRequestTopic
+) -> MetadataResponse.MetadataResponseTopic:
     if asked.name is None or (asked.topic_id != ZERO_UUID and not asked.name):
         found = call.image.topic_by_id(asked.topic_id)
         if found is None:
@@ -80,7 +81,7 @@ def _asked(call: Call, request: Message, response: Message, asked: Message) -> M
     return _without(call, response, _missing(call, request, asked.name), asked.name, ZERO_UUID)
 
 
-def _missing(call: Call, request: Message, name: str) -> int:
+def _missing(call: Call, request: MetadataRequest, name: str) -> int:
     """Create a topic that is missing, if that is allowed; return the code of this answer."""
     try:
         check_topic_name(name)
@@ -101,14 +102,18 @@ def _missing(call: Call, request: Message, name: str) -> int:
     return call.profile.behaviour.auto_create_code
 
 
-def _without(call: Call, response: Message, code: int, name: str | None, topic_id: bytes) -> Message:
+def _without(
+    call: Call, response: MetadataResponse, code: int, name: str | None, topic_id: bytes
+) -> MetadataResponse.MetadataResponseTopic:
     answer = response.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
     if call.version >= FIRST_OPERATIONS_VERSION:
         answer.topic_authorized_operations = _unasked(call)
     return answer
 
 
-def _described(call: Call, request: Message, response: Message, topic: TopicImage) -> Message:
+def _described(
+    call: Call, request: MetadataRequest, response: MetadataResponse, topic: TopicImage
+) -> MetadataResponse.MetadataResponseTopic:
     partitions = [_partition(call, response, index, partition) for index, partition in enumerate(topic.partitions)]
     answer = response.MetadataResponseTopic(
         error_code=NONE, name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=partitions
@@ -123,7 +128,9 @@ def _unasked(call: Call) -> int:
     return call.profile.behaviour.unasked_operations
 
 
-def _partition(call: Call, response: Message, index: int, partition: PartitionImage) -> Message:
+def _partition(
+    call: Call, response: MetadataResponse, index: int, partition: PartitionImage
+) -> MetadataResponse.MetadataResponsePartition:
     alive = call.image.brokers
     led = partition.leader in alive
     tells_epoch = led or call.profile.behaviour.tells_epoch_without_leader
@@ -138,7 +145,7 @@ def _partition(call: Call, response: Message, index: int, partition: PartitionIm
     )
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
     """Answer `code` for each topic asked for; where all were asked for, for none."""
     response = MetadataResponse(error_code=code)
     for asked in request.topics or ():

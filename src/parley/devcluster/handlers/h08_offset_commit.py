@@ -17,7 +17,7 @@ Not implemented: membership (JoinGroup and its kin are not served yet), expiry o
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.state.codes import (
     ILLEGAL_GENERATION,
@@ -31,7 +31,7 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.groups import CommittedOffset, Groups
-from parley.messages import OffsetCommitResponse
+from parley.messages import OffsetCommitRequest, OffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_ID_VERSION = 10
@@ -39,7 +39,7 @@ FIRST_ID_VERSION = 10
 Accepted = dict[tuple[str, int], CommittedOffset]
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: OffsetCommitRequest) -> Answer:
     """Keep the offsets of the partitions that exist."""
     group_code = _group_code(call, request)
     accepted: Accepted = {}
@@ -53,7 +53,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _group_code(call: Call, request: Message) -> int:
+def _group_code(call: Call, request: OffsetCommitRequest) -> int:
     """Return the code of every partition that exists: what the coordinator says of the group and its member."""
     if call.version == 0 and not call.profile.behaviour.names_controller:
         return UNSUPPORTED_VERSION  # v0 went to ZooKeeper, which KRaft releases do not have
@@ -72,7 +72,13 @@ def _group_code(call: Call, request: Message) -> int:
     return NONE
 
 
-def _topic(call: Call, response: Message, topic: Message, accepted: Accepted, group_code: int) -> Message:
+def _topic(
+    call: Call,
+    response: OffsetCommitResponse,
+    topic: OffsetCommitRequest.OffsetCommitRequestTopic,
+    accepted: Accepted,
+    group_code: int,
+) -> OffsetCommitResponse.OffsetCommitResponseTopic:
     name, missing = topic.name, UNKNOWN_TOPIC_OR_PARTITION
     if call.version >= FIRST_ID_VERSION:
         image = call.image.topic_by_id(topic.topic_id)
@@ -93,7 +99,7 @@ def _topic(call: Call, response: Message, topic: Message, accepted: Accepted, gr
     return response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _partition_code(asked: Message, group_code: int) -> int:
+def _partition_code(asked: OffsetCommitRequest.OffsetCommitRequestPartition, group_code: int) -> int:
     try:
         Groups.check_metadata(asked.committed_metadata)
     except Refused as error:
@@ -101,7 +107,7 @@ def _partition_code(asked: Message, group_code: int) -> int:
     return group_code
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
     """Answer `code` for each partition."""
     response = OffsetCommitResponse()
     for topic in request.topics:

@@ -16,9 +16,10 @@ Not implemented: member epochs (groups have no members).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.state.codes import (
     NONE,
@@ -28,7 +29,7 @@ from parley.devcluster.state.codes import (
     UNSUPPORTED_VERSION,
     Refused,
 )
-from parley.messages import OffsetFetchResponse
+from parley.messages import OffsetFetchRequest, OffsetFetchResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
 
@@ -36,11 +37,12 @@ ZOOKEEPER_VERSION = 0
 FIRST_GROUP_ERROR_VERSION = 2
 FIRST_GROUPS_VERSION = 8
 FIRST_ID_VERSION = 10
+P = TypeVar("P", OffsetFetchResponse.OffsetFetchResponsePartition, OffsetFetchResponse.OffsetFetchResponsePartitions)
 Wanted = tuple[str, bytes, Iterable[int]]
 """A topic's name and id, and the partitions asked for."""
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: OffsetFetchRequest) -> Answer:
     """Return the committed offsets of the groups asked for."""
     response = OffsetFetchResponse()
     if call.version >= FIRST_GROUPS_VERSION:
@@ -61,7 +63,9 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _group(call: Call, response: Message, asked: Message, *, stable: bool) -> Message:
+def _group(
+    call: Call, response: OffsetFetchResponse, asked: OffsetFetchRequest.OffsetFetchRequestGroup, *, stable: bool
+) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     group = response.OffsetFetchResponseGroup(group_id=asked.group_id)
     try:
         require_coordinator(call, asked.group_id)
@@ -80,7 +84,11 @@ def _group(call: Call, response: Message, asked: Message, *, stable: bool) -> Me
     return group
 
 
-def _wanted(call: Call, group: str, topics: Iterable[Message] | None) -> list[Wanted]:
+def _wanted(
+    call: Call,
+    group: str,
+    topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic | OffsetFetchRequest.OffsetFetchRequestTopics] | None,
+) -> list[Wanted]:
     if topics is None:
         by_topic: dict[str, list[int]] = {}
         for name, index in call.cluster.groups.all_of(group):
@@ -93,14 +101,14 @@ def _wanted(call: Call, group: str, topics: Iterable[Message] | None) -> list[Wa
     wanted: list[Wanted] = []
     for topic in topics:
         name, topic_id = topic.name, ZERO_UUID
-        if call.version >= FIRST_ID_VERSION:
+        if call.version >= FIRST_ID_VERSION and isinstance(topic, OffsetFetchRequest.OffsetFetchRequestTopics):
             image = call.image.topic_by_id(topic.topic_id)
             name, topic_id = image.name if image is not None else "", topic.topic_id
         wanted.append((name, topic_id, topic.partition_indexes))
     return wanted
 
 
-def _partition(call: Call, kind: Message, group: str, topic: str, index: int, *, stable: bool) -> Message:
+def _partition(call: Call, kind: type[P], group: str, topic: str, index: int, *, stable: bool) -> P:
     if stable and call.cluster.transactions.offsets.is_pending(group, topic, index):
         return kind(
             partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="",
@@ -119,7 +127,7 @@ def _partition(call: Call, kind: Message, group: str, topic: str, index: int, *,
     )
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
     """Answer `code` for each group, and before v2 for each partition."""
     response = OffsetFetchResponse()
     if version >= FIRST_GROUPS_VERSION:

@@ -15,17 +15,17 @@ Not implemented: share group coordinators (INVALID_REQUEST), the `__consumer_off
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, NoAnswer
+from parley.devcluster.handlers.base import Answer, Call, Handler, NoAnswer
 from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.state.codes import INVALID_REQUEST, NONE, Refused
 from parley.devcluster.state.groups import GROUP, TRANSACTION
-from parley.messages import FindCoordinatorResponse
+from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_KEYS_VERSION = 4
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: FindCoordinatorRequest) -> Answer:
     """Name the coordinators of the keys."""
     if request.key_type not in (GROUP, TRANSACTION) and call.profile.behaviour.unknown_key_type_code is None:
         return NoAnswer(close=True)
@@ -40,7 +40,12 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _fill(call: Call, request: Message, key: str, answer: Message) -> None:
+def _fill(
+    call: Call,
+    request: FindCoordinatorRequest,
+    key: str,
+    answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator,
+) -> None:
     try:
         if request.key_type not in (GROUP, TRANSACTION):
             code = call.profile.behaviour.unknown_key_type_code
@@ -56,7 +61,7 @@ def _fill(call: Call, request: Message, key: str, answer: Message) -> None:
         answer.node_id, answer.host, answer.port = broker.id, broker.host, broker.port
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
     """Answer `code` for each key."""
     response = FindCoordinatorResponse()
     if version >= FIRST_KEYS_VERSION:

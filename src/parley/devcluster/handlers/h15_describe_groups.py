@@ -13,11 +13,11 @@ Not implemented: groups with members (JoinGroup is refused).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import GROUP_ID_NOT_FOUND, Refused
-from parley.messages import DescribeGroupsResponse
+from parley.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
 DEAD, EMPTY = "Dead", "Empty"
@@ -25,7 +25,7 @@ FIRST_OPERATIONS_VERSION = 3
 FIRST_NOT_FOUND_VERSION = 6
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeGroupsRequest) -> Answer:
     """Describe each group."""
     response = DescribeGroupsResponse()
     for name in request.groups:
@@ -44,7 +44,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _describe(call: Call, group: Message, name: str) -> None:
+def _describe(call: Call, group: DescribeGroupsResponse.DescribedGroup, name: str) -> None:
     if name in call.cluster.groups.names():
         group.group_state = EMPTY
         return

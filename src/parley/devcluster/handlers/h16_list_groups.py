@@ -12,16 +12,16 @@ Not implemented: groups with members.
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import find_coordinator
-from parley.messages import ListGroupsResponse
+from parley.messages import ListGroupsRequest, ListGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
 EMPTY = "Empty"
 CLASSIC = "classic"
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: ListGroupsRequest) -> Answer:
     """List the groups."""
     response = ListGroupsResponse()
     states = {state.lower() for state in request.states_filter}
@@ -36,7 +36,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: ListGroupsRequest, version: int, code: int) -> ListGroupsResponse:
     """Answer `code`."""
     return ListGroupsResponse(error_code=code)
 

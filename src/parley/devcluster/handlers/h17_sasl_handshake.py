@@ -13,14 +13,14 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import ILLEGAL_SASL_STATE
-from parley.messages import SaslHandshakeResponse
+from parley.messages import SaslHandshakeRequest, SaslHandshakeResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: SaslHandshakeRequest) -> Answer:
     """Say that there is no login on this listener."""
     return SaslHandshakeResponse(
         error_code=ILLEGAL_SASL_STATE, mechanisms=list(call.profile.behaviour.idle_sasl_mechanisms)

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.profile import Profile
 from parley.devcluster.state.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
-from parley.messages import ApiVersionsResponse
+from parley.messages import ApiVersionsRequest, ApiVersionsResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_NAME_VERSION = 3
@@ -29,7 +29,7 @@ FIRST_ZERO_FEATURES_VERSION = 4
 _CLIENT_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: ApiVersionsRequest) -> Answer:
     """List the ranges and features of this broker."""
     behaviour = call.profile.behaviour
     if call.version >= FIRST_NAME_VERSION and behaviour.checks_client_name:
@@ -55,7 +55,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def unsupported(profile: Profile) -> Message:
+def unsupported(profile: Profile) -> ApiVersionsResponse:
     """Return the answer to a version above the release's own; it is encoded as v0."""
     response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
     if profile.behaviour.names_range_in_error_35:
@@ -66,7 +66,7 @@ def unsupported(profile: Profile) -> Message:
     return response
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: ApiVersionsRequest, version: int, code: int) -> ApiVersionsResponse:
     """Answer `code`."""
     return ApiVersionsResponse(error_code=code)
 

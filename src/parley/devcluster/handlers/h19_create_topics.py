@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.describing import topic_configs
 from parley.devcluster.state.codes import (
     INVALID_PARTITIONS,
@@ -32,14 +32,14 @@ from parley.devcluster.state.codes import (
     Refused,
 )
 from parley.devcluster.state.topics import TOPIC_CONFIGS
-from parley.messages import CreateTopicsResponse
+from parley.messages import CreateTopicsRequest, CreateTopicsResponse
 from parley.schema import ApiKey, VersionRange
 
 DEFAULT = -1
 FIRST_DETAILS_VERSION = 5
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: CreateTopicsRequest) -> Answer:
     """Create each topic, or say why not."""
     if call.profile.behaviour.names_controller and call.image.controller_id != call.broker.id:
         return refuse(request, call.version, NOT_CONTROLLER)
@@ -59,7 +59,13 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _create(call: Call, request: Message, response: Message, asked: Message, result: Message) -> None:
+def _create(
+    call: Call,
+    request: CreateTopicsRequest,
+    response: CreateTopicsResponse,
+    asked: CreateTopicsRequest.CreatableTopic,
+    result: CreateTopicsResponse.CreatableTopicResult,
+) -> None:
     call.cluster.controller.check_new_topic(asked.name, ())
     configs = {config.name: config.value or "" for config in asked.configs}
     if not call.profile.behaviour.checks_assignment_first:
@@ -83,7 +89,7 @@ def _check_settings(call: Call, configs: Mapping[str, str]) -> None:
         raise
 
 
-def _assignment(call: Call, asked: Message) -> list[list[int]]:
+def _assignment(call: Call, asked: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:
     given = {entry.partition_index: list(entry.broker_ids) for entry in asked.assignments}
     settings = call.cluster.settings
     if given:
@@ -104,7 +110,11 @@ def _assignment(call: Call, asked: Message) -> list[list[int]]:
 
 
 def _describe(
-    call: Call, response: Message, result: Message, assignment: list[list[int]], configs: Mapping[str, str]
+    call: Call,
+    response: CreateTopicsResponse,
+    result: CreateTopicsResponse.CreatableTopicResult,
+    assignment: list[list[int]],
+    configs: Mapping[str, str],
 ) -> None:
     result.num_partitions = len(assignment)
     result.replication_factor = len(assignment[0])
@@ -116,7 +126,7 @@ def _describe(
     ]
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
     """Answer `code` for each topic."""
     response = CreateTopicsResponse()
     response.topics = [response.CreatableTopicResult(name=asked.name, error_code=code) for asked in request.topics]

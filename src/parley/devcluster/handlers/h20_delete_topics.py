@@ -13,7 +13,7 @@ Not implemented: delete.topic.enable=false, `timeout_ms`.
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.state.codes import (
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
@@ -21,7 +21,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_ID,
     Refused,
 )
-from parley.messages import DeleteTopicsResponse
+from parley.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
 
@@ -29,13 +29,13 @@ FIRST_ID_VERSION = 6
 Asked = tuple[str | None, bytes]
 
 
-def _asked(request: Message, version: int) -> list[Asked]:
+def _asked(request: DeleteTopicsRequest, version: int) -> list[Asked]:
     if version >= FIRST_ID_VERSION:
         return [(topic.name, topic.topic_id) for topic in request.topics]
     return [(name, ZERO_UUID) for name in request.topic_names]
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DeleteTopicsRequest) -> Answer:
     """Delete each topic, or say why not."""
     if call.profile.behaviour.names_controller and call.image.controller_id != call.broker.id:
         return refuse(request, call.version, NOT_CONTROLLER)
@@ -54,7 +54,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _delete(call: Call, name: str | None, topic_id: bytes, result: Message) -> None:
+def _delete(call: Call, name: str | None, topic_id: bytes, result: DeleteTopicsResponse.DeletableTopicResult) -> None:
     image = call.cluster.image
     if name is not None and topic_id != ZERO_UUID:
         raise Refused(INVALID_REQUEST, "You may not specify both topic name and topic id.")
@@ -70,7 +70,7 @@ def _delete(call: Call, name: str | None, topic_id: bytes, result: Message) -> N
         result.topic_id = known.topic_id
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: DeleteTopicsRequest, version: int, code: int) -> DeleteTopicsResponse:
     """Answer `code` for each topic."""
     response = DeleteTopicsResponse()
     response.responses = [

@@ -14,7 +14,7 @@ Not implemented: `timeout_ms` (followers have deleted before the answer).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, code_of, leader_replica
+from parley.devcluster.handlers.base import Answer, Call, Handler, code_of, leader_replica
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import (
     INVALID_TOPIC_EXCEPTION,
@@ -22,13 +22,13 @@ from parley.devcluster.state.codes import (
     POLICY_VIOLATION,
     Refused,
 )
-from parley.messages import DeleteRecordsResponse
+from parley.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from parley.schema import ApiKey, VersionRange
 
 HIGH_WATERMARK = -1
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DeleteRecordsRequest) -> Answer:
     """Delete the records below each offset."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
@@ -44,7 +44,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _delete(call: Call, topic: str, asked: Message) -> int:
+def _delete(call: Call, topic: str, asked: DeleteRecordsRequest.DeleteRecordsPartition) -> int:
     image = call.image.topics.get(topic)
     if image is not None and image.internal:
         raise Refused(INVALID_TOPIC_EXCEPTION, f"{topic} is Kafka's own")
@@ -55,7 +55,7 @@ def _delete(call: Call, topic: str, asked: Message) -> int:
     return call.cluster.delete_records(replica, offset)
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRecordsResponse:
     """Answer `code` for each partition."""
     response = top(request, version, code)
     for topic in response.topics:

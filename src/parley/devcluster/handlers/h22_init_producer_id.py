@@ -17,19 +17,19 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
 from parley.devcluster.state.codes import INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, Refused
 from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.messages import InitProducerIdResponse
+from parley.messages import InitProducerIdRequest, InitProducerIdResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_CLAIM_VERSION = 3
 FIRST_FENCED_VERSION = 4
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: InitProducerIdRequest) -> Answer:
     """Give the producer an identity."""
     try:
         identity = _initialise(call, request)
@@ -38,7 +38,7 @@ def handle(call: Call, request: Message) -> Answer:
     return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
-def _initialise(call: Call, request: Message) -> ProducerIdentity:
+def _initialise(call: Call, request: InitProducerIdRequest) -> ProducerIdentity:
     claimed = None
     if call.version >= FIRST_CLAIM_VERSION:
         claimed = _claimed(request)
@@ -54,14 +54,14 @@ def _initialise(call: Call, request: Message) -> ProducerIdentity:
     )
 
 
-def _claimed(request: Message) -> ProducerIdentity | None:
+def _claimed(request: InitProducerIdRequest) -> ProducerIdentity | None:
     claimed = ProducerIdentity(request.producer_id, request.producer_epoch)
     if (claimed.producer_id < 0) != (claimed.epoch < 0):
         raise Refused(INVALID_REQUEST, "a producer names its id and its epoch, or neither")
     return claimed if claimed.producer_id >= 0 else None
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: InitProducerIdRequest, version: int, code: int) -> InitProducerIdResponse:
     """Answer `code`."""
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 

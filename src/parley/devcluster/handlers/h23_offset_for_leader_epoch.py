@@ -15,13 +15,13 @@ Not implemented: replica ids of brokers are treated as consumers.
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, leader_replica
+from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
 from parley.devcluster.state.codes import Refused
-from parley.messages import OffsetForLeaderEpochResponse
+from parley.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Answer:
     """Look up where each epoch ends."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
@@ -32,7 +32,12 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _partition(call: Call, response: Message, topic: str, asked: Message) -> Message:
+def _partition(
+    call: Call,
+    response: OffsetForLeaderEpochResponse,
+    topic: str,
+    asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
+) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     answer = response.EpochEndOffset(partition=asked.partition, leader_epoch=-1, end_offset=-1)
     try:
         replica = leader_replica(call, topic, asked.partition, asked.current_leader_epoch)
@@ -43,7 +48,7 @@ def _partition(call: Call, response: Message, topic: str, asked: Message) -> Mes
     return answer
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
     """Answer `code` for each partition."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
 from parley.devcluster.state.codes import (
@@ -37,12 +37,12 @@ FIRST_BATCH_VERSION = 4
 Codes = dict[Partition, int]
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: AddPartitionsToTxnRequest) -> Answer:
     """Make the partitions part of the transactions."""
     response = AddPartitionsToTxnResponse()
     if call.version < FIRST_BATCH_VERSION:
-        asked = _first_form(request)
-        response.results_by_topic_v3_and_below = _results(response, asked.topics, _codes(call, asked))
+        only = _first_form(request)
+        response.results_by_topic_v3_and_below = _results(response, only.topics, _codes(call, only))
         return response
     for asked in request.transactions:
         result = response.AddPartitionsToTxnResult(transactional_id=asked.transactional_id)
@@ -51,7 +51,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _first_form(request: Message) -> Message:
+def _first_form(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
     """Return the one transaction of a request before v4."""
     return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -61,7 +61,7 @@ def _first_form(request: Message) -> Message:
     )
 
 
-def _codes(call: Call, asked: Message) -> Codes:
+def _codes(call: Call, asked: AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> Codes:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
     unknown = {at for at in partitions if call.image.partition(*at) is None}
     if call.profile.behaviour.adds_unknown_partitions:
@@ -83,7 +83,11 @@ def _codes(call: Call, asked: Message) -> Codes:
     return codes
 
 
-def _results(response: Message, topics: Sequence[Message], codes: Codes) -> list[Message]:
+def _results(
+    response: AddPartitionsToTxnResponse,
+    topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic],
+    codes: Codes,
+) -> list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
     return [
         response.AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -98,7 +102,7 @@ def _results(response: Message, topics: Sequence[Message], codes: Codes) -> list
     ]
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
     """Answer `code` for each partition, from v4 on at the head."""
     response = AddPartitionsToTxnResponse()
     if version >= FIRST_BATCH_VERSION:

@@ -12,18 +12,18 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
 from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.messages import AddOffsetsToTxnResponse
+from parley.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_FENCED_VERSION = 2
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: AddOffsetsToTxnRequest) -> Answer:
     """Make a group's offsets part of the transaction."""
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     name = request.transactional_id
@@ -35,7 +35,7 @@ def handle(call: Call, request: Message) -> Answer:
     return AddOffsetsToTxnResponse()
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: AddOffsetsToTxnRequest, version: int, code: int) -> AddOffsetsToTxnResponse:
     """Answer `code`."""
     return AddOffsetsToTxnResponse(error_code=code)
 

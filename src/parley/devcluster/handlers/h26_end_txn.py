@@ -14,19 +14,19 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
 from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.messages import EndTxnResponse
+from parley.messages import EndTxnRequest, EndTxnResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_FENCED_VERSION = 2
 FIRST_SECOND_GENERATION = 5
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: EndTxnRequest) -> Answer:
     """End the transaction."""
     second = call.version >= FIRST_SECOND_GENERATION
     name = request.transactional_id
@@ -47,7 +47,7 @@ def handle(call: Call, request: Message) -> Answer:
     return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: EndTxnRequest, version: int, code: int) -> EndTxnResponse:
     """Answer `code`."""
     return EndTxnResponse(error_code=code)
 

@@ -15,7 +15,7 @@ Not implemented: membership (groups have no members).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
 from parley.devcluster.state.codes import (
@@ -28,7 +28,7 @@ from parley.devcluster.state.codes import (
 )
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.messages import TxnOffsetCommitResponse
+from parley.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_FENCED_VERSION = 99  # none tells PRODUCER_FENCED: a group knows epochs only from its log
@@ -37,7 +37,7 @@ NO_GENERATION = -1
 Codes = dict[tuple[str, int], int]
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
     """Keep offsets until the transaction ends."""
     codes: Codes = {}
     accepted: dict[tuple[str, int], CommittedOffset] = {}
@@ -62,7 +62,7 @@ def handle(call: Call, request: Message) -> Answer:
     return _response(request, codes)
 
 
-def _metadata_code(asked: Message) -> int:
+def _metadata_code(asked: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> int:
     try:
         Groups.check_metadata(asked.committed_metadata)
     except Refused:
@@ -70,7 +70,7 @@ def _metadata_code(asked: Message) -> int:
     return NONE
 
 
-def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
+def _keep(call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     behaviour = call.profile.behaviour
     if not request.group_id and not behaviour.commits_for_nobody:
@@ -82,7 +82,7 @@ def _keep(call: Call, request: Message, accepted: dict[tuple[str, int], Committe
         call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=behaviour.fences_offsets)
 
 
-def check_member(call: Call, request: Message) -> None:
+def check_member(call: Call, request: TxnOffsetCommitRequest) -> None:
     """Raise Refused when the producer speaks for a member: there are none."""
     behaviour = call.profile.behaviour
     if request.generation_id != NO_GENERATION or (behaviour.refuses_lone_members and request.member_id):
@@ -90,7 +90,7 @@ def check_member(call: Call, request: Message) -> None:
         raise Refused(code, f'group "{request.group_id}" has no members')
 
 
-def _response(request: Message, codes: Codes) -> Message:
+def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
         partitions = [
@@ -103,7 +103,7 @@ def _response(request: Message, codes: Codes) -> Message:
     return response
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
     """Answer `code` for each partition."""
     codes = {(topic.name, one.partition_index): code for topic in request.topics for one in topic.partitions}
     return _response(request, codes)

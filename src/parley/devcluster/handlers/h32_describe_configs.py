@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, configs_of
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.describing import (
     DEFAULT,
     Described,
@@ -30,7 +30,7 @@ from parley.devcluster.handlers.describing import (
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, Refused
 from parley.devcluster.state.topics import check_topic_name
-from parley.messages import DescribeConfigsResponse
+from parley.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from parley.schema import ApiKey, VersionRange
 
 KNOWN_TYPES = (TOPIC, BROKER, LOGGER, METRICS, GROUP)
@@ -38,7 +38,7 @@ FIRST_SOURCE_VERSION = 1
 FIRST_TYPE_VERSION = 3
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeConfigsRequest) -> Answer:
     """Describe each resource."""
     response = DescribeConfigsResponse()
     for asked in request.resources:
@@ -94,7 +94,9 @@ def require_this_broker(call: Call, name: str) -> None:
         )
 
 
-def _entry(call: Call, request: Message, response: Message, described: Described) -> Message:
+def _entry(
+    call: Call, request: DescribeConfigsRequest, response: DescribeConfigsResponse, described: Described
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     config = described.config
     entry = response.DescribeConfigsResourceResult(
         name=config.name,

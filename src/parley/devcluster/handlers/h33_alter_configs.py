@@ -18,23 +18,24 @@ from collections.abc import Mapping
 
 from parley.devcluster.configs import Configs
 from parley.devcluster.handlers.altering import Change, alter_each
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import INVALID_REQUEST, Refused
+from parley.messages import AlterConfigsRequest
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: AlterConfigsRequest) -> Answer:
     """Replace the settings of each resource."""
     return alter_each(call, request, _change)
 
 
-def _change(asked: Message) -> Change:
+def _change(asked: AlterConfigsRequest.AlterConfigsResource) -> Change:
     def change(present: Mapping[str, str], known: Configs) -> dict[str, str]:
         for config in asked.configs:
             if config.value is None:
                 raise Refused(INVALID_REQUEST, f"Null value not supported for : {config.name}")
-        return {config.name: config.value for config in asked.configs}
+        return {config.name: config.value for config in asked.configs if config.value is not None}
 
     return change
 

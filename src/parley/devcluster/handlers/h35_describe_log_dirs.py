@@ -17,9 +17,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.state.replica import Replica
-from parley.messages import DescribeLogDirsResponse
+from parley.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_HEAD_CODE_VERSION = 3
@@ -27,7 +27,7 @@ FIRST_VOLUME_VERSION = 4
 IN_MEMORY = "memory"
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeLogDirsRequest) -> Answer:
     """Describe this broker's directory."""
     response = DescribeLogDirsResponse()
     place = call.cluster.directory_of(call.broker.id)
@@ -49,7 +49,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _asked(call: Call, request: Message) -> dict[str, list[Replica]]:
+def _asked(call: Call, request: DescribeLogDirsRequest) -> dict[str, list[Replica]]:
     held = sorted(call.broker.replicas.values(), key=lambda replica: (replica.topic, replica.key.partition))
     by_topic: dict[str, list[Replica]] = {}
     wanted: dict[str, Iterable[int]] | None = None
@@ -63,7 +63,7 @@ def _asked(call: Call, request: Message) -> dict[str, list[Replica]]:
     return by_topic
 
 
-def refuse(request: Message, version: int, code: int) -> Message:
+def refuse(request: DescribeLogDirsRequest, version: int, code: int) -> DescribeLogDirsResponse:
     """Answer `code` for everything, before v3 for the directory."""
     if version >= FIRST_HEAD_CODE_VERSION:
         return DescribeLogDirsResponse(error_code=code)

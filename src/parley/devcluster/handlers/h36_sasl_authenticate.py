@@ -12,15 +12,16 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import ILLEGAL_SASL_STATE
+from parley.messages import SaslAuthenticateRequest
 from parley.schema import ApiKey, VersionRange
 
 MESSAGE = "SaslAuthenticate request received after successful authentication"
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: SaslAuthenticateRequest) -> Answer:
     """Say that there is no login on this listener."""
     return top(request, call.version, ILLEGAL_SASL_STATE, MESSAGE)
 

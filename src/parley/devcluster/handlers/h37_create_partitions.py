@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import (
     INVALID_PARTITIONS,
@@ -26,11 +26,11 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     Refused,
 )
-from parley.messages import CreatePartitionsResponse
+from parley.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: CreatePartitionsRequest) -> Answer:
     """Give each topic its partitions, or say why not."""
     if call.profile.behaviour.names_controller and call.image.controller_id != call.broker.id:
         return top(request, call.version, NOT_CONTROLLER)
@@ -50,7 +50,7 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _create(call: Call, asked: Message, *, validate_only: bool) -> None:
+def _create(call: Call, asked: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool) -> None:
     topic = call.cluster.image.topics.get(asked.name)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{asked.name}' does not exist.")

@@ -12,15 +12,15 @@ Not implemented: NON_EMPTY_GROUP (groups have no members).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, code_of
+from parley.devcluster.handlers.base import Answer, Call, Handler, code_of
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, Refused
-from parley.messages import DeleteGroupsResponse
+from parley.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DeleteGroupsRequest) -> Answer:
     """Delete each group, or say why not."""
     response = DeleteGroupsResponse()
     for name in request.groups_names:

@@ -18,22 +18,25 @@ from collections.abc import Callable, Mapping
 
 from parley.devcluster.configs import Configs
 from parley.devcluster.handlers.altering import Change, alter_each
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_SERVER_ERROR, Refused
+from parley.messages import IncrementalAlterConfigsRequest
 from parley.schema import ApiKey, VersionRange
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Answer:
     """Change single settings of each resource."""
     not_list = INVALID_REQUEST if call.profile.behaviour.names_controller else INVALID_CONFIG
     return alter_each(call, request, _changes(not_list, fragile=call.profile.behaviour.fragile_appends))
 
 
-def _changes(not_list: int, *, fragile: bool) -> Callable[[Message], Change]:
-    def change_of(asked: Message) -> Change:
+def _changes(
+    not_list: int, *, fragile: bool
+) -> Callable[[IncrementalAlterConfigsRequest.AlterConfigsResource], Change]:
+    def change_of(asked: IncrementalAlterConfigsRequest.AlterConfigsResource) -> Change:
         def change(present: Mapping[str, str], known: Configs) -> dict[str, str]:
             configs = dict(present)
             if fragile:
@@ -47,7 +50,9 @@ def _changes(not_list: int, *, fragile: bool) -> Callable[[Message], Change]:
     return change_of
 
 
-def _check_fragile(present: Mapping[str, str], known: Configs, asked: Message) -> None:
+def _check_fragile(
+    present: Mapping[str, str], known: Configs, asked: IncrementalAlterConfigsRequest.AlterConfigsResource
+) -> None:
     """Fail where the first releases with this API do: on null, and on lists that the topic itself does not set."""
     for config in asked.configs:
         is_list = config.name in known and known[config.name].type == "list"
@@ -58,7 +63,9 @@ def _check_fragile(present: Mapping[str, str], known: Configs, asked: Message) -
             raise Refused(UNKNOWN_SERVER_ERROR, None)  # a failure that they do not explain
 
 
-def _apply(configs: dict[str, str], known: Configs, asked: Message, not_list: int) -> None:
+def _apply(
+    configs: dict[str, str], known: Configs, asked: IncrementalAlterConfigsRequest.AlterableConfig, not_list: int
+) -> None:
     name, value = asked.name, asked.value
     if asked.config_operation not in (SET, DELETE, APPEND, SUBTRACT):
         raise Refused(INVALID_REQUEST, f"Unknown operation {asked.config_operation} for {name}")

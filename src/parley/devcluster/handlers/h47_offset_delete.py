@@ -14,7 +14,7 @@ Not implemented: GROUP_SUBSCRIBED_TO_TOPIC (groups have no members).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import (
@@ -25,11 +25,11 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     Refused,
 )
-from parley.messages import OffsetDeleteResponse
+from parley.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
     """Forget the offsets of the partitions that exist."""
     response = OffsetDeleteResponse()
     known: list[tuple[str, int]] = []

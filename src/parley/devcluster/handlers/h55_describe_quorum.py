@@ -15,10 +15,10 @@ Not implemented: more voters than one, controllers' listeners (v2 names none).
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import each, top
 from parley.devcluster.state.codes import UNKNOWN_TOPIC_OR_PARTITION
-from parley.messages import DescribeQuorumResponse
+from parley.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from parley.schema import ApiKey, VersionRange
 
 METADATA_LOG = ("__cluster_metadata", 0)
@@ -27,7 +27,7 @@ FIRST_NODES_VERSION = 2
 NOT_HERE = "This server does not host this topic-partition."
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeQuorumRequest) -> Answer:
     """Describe the quorum of the metadata log."""
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [METADATA_LOG]:
@@ -35,7 +35,7 @@ def handle(call: Call, request: Message) -> Answer:
     image = call.image
     response = DescribeQuorumResponse()
 
-    def replica(broker_id: int) -> Message:
+    def replica(broker_id: int) -> DescribeQuorumResponse.ReplicaState:
         return response.ReplicaState(
             replica_id=broker_id, log_end_offset=image.epoch, last_fetch_timestamp=call.now_ms,
             last_caught_up_timestamp=call.now_ms,

@@ -12,17 +12,17 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.h03_metadata import CLUSTER_OPERATIONS
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
-from parley.messages import DescribeClusterResponse
+from parley.messages import DescribeClusterRequest, DescribeClusterResponse
 from parley.schema import ApiKey, VersionRange
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeClusterRequest) -> Answer:
     """Describe the cluster."""
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS

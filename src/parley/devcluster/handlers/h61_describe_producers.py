@@ -12,14 +12,14 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import Refused
-from parley.messages import DescribeProducersResponse
+from parley.messages import DescribeProducersRequest, DescribeProducersResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeProducersRequest) -> Answer:
     """List the producers of each partition."""
     response = DescribeProducersResponse()
     for topic in request.topics:
@@ -35,7 +35,9 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _producers(call: Call, response: Message, topic: str, index: int) -> list[Message]:
+def _producers(
+    call: Call, response: DescribeProducersResponse, topic: str, index: int
+) -> list[DescribeProducersResponse.ProducerState]:
     found = []
     producers = call.broker.find(topic, index).producers
     for state in producers.states():

@@ -13,16 +13,16 @@ Not implemented: -
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import TRANSACTIONAL_ID_NOT_FOUND, Refused
 from parley.devcluster.state.transactions import NO_TIME, State, Transaction
-from parley.messages import DescribeTransactionsResponse
+from parley.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from parley.schema import ApiKey, VersionRange
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeTransactionsRequest) -> Answer:
     """Describe each transactional id."""
     response = DescribeTransactionsResponse()
     for name in request.transactional_ids:
@@ -39,7 +39,12 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _describe(call: Call, response: Message, state: Message, held: Transaction) -> None:
+def _describe(
+    call: Call,
+    response: DescribeTransactionsResponse,
+    state: DescribeTransactionsResponse.TransactionState,
+    held: Transaction,
+) -> None:
     state.transaction_state = held.state.value
     state.transaction_timeout_ms = held.timeout_ms
     begun = held.state is not State.EMPTY or not call.profile.behaviour.forgets_start_time

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message, Slices
+from parley.devcluster.handlers.base import Answer, Call, Handler, Slices
 from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.state.codes import INVALID_REGULAR_EXPRESSION, Refused
 from parley.devcluster.state.groups import TRANSACTION
 from parley.devcluster.state.transactions import PREPARED, State, Transaction
-from parley.messages import ListTransactionsResponse
+from parley.messages import ListTransactionsRequest, ListTransactionsResponse
 from parley.schema import ApiKey, VersionRange
 
 STATES = {state.value for state in State}
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: ListTransactionsRequest) -> Answer:
     """List the transactional ids of this coordinator."""
     if not request.transactional_id_pattern:
         return _listed(request, _asked_for(call, request))
@@ -39,7 +39,9 @@ def handle(call: Call, request: Message) -> Answer:
     return Slices(_matching(call, request, pattern))
 
 
-def _matching(call: Call, request: Message, pattern: Pattern) -> Iterator[Message | None]:
+def _matching(
+    call: Call, request: ListTransactionsRequest, pattern: Pattern
+) -> Iterator[ListTransactionsResponse | None]:
     found = []
     for held in _asked_for(call, request):
         if (yield from pattern.slices(held.transactional_id)):
@@ -47,7 +49,7 @@ def _matching(call: Call, request: Message, pattern: Pattern) -> Iterator[Messag
     yield _listed(request, found)
 
 
-def _listed(request: Message, found: list[Transaction]) -> Message:
+def _listed(request: ListTransactionsRequest, found: list[Transaction]) -> ListTransactionsResponse:
     response = ListTransactionsResponse()
     response.unknown_state_filters = [name for name in request.state_filters if name not in STATES]
     response.transaction_states = [
@@ -68,7 +70,7 @@ def _is_mine(call: Call, name: str) -> bool:
         return False
 
 
-def _asked_for(call: Call, request: Message) -> list[Transaction]:
+def _asked_for(call: Call, request: ListTransactionsRequest) -> list[Transaction]:
     """Return this coordinator's transactions that every filter but the pattern lets through."""
     states, producers = set(request.state_filters), set(request.producer_id_filters)
     return [

@@ -14,7 +14,7 @@ from 4.1 on keep those too that died while fewer were in sync, and elect them.
 
 from __future__ import annotations
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
+from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.h03_metadata import TOPIC_OPERATIONS
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.codes import (
@@ -27,13 +27,13 @@ from parley.devcluster.state.codes import (
 )
 from parley.devcluster.state.image import PartitionImage, TopicImage
 from parley.devcluster.state.topics import check_topic_name
-from parley.messages import DescribeTopicPartitionsResponse
+from parley.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from parley.schema import ApiKey, VersionRange
 
 LARGEST_LIMIT = 2000  # max.request.partition.size.limit
 
 
-def handle(call: Call, request: Message) -> Answer:
+def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Answer:
     """Describe partitions until the limit is reached."""
     names = sorted({topic.name for topic in request.topics} or call.image.topics)
     cursor, first = request.cursor, 0
@@ -61,7 +61,9 @@ def handle(call: Call, request: Message) -> Answer:
     return response
 
 
-def _missing(response: Message, name: str) -> Message:
+def _missing(
+    response: DescribeTopicPartitionsResponse, name: str
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     try:
         check_topic_name(name)
         code = UNKNOWN_TOPIC_OR_PARTITION
@@ -73,8 +75,12 @@ def _missing(response: Message, name: str) -> Message:
 
 
 def _described(
-    call: Call, response: Message, image: TopicImage, first: int, shown: tuple[PartitionImage, ...]
-) -> Message:
+    call: Call,
+    response: DescribeTopicPartitionsResponse,
+    image: TopicImage,
+    first: int,
+    shown: tuple[PartitionImage, ...],
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     alive = call.image.brokers
     topic = response.DescribeTopicPartitionsResponseTopic(
         name=image.name,

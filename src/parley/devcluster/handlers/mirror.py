@@ -10,12 +10,16 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from parley.messages import response_class
+from parley.messages import Message, MessageStruct, response_class
 from parley.schema import Field, Struct
 
-Message = Any
+if TYPE_CHECKING:
+    from parley.messages import Request
+
+R = TypeVar("R", bound=Message)
+Part = MessageStruct | str | int
 Chain = tuple[Any, ...]
 """A request and the parts of it that lead to one entry of the response, outermost first."""
 CodeOf = Callable[[Chain], int]
@@ -33,29 +37,35 @@ ENCLOSING = ("dirs",)
 """Arrays of requests whose elements the response does not show, only what lies in them."""
 
 
-def top(request: Message, version: int, code: int, text: str | None = None) -> Message:
+def top(request: Request[R], version: int, code: int, text: str | None = None) -> R:
     """Return a response that says `code` at its head, or at each entry when it has no such place."""
-    response = response_class(request.API_KEY)()
+    response = _response_to(request)
     if not _tell(response, response.SCHEMA.root, version, code, text):
         return each(request, version, lambda chain: code, text)
     return response
 
 
-def each(request: Message, version: int, code_of: CodeOf, text: str | None = None) -> Message:
+def each(request: Request[R], version: int, code_of: CodeOf, text: str | None = None) -> R:
     """Return a response with an entry for each thing asked for, its code from `code_of(chain)`."""
-    response = response_class(request.API_KEY)()
+    response = _response_to(request)
     _Mirror(response.STRUCTS, version, code_of, text).fill(response, response.SCHEMA.root, (request,))
     return response
 
 
+def _response_to(request: Request[R]) -> R:
+    return cast("type[R]", response_class(request.API_KEY))()
+
+
 class _Mirror:
-    def __init__(self, structs: dict[str, Any], version: int, code_of: CodeOf, text: str | None) -> None:
+    def __init__(
+        self, structs: dict[str, type[MessageStruct]], version: int, code_of: CodeOf, text: str | None
+    ) -> None:
         self._structs = structs
         self._version = version
         self._code_of = code_of
         self._text = text
 
-    def fill(self, target: Message, struct: Struct, chain: Chain) -> None:
+    def fill(self, target: MessageStruct, struct: Struct, chain: Chain) -> None:
         """Fill the first array of `target` whose entries have codes: one for each part of the request."""
         for field in _struct_arrays(struct, self._version):
             if _holds_code(field.struct, self._version):
@@ -63,7 +73,7 @@ class _Mirror:
                 setattr(target, field.name, [self._entry(field.struct, (*chain, part)) for part in parts])
                 return
 
-    def _entry(self, struct: Struct | None, chain: Chain) -> Message:
+    def _entry(self, struct: Struct | None, chain: Chain) -> MessageStruct:
         assert struct is not None
         entry = self._copied(struct, chain[-1])
         if _code_field(struct, self._version) is None:
@@ -77,7 +87,7 @@ class _Mirror:
                 setattr(entry, field.name, [self._copied(field.struct, part) for part in found])
         return entry
 
-    def _copied(self, struct: Struct | None, part: Any) -> Message:
+    def _copied(self, struct: Struct | None, part: Part) -> MessageStruct:
         """Return an entry with the scalars that it shares with a part of the request."""
         assert struct is not None
         entry = self._structs[struct.name]()
@@ -96,7 +106,7 @@ class _Mirror:
         return entry
 
 
-def _tell(target: Message, struct: Struct, version: int, code: int, text: str | None) -> bool:
+def _tell(target: MessageStruct, struct: Struct, version: int, code: int, text: str | None) -> bool:
     """Set the code, and the text beside it; return False when the struct has no place for a code."""
     place = _code_field(struct, version)
     if place is None:
@@ -108,7 +118,7 @@ def _tell(target: Message, struct: Struct, version: int, code: int, text: str | 
     return True
 
 
-def _parts(source: Any, version: int) -> Iterator[Any]:
+def _parts(source: Part, version: int) -> Iterator[Part]:
     """Yield what a part of a request asks for: the elements of its arrays of structs, else of its other arrays."""
     if isinstance(source, str | int):
         return

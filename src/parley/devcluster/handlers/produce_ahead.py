@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from parley.devcluster.handlers.base import Call, Message, leader_replica
+from parley.devcluster.handlers.base import Call, leader_replica
 from parley.devcluster.state.appending import AppendRules, prepare
 from parley.devcluster.state.batches import Bytes, walk
 from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.replica import Prepared
+from parley.messages import ProduceRequest
 
 LARGE_BYTES = 32 * 1024
 """Of all record sets of one request together."""
@@ -44,8 +45,8 @@ class Ahead:
 
 def prepared(call: Call, records: memoryview | None, rules: AppendRules, where: tuple[str, int]) -> list[Prepared]:
     """Return the record sets of one partition, ready to be appended. Raises Refused."""
-    found: Ahead | None = call.ahead.get(id(records))
-    if found is not None and found.by(rules):
+    found = call.ahead.get(id(records))
+    if isinstance(found, Ahead) and found.by(rules):
         return found.result()
     return prepare(records, rules, now_ms=call.now_ms, where=where)
 
@@ -55,7 +56,9 @@ Place = tuple[int, int]
 
 
 def work_ahead(
-    call: Call, request: Message, rules_of: Callable[[Call, Message], tuple[str, AppendRules]]
+    call: Call,
+    request: ProduceRequest,
+    rules_of: Callable[[Call, ProduceRequest.TopicProduceData], tuple[str, AppendRules]],
 ) -> Callable[[], None] | None:
     """Return what a thread has to do before the handler runs: None where the request is small."""
     if not is_large(partition.records for topic in request.topic_data for partition in topic.partition_data):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
-from parley.devcluster.handlers.base import Call, Message
-from parley.devcluster.handlers.mirror import each, top
+from parley.devcluster.handlers.base import Call
+from parley.devcluster.handlers.mirror import Chain, each, top
 from parley.devcluster.state.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     DUPLICATE_RESOURCE,
@@ -32,14 +33,32 @@ from parley.devcluster.state.codes import (
     UNSUPPORTED_VERSION,
 )
 from parley.messages import (
+    AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
+    CreateDelegationTokenResponse,
     DescribeClientQuotasResponse,
     DescribeShareGroupOffsetsResponse,
     DescribeUserScramCredentialsResponse,
     ListConfigResourcesResponse,
 )
 
-Chain = tuple[Message, ...]
+if TYPE_CHECKING:
+    from parley.messages import (
+        AlterShareGroupOffsetsRequest,
+        CreateDelegationTokenRequest,
+        DescribeClientQuotasRequest,
+        DescribeShareGroupOffsetsRequest,
+        DescribeUserScramCredentialsRequest,
+        ExpireDelegationTokenRequest,
+        JoinGroupRequest,
+        LeaveGroupRequest,
+        ListConfigResourcesRequest,
+        Message,
+        RenewDelegationTokenRequest,
+    )
+
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 Choose = Callable[[Call, Chain], int]
 
 JOIN_CODES = (GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
@@ -77,7 +96,7 @@ def join(call: Call, chain: Chain) -> int:
     return UNKNOWN_MEMBER_ID if request.member_id else GROUP_AUTHORIZATION_FAILED
 
 
-def join_answer(call: Call, request: Message) -> Message:
+def join_answer(call: Call, request: JoinGroupRequest) -> Message:
     """Answer `join`'s code; from v7 on no protocol is null, as real brokers have it."""
     response = top(request, call.version, join(call, (request,)))
     response.member_id = request.member_id
@@ -100,7 +119,7 @@ def member(call: Call, chain: Chain) -> int:
     return UNKNOWN_MEMBER_ID if chain[0].group_id else INVALID_GROUP_ID
 
 
-def leave(call: Call, request: Message) -> Message:
+def leave(call: Call, request: LeaveGroupRequest) -> Message:
     """Know no member: v3+ says so of each that is named."""
     code = member(call, (request,))
     if call.version < FIRST_MEMBERS_VERSION or code == INVALID_GROUP_ID:
@@ -169,14 +188,14 @@ def _shares(call: Call) -> bool:
     return call.profile.release.finalized_features.get(SHARES, 0) > 0
 
 
-def alter_share_offsets(call: Call, request: Message) -> Message:
+def alter_share_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> Message:
     """Find no share group; partitions that do not exist come first, and before them that the protocol is off."""
     if not _shares(call):
         return top(request, call.version, UNSUPPORTED_VERSION)
     return each(request, call.version, lambda chain: share_partition(call, chain))
 
 
-def share_offsets(call: Call, request: Message) -> Message:
+def share_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> Message:
     """Tell that no partition asked for has an offset; where the protocol is off, that."""
     if not _shares(call):
         return each(request, call.version, lambda chain: UNSUPPORTED_VERSION)
@@ -226,7 +245,7 @@ def _exists(call: Call, chain: Chain) -> bool:
 # -- the cluster -----------------------------------------------------------------------------------
 
 
-def describe_quotas(call: Call, request: Message) -> Message:
+def describe_quotas(call: Call, request: DescribeClientQuotasRequest) -> Message:
     """Find no quota; refuse what asks for nothing."""
     if any(not component.entity_type for component in request.components):
         answer = top(request, call.version, INVALID_REQUEST, "Invalid empty entity type.")
@@ -235,25 +254,28 @@ def describe_quotas(call: Call, request: Message) -> Message:
     return DescribeClientQuotasResponse(entries=[])
 
 
-def token(call: Call, request: Message) -> Message:
+def token(
+    call: Call, request: CreateDelegationTokenRequest | RenewDelegationTokenRequest | ExpireDelegationTokenRequest
+) -> Message:
     """Refuse a token, naming who asked: nobody logs in on this listener."""
-    response = top(request, call.version, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    response: Message = top(request, call.version, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     for name in ("expiry_timestamp_ms", "issue_timestamp_ms", "max_timestamp_ms"):
         if hasattr(type(response), name):
             setattr(response, name, -1)
-    if hasattr(type(response), "principal_type"):
+    if isinstance(response, CreateDelegationTokenResponse):
         response.principal_type, response.principal_name = ANONYMOUS
         if call.version >= FIRST_REQUESTER_VERSION:
             response.token_requester_principal_type, response.token_requester_principal_name = ANONYMOUS
     return response
 
 
-def alter_credentials(call: Call, request: Message) -> Message:
+def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Message:
     """Refuse each user once: for what real brokers refuse too, else since users cannot be changed here."""
-    changes = Counter((one.name, one.mechanism) for one in (*request.deletions, *request.upsertions))
+    every: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
+    changes = Counter((one.name, one.mechanism) for one in every)
     response = AlterUserScramCredentialsResponse()
     found: dict[str, tuple[int, str]] = {}
-    for change in (*request.deletions, *request.upsertions):
+    for change in every:
         outcome = _refused_credential(change)
         if changes[change.name, change.mechanism] > 1 and outcome[0] == INVALID_REQUEST:  # what is wrong comes first
             outcome = DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
@@ -264,8 +286,8 @@ def alter_credentials(call: Call, request: Message) -> Message:
     return response
 
 
-def _refused_credential(change: Message) -> tuple[int, str]:
-    iterations = getattr(change, "iterations", None)
+def _refused_credential(change: Deletion | Upsertion) -> tuple[int, str]:
+    iterations = change.iterations if isinstance(change, Upsertion) else None
     if not change.name:
         return UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if change.mechanism not in SCRAM_MECHANISMS:
@@ -278,7 +300,7 @@ def _refused_credential(change: Message) -> tuple[int, str]:
     return INVALID_REQUEST, NO_CREDENTIALS
 
 
-def describe_credentials(call: Call, request: Message) -> Message:
+def describe_credentials(call: Call, request: DescribeUserScramCredentialsRequest) -> Message:
     """Say of each user named that no client gave him credentials."""
     response = DescribeUserScramCredentialsResponse()
     for user, times in Counter(one.name for one in request.users or ()).items():
@@ -297,7 +319,7 @@ def voter(call: Call, chain: Chain) -> int:
     return UNSUPPORTED_VERSION if asked is None or asked == call.image.cluster_id else INCONSISTENT_CLUSTER_ID
 
 
-def list_resources(call: Call, request: Message) -> Message:
+def list_resources(call: Call, request: ListConfigResourcesRequest) -> Message:
     """List the topics and brokers that have settings; v0 asks for metrics resources only."""
     response = ListConfigResourcesResponse()
     if call.version == 0:

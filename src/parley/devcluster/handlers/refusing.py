@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from parley.devcluster.handlers import refusal_codes as choose
-from parley.devcluster.handlers.base import Answer, Call, Handler, Message
-from parley.devcluster.handlers.mirror import each, top
+from parley.devcluster.handlers.base import Answer, Call, Handler
+from parley.devcluster.handlers.mirror import Chain, each, top
 from parley.devcluster.handlers.refusal_codes import Choose
 from parley.devcluster.state import codes as c
+from parley.messages import Message
 from parley.schema import ApiKey, load
 
+if TYPE_CHECKING:
+    from parley.messages import Request
+
 K = ApiKey
-Build = Callable[[Call, Message], Message]
+Build = Callable[[Call, Any], Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Refusal:
     at_each: bool = False
     build: Build | None = None
 
-    def answer(self, call: Call, request: Message) -> Answer:
+    def answer(self, call: Call, request: Request[Message]) -> Answer:
         """Return the response to a request."""
         if self.build is not None:
             return self.build(call, request)
@@ -47,7 +52,7 @@ class Refusal:
         code = self._code(call, (request,))
         return top(request, call.version, code, self.why if code else None)
 
-    def _code(self, call: Call, chain: tuple[Message, ...]) -> int:
+    def _code(self, call: Call, chain: Chain) -> int:
         return self.codes[0] if self.choose is None else self.choose(call, chain)
 
 
@@ -151,6 +156,6 @@ TABLE: tuple[Refusal, ...] = (
 REFUSALS: dict[int, Refusal] = {int(row.key): row for row in TABLE}
 
 
-def handler_of(refusal: Refusal) -> Handler:
+def handler_of(refusal: Refusal) -> Handler[Request[Message]]:
     """Return the handler that answers by a row of the table."""
     return Handler(refusal.key, load(refusal.key).request.valid_versions, refusal.answer, top)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from parley.devcluster.state.codes import (
     FETCH_SESSION_ID_NOT_FOUND,
@@ -24,6 +24,9 @@ from parley.devcluster.state.codes import (
     INVALID_FETCH_SESSION_EPOCH,
     Refused,
 )
+
+if TYPE_CHECKING:
+    from parley.messages import FetchRequest
 
 NO_SESSION = 0
 FINAL_EPOCH, INITIAL_EPOCH, LAST_EPOCH = -1, 0, 2**31 - 1
@@ -44,7 +47,7 @@ class Followed:
     topic: str
     topic_id: bytes
     index: int
-    asked: Any
+    asked: FetchRequest.FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
