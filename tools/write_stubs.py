@@ -28,12 +28,8 @@ TYPES = {
 HEAD = """\
 # Written by tools/write_stubs.py, not by hand. Fields of all versions; None where some version has null.
 from collections.abc import Sequence
-from typing import ClassVar, Generic, TypeVar, dataclass_transform
 
-from parley.messages.classes import Message, MessageStruct
-from parley.schema import ApiKey
-
-_R_co = TypeVar("_R_co", bound=Message, covariant=True)
+from parley.messages.classes import Message, MessageStruct, Request, Response
 
 class Records:
     # Decoded it is a view of the frame; what is to be sent may lie in pieces.
@@ -43,20 +39,6 @@ class Records:
         instance: object,
         value: bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview] | None,
     ) -> None: ...
-
-@dataclass_transform(kw_only_default=True)
-class Part(MessageStruct): ...
-
-@dataclass_transform(kw_only_default=True)
-class Request(Message, Generic[_R_co]):
-    API_KEY: ClassVar[ApiKey]
-
-@dataclass_transform(kw_only_default=True)
-class Response(Message):
-    API_KEY: ClassVar[ApiKey]
-
-@dataclass_transform(kw_only_default=True)
-class Data(Message): ...
 """
 
 
@@ -67,7 +49,7 @@ def stubs() -> str:
         api = load(key)
         classes.append(_message(api.request, f"Request[{api.response.name}]"))
         classes.append(_message(api.response, "Response"))
-    classes += [_message(load_data(name), "Data") for name in data_names()]
+    classes += [_message(load_data(name), "Message") for name in data_names()]
     return "\n".join(classes)
 
 
@@ -76,7 +58,7 @@ def _message(schema: MessageSchema, base: str) -> str:
     _collect(schema.root, inner)
     lines = [f"class {schema.name}({base}):"]
     for struct in inner.values():
-        lines.append(f"    class {struct.name}(Part):")
+        lines.append(f"    class {struct.name}(MessageStruct):")
         lines += [f"        {line}" for line in _fields(struct, schema.name)]
         lines.append("")
     lines += [f"    {line}" for line in _fields(schema.root, schema.name)]

@@ -39,7 +39,7 @@ from parley.client.results import (
 )
 from parley.client.transactions.calls import AsyncTransactions
 from parley.errors import LocalProtocolError
-from parley.messages import Message
+from parley.messages import Message, Request
 from parley.net import Backend, Clock
 from parley.schema import ApiKey
 from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from parley.client.produce.producer import Producer
     from parley.client.produce.rows import Rows
-    from parley.messages import Request
 
 R = TypeVar("R", bound=Message)
 

@@ -7,14 +7,13 @@ b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
-Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes; also `Request[R]`, a request
-whose answer is an `R`, which has no counterpart at run time: import it under TYPE_CHECKING.
+Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes.
 """
 
 from typing import TYPE_CHECKING
 
 from parley.messages.catalog import class_by_name, class_names, data_class, request_class, response_class
-from parley.messages.classes import Message, MessageStruct
+from parley.messages.classes import Message, MessageStruct, Request, Response
 from parley.messages.codec import QUICK_BYTES, decode_at, decode_body, decode_quickly, encode_body, encode_to
 from parley.messages.headers import (
     RequestHeader,
@@ -34,7 +33,9 @@ __all__ = [
     "QUICK_BYTES",
     "Message",
     "MessageStruct",
+    "Request",
     "RequestHeader",
+    "Response",
     "class_names",
     "data_class",
     "decode_at",

@@ -8,7 +8,7 @@ AttributeError at once. Defaults are Kafka's; lists and structs are fresh for ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, dataclass_transform
 
 from parley.errors import nearest_hint
 from parley.schema import ApiKey, Field, Fresh, MessageSchema, Struct
@@ -19,6 +19,7 @@ _SHOWN_BYTES = 32
 _SHOWN_ITEMS = 12
 
 
+@dataclass_transform(kw_only_default=True)  # so that type checkers make constructors of the fields in types.pyi
 class MessageStruct:
     """The base of all messages and of the structs in them."""
 
@@ -86,6 +87,28 @@ class Message(MessageStruct):
     IS_REQUEST: ClassVar[bool] = False
 
 
+R_co = TypeVar("R_co", bound=Message, covariant=True)
+
+
+class Request(Message, Generic[R_co]):
+    """The base of all requests; each names the response that answers it."""
+
+    __slots__ = ()
+
+    API_KEY: ClassVar[ApiKey]
+
+
+class Response(Message):
+    """The base of all responses."""
+
+    __slots__ = ()
+
+    API_KEY: ClassVar[ApiKey]
+
+
+_BASES: dict[str, type[Message]] = {"request": Request, "response": Response}
+
+
 def default_value(field: Field, fresh_structs: dict[str, type[MessageStruct]]) -> Any:
     """Return a field's default; lists and structs are made anew."""
     if field.default is Fresh.LIST:
@@ -108,7 +131,7 @@ def make_message_class(schema: MessageSchema, api_key: ApiKey | None, module: st
         "__doc__": f"Kafka's {schema.name}, versions {schema.valid_versions}.\n\n{_field_list(schema.root)}",
         **structs,
     }
-    return type(schema.name, (Message,), body)
+    return type(schema.name, (_BASES.get(schema.kind, Message),), body)
 
 
 def _class_body(struct: Struct, structs: dict[str, type[MessageStruct]], owner: str, module: str) -> dict[str, Any]:

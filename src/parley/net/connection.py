@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from parley.errors import AuthenticationError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
-from parley.messages import Message
+from parley.messages import Message, Request
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
 from parley.net.failures import (
@@ -47,9 +47,6 @@ from parley.protocol import (
 )
 from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
-
-if TYPE_CHECKING:
-    from parley.messages import Request
 
 R = TypeVar("R", bound=Message)
 

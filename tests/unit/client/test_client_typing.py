@@ -41,6 +41,7 @@ from parley import (
 )
 from parley.client import ClusterMetadata, record_shape
 from parley.devcluster import LocalCluster
+from parley.messages import MetadataRequest
 
 TP = TopicPartition("flights", 0)
 
@@ -61,6 +62,10 @@ def blocking(table: pa.Table) -> int:
         client.delete_topics({"flights": 1}.keys())
         client.delete_topics(names())
         found: ClusterMetadata = client.metadata(["flights"])
+        asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="flights")])
+        answer = client.request(None, asked)
+        leaders: list[int] = [one.leader_id for topic in answer.topics for one in topic.partitions]
+        print(leaders, answer.throttle_time_ms)
         client.produce("flights", table, options=ProduceOptions(acks="all"))
         client.produce("flights", [batch for batch in table.to_batches()])
         client.produce(None, pa.RecordBatch())
@@ -103,6 +108,7 @@ from parley import (
 )
 from parley.client import record_shape
 from parley.devcluster import LocalCluster
+from parley.messages import MetadataRequest, MetadataResponse
 
 TP = TopicPartition("flights", 0)
 AsyncClient(bootstrap_server="a:1")  # wrong
@@ -136,6 +142,10 @@ client.transactions.describe("ab")  # wrong
 client.produce("flights", "rows")  # wrong
 client.produce("flights", [{"value": b"x"}])  # wrong
 client.metadata(topic=["ab"])  # wrong
+client.request(None, MetadataRequest(topic=[]))  # wrong
+client.request(None, MetadataRequest(topics=["ab"]))  # wrong
+client.request(None, MetadataRequest(topics=[])).controller  # wrong
+client.request(None, MetadataResponse())  # wrong
 for batch in client.fetch(TP, 0):
     batch.num_rowz  # wrong
 Client(require="record-headers")  # wrong

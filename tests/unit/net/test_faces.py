@@ -52,7 +52,7 @@ def test_a_blocking_call_takes_and_returns_what_the_asynchronous_one_does(method
 def test_help_shows_name_parameters_and_what_is_raised() -> None:
     text = pydoc.render_doc(Client.request, renderer=pydoc.plaintext)
     packed = "".join(text.split())  # Python 3.13 writes one parameter per line
-    assert "request(self,node_id:'int|None',message:'Any',timeout_ms:'int|None'=None" in packed
+    assert "request(self,node_id:'int|None',message:'Request[R]',timeout_ms:'int|None'=None" in packed
     assert "Raises UnsupportedVersionError, before a byte is sent" in text
     assert "async" not in text.replace("parley.client.async_client", "")  # the module it is from
 

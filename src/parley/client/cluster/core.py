@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from parley.client.cluster.call_deadline import call_deadline, without_connection, working_until
 from parley.client.cluster.connecting import connect_options
@@ -36,15 +36,12 @@ from parley.client.cluster.view import (
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
-from parley.messages import Message
+from parley.messages import Message, Request
 from parley.net import Address, Backend, BrokerConnection, Clock, Deadline as ClockDeadline, LoopClock, Pool, Reply
 from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
-
-if TYPE_CHECKING:
-    from parley.messages import Request
 
 log = logging.getLogger("parley.client")
 T = TypeVar("T")

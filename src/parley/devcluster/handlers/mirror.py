@@ -10,13 +10,10 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from parley.messages import Message, MessageStruct, response_class
+from parley.messages import Message, MessageStruct, Request, response_class
 from parley.schema import Field, Struct
-
-if TYPE_CHECKING:
-    from parley.messages import Request
 
 R = TypeVar("R", bound=Message)
 Part = MessageStruct | str | int

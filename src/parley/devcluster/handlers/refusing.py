@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parley.devcluster.handlers import refusal_codes as choose
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import Chain, each, top
 from parley.devcluster.handlers.refusal_codes import Choose
 from parley.devcluster.state import codes as c
-from parley.messages import Message
+from parley.messages import Message, Request
 from parley.schema import ApiKey, load
-
-if TYPE_CHECKING:
-    from parley.messages import Request
 
 K = ApiKey
 Build = Callable[[Call, Any], Message]
