@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from parley.client.cluster.view import TOPIC_IDS_VERSION, ClusterMetadata, MetadataUpdate, read_metadata
 from parley.errors import KafkaError
-from parley.messages import MetadataRequest
+from parley.messages import MetadataRequest, MetadataResponse
 from parley.net import Address, BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import Node
@@ -89,7 +88,7 @@ def _address(node: Node) -> Address:
     return Address(node.host, node.port)
 
 
-async def read_answer(reply: Reply) -> MetadataUpdate:
+async def read_answer(reply: Reply[MetadataResponse]) -> MetadataUpdate:
     """Return a Metadata answer as plain values."""
     partitions = sum(len(topic.partitions) for topic in reply.message.topics)
     if partitions <= READ_IN_THE_LOOP:
@@ -97,7 +96,7 @@ async def read_answer(reply: Reply) -> MetadataUpdate:
     return await asyncio.to_thread(read_metadata, reply.message, reply.version)
 
 
-def metadata_request(topics: list[str] | None, version: int) -> Any:
+def metadata_request(topics: list[str] | None, version: int) -> MetadataRequest:
     """Return a Metadata request for these topics (None: all) that creates none of them.
 
     Before v4 a broker may create a topic that is asked for by name: then all topics are asked for
@@ -108,12 +107,12 @@ def metadata_request(topics: list[str] | None, version: int) -> Any:
         return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     if topics == [] and version > 0:
         return MetadataRequest(topics=[])
-    everything: list[Any] | None = [] if version == 0 else None
+    everything: list[MetadataRequest.MetadataRequestTopic] | None = [] if version == 0 else None
     if version >= NO_AUTO_CREATION_VERSION:
         return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     return MetadataRequest(topics=everything)
 
 
-def creating_request(topics: list[str]) -> Any:
+def creating_request(topics: list[str]) -> MetadataRequest:
     """Return a Metadata request that lets a broker create these topics, where it may."""
     return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics])
