@@ -1,9 +1,9 @@
-"""Write src/parley/messages/types.pyi: the fields of every message, for editors and type checkers.
+"""Write what editors and type checkers cannot find out: the fields of messages, and the errors of brokers.
 
     python tools/write_stubs.py
 
-At run time the classes are made from the definitions when first named; nothing imports this file. A test fails while
-it is not what the definitions say.
+At run time all are made from schema/apis and errors/codes.txt when first named; nothing imports these files. A test
+fails while one is not what the definitions say.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from parley.errors.broker import error_codes, error_names
 from parley.schema import ApiKey, Field, MessageSchema, Struct, data_names, load, load_data
 
-STUBS = Path(__file__).resolve().parents[1] / "src" / "parley" / "messages" / "types.pyi"
+PARLEY = Path(__file__).resolve().parents[1] / "src" / "parley"
 NUMBERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
 TYPES = {
     "bool": "bool",
@@ -42,8 +43,8 @@ class Records:
 """
 
 
-def stubs() -> str:
-    """Return the text of the file."""
+def messages() -> str:
+    """Return the text of `messages/types.pyi`."""
     classes = [HEAD]
     for key in ApiKey:
         api = load(key)
@@ -88,5 +89,24 @@ def _type(field: Field, owner: str) -> str:
     return f"{found} | None" if field.nullable is not None or field.default is None else found
 
 
+CODES_HEAD = """\
+# Written by tools/write_stubs.py, not by hand.
+from typing import Final
+
+from parley.errors.broker import BrokerError
+"""
+
+
+def codes() -> str:
+    """Return the text of `errors/codes.pyi`."""
+    numbers = [f"{entry.name}: Final = {entry.code}" for entry in error_codes().values()]
+    errors = [f"class {name}(BrokerError): ..." for name in error_names()]
+    return "\n".join([CODES_HEAD, *numbers, "", *errors]) + "\n"
+
+
+STUBS = {PARLEY / "messages" / "types.pyi": messages, PARLEY / "errors" / "codes.pyi": codes}
+"""Each file, and what makes its text."""
+
 if __name__ == "__main__":
-    STUBS.write_text(stubs(), encoding="utf-8")
+    for path, text in STUBS.items():
+        path.write_text(text(), encoding="utf-8")

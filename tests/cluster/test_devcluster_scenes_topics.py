@@ -9,7 +9,7 @@ import pytest
 
 from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
 from parley.devcluster.state.batches import read_facts
-from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Prepared
 from parley.errors import ConfigError
 from parley.net import ManualClock

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from parley.devcluster.handlers import MODULES, REFUSALS, SERVED
 from parley.devcluster.profile import make_profile
-from parley.devcluster.state.codes import NONE
 from parley.errors.broker import error_codes
+from parley.errors.codes import NONE
 from parley.schema import ApiKey, VersionRange, load
 
 NOT_IMPLEMENTED = "\n\nNot implemented:"

@@ -6,7 +6,7 @@ Partitions are not among it: of those it serves what it has, as leader of an epo
 from __future__ import annotations
 
 from parley.devcluster.handlers import HANDLERS
-from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT
+from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT
 from parley.messages import Message, MetadataRequest
 from parley.schema import ApiKey
 

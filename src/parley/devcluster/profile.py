@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parley.devcluster.state.appending import MessageSetRules
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.producers import ProducerRules
+from parley.devcluster.state.rules import ElectionRules
+from parley.errors.codes import (
     CORRUPT_MESSAGE,
     ILLEGAL_GENERATION,
     INVALID_CONFIG,
@@ -28,8 +30,6 @@ from parley.devcluster.state.codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from parley.devcluster.state.producers import ProducerRules
-from parley.devcluster.state.rules import ElectionRules
 from parley.frames import EmptyFrames
 from parley.schema import ApiKey, VersionRange
 from parley.versions.releases import Release, release, release_number

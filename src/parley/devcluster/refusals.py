@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.refused import Refused
 from parley.errors import ConfigError
 
 

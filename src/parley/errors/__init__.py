@@ -9,6 +9,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
         CorruptRecordError    stored records are damaged; names topic, partition and offset
       UnsupportedVersionError the broker cannot do it (KIP-97), decided locally or by its code 35
       BrokerError             the broker answered with an error code
+        NotLeaderOrFollowerError, UnknownTopicOrPartitionError, ...: one for each code of Kafka
         UnknownBrokerError    a code that this release of parley has no name for
       NetworkError            no connection, a lost one, or a deadline passed
         RequestTimedOut, BrokersUnreachable
@@ -21,7 +22,9 @@ same request be sent again (`retriable`, `refresh_metadata`).
       TransactionError        what became of a transaction; `transactions` lists the kinds
 """
 
-from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name
+from typing import TYPE_CHECKING
+
+from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name, named
 from parley.errors.transactions import (
     ProducerFencedError,
     TransactionAbortableError,
@@ -82,3 +85,11 @@ __all__ = [
     "own_copy",
     "printable",
 ]
+
+if TYPE_CHECKING:
+    from parley.errors.codes import *
+else:
+
+    def __getattr__(name: str) -> int | type[BrokerError]:
+        found = globals()[name] = named(__name__, name)
+        return found

@@ -24,8 +24,8 @@ class BrokerError(KafkaError):
     """The broker refused a request, or a part of it, with an error code.
 
     `code` and `name` are Kafka's. `topic`, `partition`, `api`, `version` and `broker` say where,
-    as far as it is known. Subclasses are named after the code (`NotLeaderOrFollower`, ...), and
-    `broker_error` makes the right one.
+    as far as it is known. Subclasses are named after the code (`NotLeaderOrFollowerError`, ...) and
+    imported from `parley.errors`; `broker_error` makes the right one.
     """
 
     code: int = -1
@@ -107,23 +107,58 @@ def error_name(code: int) -> str:
     return known.name if known is not None else f"UNKNOWN_CODE_{code}"
 
 
+_OTHER_NAMES = {13: "BrokerNetworkError", 90: "BrokerProducerFencedError", 120: "BrokerTransactionAbortableError"}
+"""Where an error that is no answer of a broker has the name already."""
+_NO_ERRORS = (0, 35)
+"""NONE; and UNSUPPORTED_VERSION, which is UnsupportedVersionError whoever says it."""
+
+
+@cache
+def error_names() -> dict[str, int]:
+    """Return the names of the errors that brokers answer with, and their codes.
+
+    They are those of Kafka's exceptions, with Error for Exception.
+
+    >>> error_names()["NotLeaderOrFollowerError"], error_names()["KafkaStorageError"]
+    (6, 56)
+    """
+    return {_error_class_name(entry): entry.code for entry in error_codes().values() if entry.code not in _NO_ERRORS}
+
+
+def _error_class_name(entry: ErrorCode) -> str:
+    words = entry.name.removesuffix("_ERROR").removesuffix("_EXCEPTION").split("_")
+    return _OTHER_NAMES.get(entry.code) or "".join(word.capitalize() for word in words) + "Error"
+
+
+@cache
+def _codes_by_name() -> dict[str, int]:
+    return {entry.name: entry.code for entry in error_codes().values()}
+
+
+def named(module: str, name: str) -> int | type[BrokerError]:
+    """Return the code or the error of a name: a module's attribute. Raises AttributeError where there is none."""
+    code = (_codes_by_name() if name.isupper() else error_names()).get(name)
+    if code is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}: no error code of Kafka has that name")
+    return code if name.isupper() else _class_for(error_codes()[code])
+
+
 def _class_for(entry: ErrorCode) -> type[BrokerError]:
     found = BrokerError.by_code.get(entry.code)
     if found is None:
-        class_name = "".join(word.capitalize() for word in entry.name.split("_"))
         found = type(
-            class_name,
+            _error_class_name(entry),
             (BrokerError,),
             {
                 "__doc__": f"Kafka's error {entry.code}, {entry.name}.",
-                "__module__": __name__,
+                "__module__": "parley.errors",
                 "code": entry.code,
                 "name": entry.name,
                 "retriable": entry.retriable,
                 "refresh_metadata": entry.refresh_metadata,
             },
         )
-        BrokerError.by_code[entry.code] = found
+        found = BrokerError.by_code.setdefault(entry.code, found)  # two threads must leave with the same class
     return found
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from struct import Struct, error as StructError
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
+from parley.errors.codes import UNSUPPORTED_VERSION
 from parley.messages.catalog import request_class, response_class
 from parley.messages.classes import Message
 from parley.messages.codec import check_end, decode_at, decode_quickly, encode_to
@@ -29,7 +30,6 @@ from parley.wire import Cursor, WriteBuffer
 _HEAD = Struct(">hhi")
 MAX_HEADER_BYTES = 64 * 1024
 """A client id has up to 32,767 bytes; tagged fields of headers were never defined."""
-_UNSUPPORTED_VERSION = 35
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ def _decode_api_versions(version: int, frame: bytes | memoryview, position: int)
     """Decode an ApiVersions response; an error may come in the shape of v0, or with nothing behind it."""
     message = response_class(ApiKey.API_VERSIONS)
     error_code = Cursor(frame, position).read_int16()
-    candidates = [version] if error_code == 0 else [0, version] if error_code == _UNSUPPORTED_VERSION else [version, 0]
+    candidates = [version] if error_code == 0 else [0, version] if error_code == UNSUPPORTED_VERSION else [version, 0]
     for candidate in candidates:
         try:
             decoded, end = decode_at(message, candidate, frame, position)

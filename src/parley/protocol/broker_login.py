@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.errors import AuthenticationError
+from parley.errors.codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from parley.messages import SaslAuthenticateResponse, SaslHandshakeResponse
-from parley.protocol.login import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from parley.protocol.sasl import ServerMechanism
 from parley.protocol.sasl.base import REFUSED
 from parley.schema import ApiKey

@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.errors import AuthenticationError, RemoteProtocolError, broker_error, printable
+from parley.errors.codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from parley.protocol.sasl import ClientMechanism, OAuthBearerClient
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions
-
-UNSUPPORTED_SASL_MECHANISM = 33
-ILLEGAL_SASL_STATE = 34
-SASL_AUTHENTICATION_FAILED = 58
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ import struct
 from typing import Any
 
 from parley.errors import RemoteProtocolError, UnsupportedVersionError, broker_error
+from parley.errors.codes import UNSUPPORTED_VERSION
 from parley.messages import ApiVersionsRequest, ApiVersionsResponse, decode_body
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, VersionRange
 
-UNSUPPORTED_VERSION = 35
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9\-.]+")
 
 

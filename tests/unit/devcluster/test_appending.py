@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from parley.devcluster.state.appending import AppendRules, check_shape, prepare
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replica import Replica
+from parley.errors.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
-    Refused,
 )
-from parley.devcluster.state.replica import Replica
 from parley.records import decode_columns, offsets_of, records
 
 WHERE = ("t", 0)

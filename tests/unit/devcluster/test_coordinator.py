@@ -11,18 +11,18 @@ import pytest
 
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replica import Prepared, Replica
+from parley.devcluster.state.transactions import State, Transaction
+from parley.errors.codes import (
     CONCURRENT_TRANSACTIONS,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     PRODUCER_FENCED,
-    Refused,
 )
-from parley.devcluster.state.groups import CommittedOffset
-from parley.devcluster.state.image import BrokerImage
-from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.devcluster.state.replica import Prepared, Replica
-from parley.devcluster.state.transactions import State, Transaction
 
 Prepare = Callable[..., Prepared]
 TIMEOUT_MS = 1_000

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.codes import (
-    FETCH_SESSION_ID_NOT_FOUND,
-    FETCH_SESSION_TOPIC_ID_ERROR,
-    INVALID_FETCH_SESSION_EPOCH,
-    Refused,
-)
 from parley.devcluster.state.fetch_sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Followed
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH
 
 LATE_MS = EVICTION_MS + 1
 

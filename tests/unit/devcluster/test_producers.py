@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.devcluster.state.codes import (
-    INVALID_PRODUCER_EPOCH,
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    UNKNOWN_PRODUCER_ID,
-    Refused,
-)
 from parley.devcluster.state.producers import ProducerRules
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Appended, Prepared, Replica
+from parley.errors.codes import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
 
 Prepare = Callable[..., Prepared]
 LARGEST = 2**31 - 1

@@ -9,15 +9,15 @@ import pytest
 
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replica import Prepared, Replica
+from parley.errors.codes import (
     FENCED_LEADER_EPOCH,
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
-from parley.devcluster.state.image import BrokerImage
-from parley.devcluster.state.replica import Prepared, Replica
 
 Prepare = Callable[..., Prepared]
 

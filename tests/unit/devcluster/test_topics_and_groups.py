@@ -7,7 +7,12 @@ import random
 import pytest
 
 from parley.devcluster.faults import Fault, Faults, Kind, Target, api_number, error_number
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.groups import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
+from parley.devcluster.state.producer_ids import ProducerIds
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
+from parley.errors import ConfigError
+from parley.errors.codes import (
     ILLEGAL_GENERATION,
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -15,12 +20,7 @@ from parley.devcluster.state.codes import (
     INVALID_TOPIC_EXCEPTION,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
-    Refused,
 )
-from parley.devcluster.state.groups import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
-from parley.devcluster.state.producer_ids import ProducerIds
-from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
-from parley.errors import ConfigError
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "..."])

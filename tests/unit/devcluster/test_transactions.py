@@ -8,14 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from parley.devcluster.state.codes import (
-    CONCURRENT_TRANSACTIONS,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_TXN_STATE,
-    PRODUCER_FENCED,
-    Refused,
-)
 from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions import (
     State,
     Transaction,
@@ -28,6 +22,7 @@ from parley.devcluster.state.transactions import (
     missing_partitions,
     with_partitions,
 )
+from parley.errors.codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED
 
 PARTITION = ("t", 0)
 HELD = Transaction("tx", 7, epoch=3, last_epoch=2, timeout_ms=1_000, updated_ms=50)

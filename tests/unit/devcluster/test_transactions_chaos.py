@@ -16,10 +16,10 @@ import pytest
 
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.groups import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Prepared, Replica
 from parley.records import ReadOptions, decode_columns, int64s
 

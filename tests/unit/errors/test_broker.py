@@ -6,15 +6,18 @@ import pickle
 
 import pytest
 
+import parley.errors
 from parley.errors import (
     BrokerError,
     KafkaError,
+    NotLeaderOrFollowerError,
     UnknownBrokerError,
     UnsupportedVersionError,
     broker_error,
+    codes,
     error_name,
 )
-from parley.errors.broker import ErrorCode, error_codes
+from parley.errors.broker import ErrorCode, error_codes, error_names
 
 kafka_errors = pytest.importorskip("kafka.errors", reason="no kafka-python")
 
@@ -53,13 +56,18 @@ def test_the_table_has_no_gap_up_to_the_newest_code() -> None:
     assert len({entry.name for entry in error_codes().values()}) == 135
 
 
+OTHER_CLASSES = {13: "BrokerNetworkError", 90: "BrokerProducerFencedError", 120: "BrokerTransactionAbortableError"}
+"""Where an error that no broker answers with has the name."""
+
+
 @pytest.mark.parametrize("entry", [one for one in error_codes().values() if one.code not in {0, 35}])
 def test_every_code_has_a_class_of_its_own(entry: ErrorCode) -> None:
     error = broker_error(entry.code, "because", topic="t", partition=3, api="FETCH", version=4, broker="2")
     assert isinstance(error, BrokerError)
     assert (error.code, error.name, error.retriable, error.refresh_metadata) == entry
     assert type(error) is type(broker_error(entry.code))
-    assert type(error).__name__.upper() == entry.name.replace("_", "")
+    words = entry.name.removesuffix("_ERROR").removesuffix("_EXCEPTION").replace("_", "")
+    assert type(error).__name__.upper() == OTHER_CLASSES.get(entry.code, f"{words}ERROR").upper()
     assert str(error) == f"{entry.name} ({entry.code}) [FETCH v4, t-3, broker 2]: because"
 
 
@@ -89,3 +97,33 @@ def test_an_error_survives_the_way_to_another_process() -> None:
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy)) == (type(error), str(error))
         assert isinstance(copy, KafkaError)
+
+
+def test_each_answer_of_a_broker_is_an_error_that_can_be_caught_by_its_name() -> None:
+    names = error_names()
+    assert len(names) == len(error_codes()) - 2  # NONE, and UNSUPPORTED_VERSION, which is known by another name
+    for name, code in names.items():
+        assert type(broker_error(code)) is getattr(parley.errors, name) is getattr(codes, name)
+    with pytest.raises(NotLeaderOrFollowerError):
+        raise broker_error(codes.NOT_LEADER_OR_FOLLOWER)
+
+
+def test_no_error_of_a_broker_takes_the_name_of_another_error() -> None:
+    assert not error_names().keys() & set(parley.errors.__all__)
+
+
+def test_a_code_is_known_by_its_name_and_one_without_a_name_is_not() -> None:
+    assert {name: getattr(codes, name) for name in ("NONE", "UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR")} == {
+        "NONE": 0,
+        "UNKNOWN_SERVER_ERROR": -1,
+        "KAFKA_STORAGE_ERROR": 56,
+    }
+    for name in ("NOT_A_LEADER", "NotALeaderError"):
+        with pytest.raises(AttributeError, match=f"'{name}': no error code of Kafka has that name"):
+            getattr(codes, name)
+
+
+def test_a_named_error_survives_the_way_to_a_worker() -> None:
+    error = pickle.loads(pickle.dumps(broker_error(6, "moved", topic="t", partition=1)))
+    assert isinstance(error, NotLeaderOrFollowerError)
+    assert (error.topic, error.partition, error.broker_message) == ("t", 1, "moved")

@@ -14,14 +14,13 @@ ROOT = Path(__file__).parents[3]
 STUBS = ROOT / "src" / "parley" / "messages" / "types.pyi"
 
 
-def written() -> str:
+def written() -> dict[Path, str]:
     specification = importlib.util.spec_from_file_location("write_stubs", ROOT / "tools" / "write_stubs.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    text: str = module.stubs()
-    return text
+    return {path: text() for path, text in module.STUBS.items()}
 
 
 def fields(body: list[ast.stmt]) -> list[str]:
@@ -32,8 +31,11 @@ def classes(body: list[ast.stmt]) -> dict[str, ast.ClassDef]:
     return {part.name: part for part in body if isinstance(part, ast.ClassDef)}
 
 
-def test_the_file_is_what_the_command_writes() -> None:
-    assert STUBS.read_text("utf-8") == written(), "run: python tools/write_stubs.py"
+def test_the_files_are_what_the_command_writes() -> None:
+    texts = written()
+    assert {path.name for path in texts} == {"types.pyi", "codes.pyi"}
+    for path, text in texts.items():
+        assert path.read_text("utf-8") == text, "run: python tools/write_stubs.py"
 
 
 def test_each_message_and_its_structs_are_there_with_all_fields() -> None:

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, Reaction, classify
-from parley.client.cluster.routing import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, at_controller
+from parley.client.cluster.routing import at_controller
 from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.options import arguments
 from parley.client.results import CreatedTopic, NewTopic
 from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
+from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
-THROTTLING_QUOTA_EXCEEDED = 89
 VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
 """First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
 _MAX_VERSION = 2**15 - 1

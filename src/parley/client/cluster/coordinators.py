@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from parley.errors import KafkaError, broker_error
+from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from parley.schema import ApiKey
 from parley.types import Node
@@ -13,7 +14,6 @@ from parley.versions import BrokerVersions, VersionRange
 
 SEVERAL_KEYS_VERSION = 4
 """First FindCoordinator version that takes several keys (KIP-699)."""
-COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 15, 16
 MOVED = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 """Another broker has to be looked for."""
 

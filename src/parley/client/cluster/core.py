@@ -36,6 +36,7 @@ from parley.client.cluster.view import (
 from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
 from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
+from parley.errors.codes import REBOOTSTRAP_REQUIRED
 from parley.messages import Message, Request
 from parley.net import Address, Backend, BrokerConnection, Clock, Deadline as ClockDeadline, LoopClock, Pool, Reply
 from parley.net.shared import outcome
@@ -46,8 +47,6 @@ from parley.versions import BrokerVersions, VersionRange
 log = logging.getLogger("parley.client")
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
-
-REBOOTSTRAP_REQUIRED = 129
 
 
 class Cluster:

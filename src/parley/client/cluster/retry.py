@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from parley.errors import BrokerError, BrokersUnreachable, KafkaError
+from parley.errors.codes import CONCURRENT_TRANSACTIONS
 
 JITTER = 0.2
 """Kafka's CommonClientConfigs.RETRY_BACKOFF_JITTER."""
-
-
-CONCURRENT_TRANSACTIONS = 51
-"""The markers of the transaction before are still being written: that is soon over."""
 
 
 class Reaction(Enum):
@@ -72,6 +69,7 @@ _SOON = Backoff(20, 250)
 
 def backoff_after(error: KafkaError, usual: Backoff) -> Backoff:
     """Return the pauses after an error: the usual ones, or shorter ones for what is soon over."""
+    # The markers of the transaction before are still being written: that is soon over.
     soon = isinstance(error, BrokerError) and error.code == CONCURRENT_TRANSACTIONS
     return _SOON if soon else usual
 

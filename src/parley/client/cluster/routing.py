@@ -29,6 +29,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.wanted_topics import ensure_partitions
 from parley.errors import BrokerError, KafkaError, NetworkError, UnsupportedVersionError, broker_error
+from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, UNKNOWN_LEADER_EPOCH
 from parley.net import Address, BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Node, TopicPartition
@@ -38,8 +39,6 @@ T = TypeVar("T")
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 Attempt = Callable[[BrokerConnection], Awaitable[T]]
-
-LEADER_NOT_AVAILABLE, NOT_CONTROLLER, UNKNOWN_LEADER_EPOCH = 5, 41, 75
 
 
 async def at_any(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
+from parley.errors.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from parley.messages import MetadataResponse
 from parley.types import ZERO_UUID, Node, TopicPartition
 
@@ -24,6 +25,10 @@ class LeaderHint(Protocol):
 
     leader_id: int
     leader_epoch: int
+
+
+HINTED = (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH)
+"""The errors that carry such a hint."""
 
 
 class Endpoint(Protocol):

@@ -18,12 +18,8 @@ from parley.client.fetch.state import PartitionFetch, RawFetch
 from parley.client.fetch.wire import MOST_EPOCHS, TOPIC_IDS_VERSION, FetchAnswer, find_tail
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.errors import CorruptRecordError, KafkaError, RemoteProtocolError, broker_error
+from parley.errors.codes import CORRUPT_MESSAGE, INCONSISTENT_TOPIC_ID, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_ID
 from parley.types import ZERO_UUID, TopicPartition
-
-OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE = 1, 2
-UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 100, 103
-HINTED = (6, 74)
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
 
 
 class Do(Enum):

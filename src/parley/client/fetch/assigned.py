@@ -10,9 +10,8 @@ from parley.client.fetch.positions import Spec, Stage
 from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch
 from parley.client.options.client_options import FetchOptions
 from parley.errors import BrokerError, KafkaError
+from parley.errors.codes import MESSAGE_TOO_LARGE
 from parley.types import TopicPartition
-
-MESSAGE_TOO_LARGE = 10
 
 
 class AssignedFetch:

@@ -23,9 +23,10 @@ from typing import Any
 from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
-from parley.client.fetch.answers import HINTED, Asked, Do, Limits, Verdict, unexpected
+from parley.client.cluster.view import HINTED
+from parley.client.fetch.answers import Asked, Do, Limits, Verdict, unexpected
 from parley.client.fetch.exchange import Lanes, Outcome, judged
-from parley.client.fetch.incremental import FETCH_SESSION_TOPIC_ID_ERROR, SESSION_ERRORS
+from parley.client.fetch.incremental import SESSION_ERRORS
 from parley.client.fetch.out_of_range import explain_out_of_range
 from parley.client.fetch.plan import Moment, make_plan
 from parley.client.fetch.position_requests import Found, Kept, PositionKeeper
@@ -34,9 +35,8 @@ from parley.client.fetch.queue import FetchQueue
 from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch, retry_delay
 from parley.client.options.client_options import FetchOptions
 from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
+from parley.errors.codes import FETCH_SESSION_TOPIC_ID_ERROR, LEADER_NOT_AVAILABLE
 from parley.types import TopicPartition
-
-LEADER_NOT_AVAILABLE = 5
 
 
 class Fetcher:

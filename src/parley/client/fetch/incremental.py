@@ -17,10 +17,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from parley.client.fetch.wire import FetchTarget, SessionPart
+from parley.errors.codes import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
 from parley.types import ZERO_UUID, TopicPartition
 
-FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH = 70, 71
-FETCH_SESSION_TOPIC_ID_ERROR, INCONSISTENT_TOPIC_ID = 106, 103
 SESSION_ERRORS = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 """Errors at the top of an answer that a new session mends."""
 FIRST_EPOCH, LAST_EPOCH, FINAL_EPOCH = 0, 2**31 - 1, -1

@@ -18,10 +18,10 @@ from parley.client.cluster.retry import Backoff
 from parley.client.fetch.positions import DataLoss, PartitionPosition
 from parley.client.fetch.recreation import Incarnation
 from parley.errors import DataLossError, KafkaError, RequestTimedOut, broker_error
+from parley.errors.codes import MESSAGE_TOO_LARGE
 from parley.records import first_batch_bytes
 from parley.types import TopicPartition
 
-MESSAGE_TOO_LARGE = 10
 AT_ONCE = 5
 """New leaders that are asked without a pause, one after the other: hints may send a reader round and round."""
 

@@ -9,6 +9,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
 from parley.errors import RequestTimedOut, broker_error
+from parley.errors.codes import ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
@@ -21,8 +22,8 @@ STABLE_VERSION = 7
 """First OffsetFetch version that can wait for an open transaction's offsets (KIP-447)."""
 TOPIC_IDS_VERSION = 10
 """From this OffsetCommit and OffsetFetch version on topics go by id."""
-ACTIVE_GROUP = (22, 25)
-"""ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID: the answer of a group that has members of its own."""
+ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
+"""The answer of a group that has members of its own."""
 
 
 async def commit_offsets(
@@ -171,7 +172,7 @@ def _read_committed(
         for part in topic.partitions:
             tp = TopicPartition(name or "", part.partition_index)
             # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
-            if part.error_code and not (part.error_code == 3 and version < 2):
+            if part.error_code and not (part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < 2):
                 raise broker_error(
                     part.error_code, topic=tp.topic, partition=tp.partition, api="OFFSET_FETCH", version=version
                 )

@@ -16,6 +16,7 @@ from parley.client.cluster.routing import at_leaders
 from parley.client.options import arguments
 from parley.client.results import EpochEndOffset
 from parley.errors import BrokerError, ConfigError, KafkaError, RemoteProtocolError, broker_error
+from parley.errors.codes import FENCED_LEADER_EPOCH
 from parley.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from parley.net import BrokerConnection, Reply
 from parley.types import TopicPartition, shown
@@ -24,7 +25,6 @@ from parley.versions import BrokerVersions, Feature
 NOT_AVAILABLE = EpochEndOffset(available=False)
 """The answer where the leader cannot be asked."""
 CONSUMER = -1
-FENCED_LEADER_EPOCH = 74
 
 
 class EpochQuestion(NamedTuple):

@@ -10,15 +10,18 @@ from parley.client.produce.sequences import SequenceReaction, react
 from parley.client.produce.state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce.wire import ProduceAnswer
 from parley.errors import BrokerError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error
+from parley.errors.codes import (
+    MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+)
 
-HINTED = (6, 74)
-"""NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the errors that name the new leader (KIP-951)."""
-UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-"""The topic keeps an older record format (log.message.format.version) than idempotence needs."""
-NO_SUCH_TOPIC = (3, 100)
-"""UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID: what comes next may be another topic, which knows no producer."""
-TOO_LARGE = (10, 18)
-"""MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE: a batch of several records is tried again in halves."""
+NO_SUCH_TOPIC = (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID)
+"""What comes next may be another topic, which knows no producer."""
+TOO_LARGE = (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+"""A batch of several records is tried again in halves."""
 
 
 class Action(Enum):
@@ -49,7 +52,7 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
     if code == 0:
         return Verdict(Action.DONE)
     error = broker_error(code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version)
-    if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:
+    if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:  # log.message.format.version is an older one
         return _without_idempotence(batch, error)
     if batch.is_idempotent:
         reaction = react(

@@ -38,6 +38,7 @@ from parley.client.produce.state import InTransaction, OutBatch, ProduceCall
 from parley.client.produce.wire import ZSTD_VERSION, magic_for
 from parley.client.results import ProduceResult
 from parley.errors import KafkaError, UnsupportedVersionError, broker_error
+from parley.errors.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import InitProducerIdRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
@@ -273,7 +274,7 @@ class Producer:
         async def attempt() -> TopicPlan:
             found = self._cluster.view.topics.get(topic)
             if found is None:
-                raise broker_error(3, topic=topic)
+                raise broker_error(UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
             leaders = {index: self._cluster.leader(TopicPartition(topic, index)).node for index in found.partitions}
             magics: dict[int, int] = {}
             conns: dict[int, BrokerConnection] = {}
@@ -290,7 +291,7 @@ class Producer:
                         raise
                     trouble = error
             if not magics:
-                raise trouble or broker_error(5, "no partition has a leader", topic=topic)
+                raise trouble or broker_error(LEADER_NOT_AVAILABLE, "no partition has a leader", topic=topic)
             versions = {index: conns[node.id].versions for index, node in leaders.items() if node and node.id in conns}
             return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics, versions)
 

@@ -19,6 +19,7 @@ from parley.arrow import ProduceColumns
 from parley.client.options.arguments import topic_name
 from parley.client.options.client_options import CODECS, ProduceOptions
 from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
+from parley.errors.codes import MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, group_rows, partition_keys
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -231,7 +232,7 @@ def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0
     """Return the error for rows of a partition that the topic does not have, even after `waited_ms` of asking."""
     after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
     text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
-    error = broker_error(3, text, topic=topic, partition=partition)
+    error = broker_error(UNKNOWN_TOPIC_OR_PARTITION, text, topic=topic, partition=partition)
     error.retriable = False
     return error
 
@@ -272,7 +273,7 @@ def encode(
                     f"a record makes a batch of {len(batch.data)} bytes, more than "
                     f"max_request_size={options.max_request_size}; nothing was sent"
                 )
-                raise broker_error(10, text)
+                raise broker_error(MESSAGE_TOO_LARGE, text)
     except BaseException:
         if numbers is not None:
             numbers.next = before

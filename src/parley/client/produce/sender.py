@@ -14,7 +14,8 @@ from typing import Any
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
-from parley.client.produce.answers import HINTED, NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
+from parley.client.cluster.view import HINTED
+from parley.client.produce.answers import NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
 from parley.client.produce.buffer_memory import Room
 from parley.client.produce.resend import Anew, goes_as_it_is
 from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, choose

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from parley.errors import LocalProtocolError
+from parley.errors.codes import (
+    DUPLICATE_SEQUENCE_NUMBER,
+    INVALID_PRODUCER_EPOCH,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID,
+)
 
 NO_PRODUCER_ID = -1
 MAX_EPOCH = 2**15 - 1
 _SEQUENCES = 2**31
-
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-DUPLICATE_SEQUENCE_NUMBER = 46
-INVALID_PRODUCER_EPOCH = 47
-UNKNOWN_PRODUCER_ID = 59
 
 
 class SequenceReaction(Enum):

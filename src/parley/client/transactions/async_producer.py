@@ -20,7 +20,7 @@ from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.calls import given_up, write
 from parley.client.produce.state import InTransaction, OutBatch
 from parley.client.results import ProduceResult
-from parley.client.transactions.decisions import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID, Verdict, judge
+from parley.client.transactions.decisions import Verdict, judge
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.handover import PreparedTransaction
 from parley.client.transactions.options import TransactionOptions
@@ -29,6 +29,7 @@ from parley.client.transactions.state import Identity, State, TransactionState
 from parley.client.transactions.topics import WrittenTopics, check_topics
 from parley.client.transactions.writer import TransactionWriter
 from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.errors.codes import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
 from parley.schema import ApiKey
 from parley.types import text
 

@@ -13,7 +13,7 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
-from parley.client.transactions.decisions import INVALID_TXN_STATE, Verdict, judge
+from parley.client.transactions.decisions import Verdict, judge
 from parley.client.transactions.options import TransactionOptions
 from parley.client.transactions.requests import (
     GroupMember,
@@ -27,6 +27,7 @@ from parley.client.transactions.requests import (
 )
 from parley.client.transactions.state import NOBODY, Identity, State, Step, TransactionState
 from parley.errors import BrokerError, KafkaError
+from parley.errors.codes import INVALID_TXN_STATE
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition

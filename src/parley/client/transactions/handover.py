@@ -16,7 +16,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator, find_coordinators
 from parley.client.options import arguments
-from parley.client.transactions.decisions import FENCED, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE
+from parley.client.transactions.decisions import FENCED
 from parley.client.transactions.requests import Writer, end_txn, init_producer_id
 from parley.client.transactions.state import NOBODY, Identity
 from parley.errors import (
@@ -27,6 +27,7 @@ from parley.errors import (
     TransactionError,
     TransactionForgottenError,
 )
+from parley.errors.codes import INVALID_PRODUCER_ID_MAPPING, INVALID_TRANSACTION_TIMEOUT, INVALID_TXN_STATE
 from parley.net import BrokerConnection
 from parley.types import text
 
@@ -34,7 +35,6 @@ FENCING_TIMEOUTS_MS = (30_000, 1_000)
 """Transaction timeouts that InitProducerId carries where no transaction follows; the next one where a broker allows
 no longer ones. They are not short, for the coordinator gives its replicas so long to take the identity over, and
 answers COORDINATOR_NOT_AVAILABLE when they did not (KAFKA-16047)."""
-INVALID_TRANSACTION_TIMEOUT = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_all, at_coordinator, find_coordinators
 from parley.client.options import arguments
 from parley.errors import ConfigError, broker_error
+from parley.errors.codes import TRANSACTIONAL_ID_NOT_FOUND
 from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest, ListTransactionsResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Names, Several, TopicPartition, several, text, texts
 from parley.versions import Feature, VersionRange
 
-TRANSACTIONAL_ID_NOT_FOUND = 105
 DURATION_VERSION, PATTERN_VERSION = 1, 2
 """First ListTransactions versions with a filter by duration (KIP-994) and by a pattern of ids (KIP-1152)."""
 _MAX = 2**15 - 1

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from parley.client.transactions.decisions import FENCED, INVALID_PRODUCER_ID_MAPPING, Verdict
+from parley.client.transactions.decisions import FENCED, Verdict
 from parley.errors import (
     BrokerError,
     KafkaError,
@@ -32,6 +32,7 @@ from parley.errors import (
     TransactionAbortableError,
     TransactionFatalError,
 )
+from parley.errors.codes import INVALID_PRODUCER_ID_MAPPING
 from parley.types import TopicPartition
 
 

@@ -15,6 +15,7 @@ from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import TOPIC_IDS_VERSION
 from parley.client.results import PartitionAck
 from parley.errors import DataLossError
+from parley.errors.codes import LEADER_NOT_AVAILABLE, NONE
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import VersionRange
@@ -108,7 +109,7 @@ async def _topic_ids(cluster: Cluster, topics: list[str], deadline: Deadline) ->
         VersionRange(TOPIC_IDS_VERSION, 2**15 - 1),
     )
     update = await read_answer(reply)
-    return {topic.name: topic.topic_id for topic in update.topics if topic.error_code in (0, 5)}
+    return {topic.name: topic.topic_id for topic in update.topics if topic.error_code in (NONE, LEADER_NOT_AVAILABLE)}
 
 
 def _lost(topic: str, partition: int | None = None) -> DataLossError:

@@ -11,9 +11,9 @@ from parley.client.produce.producer import Producer, Writing
 from parley.client.produce.sender import LANE
 from parley.client.produce.state import OutBatch, ProduceCall
 from parley.client.results import ProduceResult
-from parley.client.transactions.decisions import UNKNOWN_PRODUCER_ID
 from parley.client.transactions.state import Identity
 from parley.errors import BrokerError, KafkaError, LocalProtocolError
+from parley.errors.codes import UNKNOWN_PRODUCER_ID
 from parley.types import TopicPartition
 from parley.versions import Feature
 

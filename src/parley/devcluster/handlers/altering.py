@@ -15,15 +15,9 @@ from parley.devcluster.configs import BROKER, TOPIC, Config, Configs, configs_of
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
 from parley.devcluster.handlers.mirror import Chain, each
-from parley.devcluster.state.codes import (
-    INVALID_CONFIG,
-    INVALID_REQUEST,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
-)
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
+from parley.errors.codes import INVALID_CONFIG, INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import Message
 
 if TYPE_CHECKING:

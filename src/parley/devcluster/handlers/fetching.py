@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.state.codes import INVALID_FETCH_SESSION_EPOCH, NONE
 from parley.devcluster.state.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -21,6 +20,7 @@ from parley.devcluster.state.fetch_sessions import (
     PartitionKey,
     next_epoch,
 )
+from parley.errors.codes import INVALID_FETCH_SESSION_EPOCH, NONE
 from parley.messages import FetchRequest, FetchResponse
 
 FIRST_ID_VERSION = 13

@@ -39,7 +39,10 @@ from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.profile import InvalidRecords
 from parley.devcluster.state.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
 from parley.devcluster.state.batches import Received, receive
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused, RefusedRecords
+from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.topics import TopicSettings
+from parley.errors.codes import (
     INVALID_PRODUCER_EPOCH,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
@@ -55,11 +58,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_PRODUCER_ID,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
-    Refused,
-    RefusedRecords,
 )
-from parley.devcluster.state.replica import Replica
-from parley.devcluster.state.topics import TopicSettings
 from parley.messages import ProduceRequest, ProduceResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -30,7 +30,14 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, 
 from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
 from parley.devcluster.handlers.produce_ahead import is_large
 from parley.devcluster.state.batches import walk
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.fetch_sessions import Followed
+from parley.devcluster.state.log import ReadResult
+from parley.devcluster.state.partition_transactions import AbortedTransaction
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.selection import preferred_replica
+from parley.errors import CorruptRecordError, UnsupportedVersionError
+from parley.errors.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
@@ -42,14 +49,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
-    Refused,
 )
-from parley.devcluster.state.fetch_sessions import Followed
-from parley.devcluster.state.log import ReadResult
-from parley.devcluster.state.partition_transactions import AbortedTransaction
-from parley.devcluster.state.replica import Replica
-from parley.devcluster.state.selection import preferred_replica
-from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.messages import FetchRequest, FetchResponse
 from parley.records import convert
 from parley.schema import ApiKey, VersionRange

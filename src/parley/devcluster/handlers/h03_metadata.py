@@ -20,7 +20,10 @@ Not implemented: authorization (every operation is allowed).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.image import PartitionImage, TopicImage
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.topics import check_topic_name
+from parley.errors.codes import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     LEADER_NOT_AVAILABLE,
@@ -28,10 +31,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
-from parley.devcluster.state.image import PartitionImage, TopicImage
-from parley.devcluster.state.topics import check_topic_name
 from parley.messages import MetadataRequest, MetadataResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
@@ -28,9 +30,7 @@ from parley.devcluster.state.codes import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
-    Refused,
 )
-from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.messages import OffsetCommitRequest, OffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 

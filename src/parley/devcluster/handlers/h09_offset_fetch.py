@@ -21,13 +21,13 @@ from typing import TypeVar
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     NONE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
     UNSUPPORTED_VERSION,
-    Refused,
 )
 from parley.messages import OffsetFetchRequest, OffsetFetchResponse
 from parley.schema import ApiKey, VersionRange

@@ -16,7 +16,8 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import GROUP_ID_NOT_FOUND, Refused
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import GROUP_ID_NOT_FOUND
 from parley.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import ILLEGAL_SASL_STATE
+from parley.errors.codes import ILLEGAL_SASL_STATE
 from parley.messages import SaslHandshakeRequest, SaslHandshakeResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -20,7 +20,7 @@ import re
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.profile import Profile
-from parley.devcluster.state.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
+from parley.errors.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from parley.messages import ApiVersionsRequest, ApiVersionsResponse
 from parley.schema import ApiKey, VersionRange
 

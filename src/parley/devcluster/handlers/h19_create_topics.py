@@ -22,16 +22,16 @@ from collections.abc import Mapping
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.describing import topic_configs
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.topics import TOPIC_CONFIGS
+from parley.errors.codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NOT_CONTROLLER,
-    Refused,
 )
-from parley.devcluster.state.topics import TOPIC_CONFIGS
 from parley.messages import CreateTopicsRequest, CreateTopicsResponse
 from parley.schema import ApiKey, VersionRange
 

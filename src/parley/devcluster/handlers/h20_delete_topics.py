@@ -14,13 +14,8 @@ Not implemented: delete.topic.enable=false, `timeout_ms`.
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.state.codes import (
-    INVALID_REQUEST,
-    KAFKA_STORAGE_ERROR,
-    NOT_CONTROLLER,
-    UNKNOWN_TOPIC_ID,
-    Refused,
-)
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import INVALID_REQUEST, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_ID
 from parley.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID

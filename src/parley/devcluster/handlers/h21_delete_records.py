@@ -16,12 +16,8 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, code_of, leader_replica
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import (
-    INVALID_TOPIC_EXCEPTION,
-    KAFKA_STORAGE_ERROR,
-    POLICY_VIOLATION,
-    Refused,
-)
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR, POLICY_VIOLATION
 from parley.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -16,7 +16,7 @@ Not implemented: replica ids of brokers are treated as consumers.
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
-from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.refused import Refused
 from parley.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -18,16 +18,16 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     INVALID_GROUP_ID,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
-from parley.devcluster.state.groups import CommittedOffset, Groups
-from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -28,8 +28,9 @@ from parley.devcluster.handlers.describing import (
     topic_configs,
 )
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, Refused
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
+from parley.errors.codes import INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -17,14 +17,14 @@ from collections import Counter
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NOT_CONTROLLER,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
 from parley.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from parley.schema import ApiKey, VersionRange

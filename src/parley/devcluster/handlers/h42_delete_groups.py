@@ -15,7 +15,8 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler, code_of
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, Refused
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 from parley.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from parley.schema import ApiKey, VersionRange
 

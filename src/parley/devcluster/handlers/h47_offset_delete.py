@@ -17,13 +17,13 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     INVALID_GROUP_ID,
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
 from parley.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from parley.schema import ApiKey, VersionRange

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import each, top
-from parley.devcluster.state.codes import UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from parley.schema import ApiKey, VersionRange
 

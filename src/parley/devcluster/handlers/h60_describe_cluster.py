@@ -15,7 +15,7 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.h03_metadata import CLUSTER_OPERATIONS
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
+from parley.errors.codes import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
 from parley.messages import DescribeClusterRequest, DescribeClusterResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.refused import Refused
 from parley.messages import DescribeProducersRequest, DescribeProducersResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -17,16 +17,16 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.h03_metadata import TOPIC_OPERATIONS
 from parley.devcluster.handlers.mirror import top
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.image import PartitionImage, TopicImage
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.topics import check_topic_name
+from parley.errors.codes import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     LEADER_NOT_AVAILABLE,
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
 )
-from parley.devcluster.state.image import PartitionImage, TopicImage
-from parley.devcluster.state.topics import check_topic_name
 from parley.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from parley.schema import ApiKey, VersionRange
 

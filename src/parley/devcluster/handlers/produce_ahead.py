@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from parley.devcluster.handlers.base import Call, leader_replica
 from parley.devcluster.state.appending import AppendRules, prepare
 from parley.devcluster.state.batches import Bytes, walk
-from parley.devcluster.state.codes import Refused
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Prepared
 from parley.messages import ProduceRequest
 

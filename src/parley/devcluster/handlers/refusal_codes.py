@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.mirror import Chain, each, top
-from parley.devcluster.state.codes import (
+from parley.errors.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     DUPLICATE_RESOURCE,
     ELECTION_NOT_NEEDED,

@@ -17,7 +17,7 @@ from parley.devcluster.handlers import refusal_codes as choose
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import Chain, each, top
 from parley.devcluster.handlers.refusal_codes import Choose
-from parley.devcluster.state import codes as c
+from parley.errors import codes as c
 from parley.messages import Message, Request
 from parley.schema import ApiKey, load
 

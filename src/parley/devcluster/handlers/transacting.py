@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.state.batches import Bytes, read_facts
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
+from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replica import Replica
+from parley.errors.codes import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
@@ -14,11 +18,7 @@ from parley.devcluster.state.codes import (
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    Refused,
 )
-from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
-from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.devcluster.state.replica import Replica
 from parley.records import layout
 
 ATTRIBUTES_END = layout.ATTRIBUTES_AT + 1

@@ -13,17 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from parley.devcluster.state.batches import MAGIC_AT, BatchFacts, Bytes, receive, walk
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused, RefusedRecords
+from parley.devcluster.state.replica import Prepared
+from parley.errors import CorruptRecordError, UnsupportedVersionError
+from parley.errors.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
-    Refused,
-    RefusedRecords,
 )
-from parley.devcluster.state.replica import Prepared
-from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.records import (
     KernelErrorKind,
     Wrapper,

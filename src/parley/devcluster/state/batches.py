@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from parley.devcluster.state.codes import CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR
+from parley.errors.codes import CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR
 from parley.records import layout
 
 Bytes = bytes | bytearray | memoryview

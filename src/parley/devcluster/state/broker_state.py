@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from parley.devcluster.state.codes import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, Refused
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.errors.codes import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 
 MakeReplica = Callable[[TopicImage, ReplicaKey], Replica]
 

@@ -18,11 +18,6 @@ from pathlib import Path
 from parley.devcluster.state.batches import Bytes
 from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
-from parley.devcluster.state.codes import (
-    INVALID_REPLICA_ASSIGNMENT,
-    OFFSET_OUT_OF_RANGE,
-    Refused,
-)
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.coordinator import Transactions
 from parley.devcluster.state.groups import CommittedOffset, Coordinators, Groups
@@ -42,9 +37,11 @@ from parley.devcluster.state.persistence import (
 )
 from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
 from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.replication import Replication
 from parley.devcluster.state.topics import TopicSettings, inherited
+from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"

@@ -16,14 +16,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from parley.devcluster.state import topics as naming
-from parley.devcluster.state.codes import (
-    INVALID_REPLICA_ASSIGNMENT,
-    TOPIC_ALREADY_EXISTS,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    Refused,
-)
 from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, TopicImage
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.rules import ElectionRules
+from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Join(NamedTuple):

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from parley.devcluster.state.codes import CONCURRENT_TRANSACTIONS, Refused
 from parley.devcluster.state.groups import CommittedOffset, Groups
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.markers import NOT_WRITTEN, Marker, Markers
@@ -27,6 +26,7 @@ from parley.devcluster.state.persistence_transactions import (
     transaction_entry,
 )
 from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions import (
     PREPARED,
     Partition,
@@ -42,6 +42,7 @@ from parley.devcluster.state.transactions import (
     missing_partitions,
     with_partitions,
 )
+from parley.errors.codes import CONCURRENT_TRANSACTIONS
 
 RETRY_MS = 1_000
 

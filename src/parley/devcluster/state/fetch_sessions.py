@@ -18,12 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from parley.devcluster.state.codes import (
-    FETCH_SESSION_ID_NOT_FOUND,
-    FETCH_SESSION_TOPIC_ID_ERROR,
-    INVALID_FETCH_SESSION_EPOCH,
-    Refused,
-)
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH
 
 if TYPE_CHECKING:
     from parley.messages import FetchRequest

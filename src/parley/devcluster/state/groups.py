@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from parley.devcluster.state.codes import (
-    ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
-    OFFSET_METADATA_TOO_LARGE,
-    UNKNOWN_MEMBER_ID,
-    Refused,
-)
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import ILLEGAL_GENERATION, INVALID_GROUP_ID, OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID
 
 LARGEST_METADATA = 4096  # offset.metadata.max.bytes
 NO_GENERATION = -1

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from parley.devcluster.state.batches import read_facts
-from parley.devcluster.state.codes import Refused
 from parley.devcluster.state.image import ClusterImage, PartitionImage
 from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replica import Appended, Prepared, Replica
 from parley.devcluster.state.replication import Replication
 from parley.devcluster.state.topics import TopicSettings

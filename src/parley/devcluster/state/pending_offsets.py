@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parley.devcluster.state.codes import INVALID_PRODUCER_EPOCH, Refused
 from parley.devcluster.state.groups import CommittedOffset, Groups, java_hash
 from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import INVALID_PRODUCER_EPOCH
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions

@@ -15,13 +15,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parley.devcluster.state.batches import BatchFacts
-from parley.devcluster.state.codes import (
-    INVALID_PRODUCER_EPOCH,
-    INVALID_TXN_STATE,
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    Refused,
-)
 from parley.devcluster.state.partition_transactions import PartitionTransactions
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER
 
 BATCHES_REMEMBERED = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most requests a producer may have in flight
 LARGEST_SEQUENCE = 2**31 - 1

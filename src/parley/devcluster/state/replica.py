@@ -17,16 +17,12 @@ from typing import NamedTuple
 
 from parley.devcluster.state.batches import LEADER_EPOCH_AT, MAGIC_AT, BatchFacts, Bytes, walk
 from parley.devcluster.state.bytestore import Part
-from parley.devcluster.state.codes import (
-    FENCED_LEADER_EPOCH,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_LEADER_EPOCH,
-    Refused,
-)
 from parley.devcluster.state.epochs import EpochCache, EpochEnd
 from parley.devcluster.state.image import NO_LEADER
 from parley.devcluster.state.log import Log
 from parley.devcluster.state.producers import DEFAULT_RULES, AppendedBatch, ProducerRules, Producers
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH
 
 NO_EPOCH = -1
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from parley.devcluster.state.codes import (
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC_EXCEPTION,
     POLICY_VIOLATION,
-    Refused,
 )
 
 MOST_PARTITIONS = 10_000  # of one topic in one request (KRaft's MAX_PARTITIONS_PER_BATCH)

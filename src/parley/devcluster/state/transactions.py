@@ -13,14 +13,9 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from parley.devcluster.state.codes import (
-    CONCURRENT_TRANSACTIONS,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_TXN_STATE,
-    PRODUCER_FENCED,
-    Refused,
-)
 from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED
 
 NO_ID = -1
 NO_EPOCH = -1

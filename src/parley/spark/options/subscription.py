@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from parley.client import ClusterMetadata, TopicPartition
 from parley.errors import ConfigError, broker_error
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.spark.options.texts import GivenOptions
 from parley.spark.values.java_regex import translate
 from parley.spark.values.offsets import show
 from parley.spark.values.user_json import read_partitions
 
-UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC = 3, 17
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -25,9 +25,10 @@ from parley.client import (
     format_uuid,
 )
 from parley.errors import BrokerError, ConfigError
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.spark.options.bounds import Bound, Committed
 from parley.spark.options.source import SourceOptions
-from parley.spark.options.subscription import UNKNOWN_TOPIC_OR_PARTITION, check_existence, select_partitions
+from parley.spark.options.subscription import check_existence, select_partitions
 from parley.spark.read import asking
 from parley.spark.read.history import Histories
 from parley.spark.read.loss import LossPolicy

@@ -22,6 +22,12 @@ from parley.client import (
     spark_shape,
 )
 from parley.errors import BrokerError, ConfigError, DataLossError, LogTruncationError
+from parley.errors.codes import (
+    INCONSISTENT_TOPIC_ID,
+    LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
 from parley.spark.read.loss import LossPolicy
@@ -35,7 +41,6 @@ from parley.types import ZERO_UUID, format_uuid, parse_uuid
 if TYPE_CHECKING:
     import pyarrow
 
-UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 3, 5, 100, 103
 _PERHAPS_GONE = (UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
 """What reading ends with when a topic is deleted: which of them depends on release and moment."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from parley.client import TopicPartition
 from parley.errors import BrokerError
-from parley.spark.options.subscription import UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.spark.read.planner import Planner
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.stream.limits import limit_offsets

@@ -28,6 +28,7 @@ from parley.errors import (
     TransactionForgottenError,
     UnsupportedVersionError,
 )
+from parley.errors.codes import INVALID_TRANSACTION_TIMEOUT, TOPIC_ALREADY_EXISTS
 from parley.spark.write.intent import Done, Entry, Intent, Mark, Newest, decode, encode, newest
 from parley.spark.write.seams import Outcome, ToEnd
 from parley.spark.write.turns import Identity
@@ -36,8 +37,6 @@ AT_ONCE = 16
 """Transactions that are ended at the same time."""
 FIRST_LOOK = 64
 """Offsets read back from the journal's end; a batch takes about five of them."""
-INVALID_TRANSACTION_TIMEOUT = 50
-TOPIC_ALREADY_EXISTS = 36
 JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
 REPLICAS_BEFORE_24 = 3
 """Replicas of a journal where the brokers do not choose by their default (CreateTopics before v4)."""

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from parley.client import SLICE_ROWS
 from parley.errors import BrokerError, ConfigError, KafkaError
+from parley.errors.codes import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PIECE_BYTES = 8 * 2**20
 """Most rows are encoded together, as far as they are that small: what a task holds of them counts twice."""
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 18, 32, 87
 NO_TIME_US = -1000
 """What a record without a time, read from Kafka, has in Spark: -1 ms."""
 
