@@ -1,4 +1,4 @@
-"""Add releases to devcluster/configs.txt, the settings that real brokers describe.
+"""Add releases to devcluster/release/configs.txt, the settings that real brokers describe.
 
 `python tools/measure_configs.py 2.5.1 3.8.1` starts a broker of each release, and of the measured ones
 before and after it (Java 17 and mvn), and asks each for its settings with synonyms. Rows of other releases stay.
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import parley
-from parley.devcluster.configs import BROKER, RESOURCES, TOPIC, TYPES, Config, configs_of
+from parley.devcluster.release.configs import BROKER, RESOURCES, TOPIC, TYPES, Config, configs_of
 from parley.messages import DescribeConfigsRequest
 from parley.testing.realbroker import RealCluster
 from parley.versions import Release, release, releases
 
-TABLE = Path(__file__).resolve().parent.parent / "src" / "parley" / "devcluster" / "configs.txt"
+TABLE = Path(__file__).resolve().parent.parent / "src" / "parley" / "devcluster" / "release" / "configs.txt"
 FIRST_DESCRIBING, FIRST_WITH_SYNONYMS = (0, 11), (1, 1)
 DEFAULT_CONFIG = 5
 """Kafka's number of a value's source (ConfigSource.DEFAULT_CONFIG)."""

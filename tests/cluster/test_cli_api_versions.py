@@ -10,7 +10,7 @@ import pytest
 from parley.cli import main
 from parley.devcluster import LocalCluster
 from parley.devcluster.handlers import SERVED
-from parley.devcluster.profile import make_profile
+from parley.devcluster.release.profile import make_profile
 from parley.versions.java_client import broker_block
 
 

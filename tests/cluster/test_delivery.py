@@ -13,7 +13,7 @@ import pytest
 
 from parley.client import EARLIEST, LATEST, Client, ProduceOptions, TopicPartition
 from parley.devcluster import LocalCluster
-from parley.devcluster.faults import EVERY_TIME
+from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import RemoteProtocolError
 from parley.testing.delivery import Delivery, Load, settle_account
 

@@ -20,9 +20,9 @@ import pytest
 from parley.cli.app import main
 from parley.cli.cluster_ctl import parse_arguments
 from parley.devcluster import AsyncLocalCluster, LocalCluster
-from parley.devcluster.commands import METHODS, commands, find_command
-from parley.devcluster.control import SOCKET_NAME, Control
-from parley.devcluster.fault_calls import FaultCalls
+from parley.devcluster.control.commands import METHODS, commands, find_command
+from parley.devcluster.control.control import SOCKET_NAME, Control
+from parley.devcluster.faults.calls import FaultCalls
 from parley.devcluster.scenes import SceneCalls
 from parley.errors import ConfigError, NetworkError
 from parley.messages import request_class

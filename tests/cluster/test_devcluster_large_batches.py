@@ -11,7 +11,7 @@ import pytest
 
 from parley.devcluster import LocalCluster
 from parley.devcluster.handlers import h01_fetch, produce_ahead
-from parley.devcluster.state import appending
+from parley.devcluster.state.log import appending
 from parley.messages import MetadataRequest, ProduceRequest
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
 from parley_laboratory.hostile import codec_shapes, record_shapes

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
-from parley.devcluster.state.batches import read_facts
-from parley.devcluster.state.replica import Prepared
+from parley.devcluster.state.log.batches import read_facts
+from parley.devcluster.state.log.replica import Prepared
 from parley.errors import ConfigError, DataLossError
 from parley.messages import request_class
 from parley.net import ManualClock

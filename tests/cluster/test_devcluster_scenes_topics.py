@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
-from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.log.batches import read_facts
+from parley.devcluster.state.log.replica import Prepared
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared
 from parley.errors import ConfigError
 from parley.net import ManualClock
 from parley.records import offsets_of

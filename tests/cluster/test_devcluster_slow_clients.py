@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from parley.devcluster import AsyncLocalCluster, ClusterSettings, LocalCluster
-from parley.devcluster.state.batches import read_facts
-from parley.devcluster.state.replica import Prepared
+from parley.devcluster.state.log.batches import read_facts
+from parley.devcluster.state.log.replica import Prepared
 from parley.frames import DEFAULT_MAX_FRAME_BYTES, EmptyFrames
 from parley.messages import ApiVersionsResponse, encode_request, request_class
 from parley.net import ManualClock, ServerConnection, serve

@@ -12,7 +12,7 @@ import pytest
 
 from parley.devcluster import LocalCluster
 from parley.devcluster.handlers import HANDLERS, SERVED_APIS
-from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.messages import decode_response, request_class
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey

@@ -10,7 +10,7 @@ import pytest
 import parley
 from parley.client import ClientOptions
 from parley.devcluster import ClusterSettings, LocalCluster, Security
-from parley.devcluster.listeners import ports_of
+from parley.devcluster.security.listeners import ports_of
 from parley.errors import ConfigError
 
 LISTENERS = {

@@ -22,7 +22,7 @@ import trustme
 
 from parley.client import Client, ClientOptions
 from parley.devcluster import AsyncLocalCluster, LocalCluster, Security
-from parley.devcluster.security import unsecured_principal
+from parley.devcluster.security.security import unsecured_principal
 from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
 from parley.messages import MetadataRequest, SaslHandshakeRequest
 from parley.net import ConnectOptions, open_connection

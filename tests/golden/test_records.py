@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.log.batches import read_facts
 from parley.records import (
     ReadOptions,
     assign_offsets,

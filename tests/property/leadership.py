@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from parley.client import AsyncClient, AsyncConsumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
 from parley.devcluster import AsyncLocalCluster
-from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.errors import ConfigError, KafkaError
 from parley.records import ReadOptions, decode_columns, records
 from parley_laboratory.virtual import VirtualTime

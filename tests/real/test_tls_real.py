@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from parley.client import Client, ClientOptions
-from parley.devcluster.certificates import CertificateAuthority
+from parley.devcluster.security.certificates import CertificateAuthority
 from parley.errors import AuthenticationError, NetworkError
 from parley.host import java17
 from parley.testing.realbroker import RealCluster

@@ -26,7 +26,7 @@ from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.apis import api_answers
-from parley.devcluster.control import Control
+from parley.devcluster.control.control import Control
 from parley.errors import ConfigError
 from parley.host import raise_descriptor_limit
 

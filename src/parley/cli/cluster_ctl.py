@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.exit_codes import ExitCode
-from parley.devcluster.commands import Argument, Command, commands, find_command
-from parley.devcluster.control import SOCKET_NAME
+from parley.devcluster.control.commands import Argument, Command, commands, find_command
+from parley.devcluster.control.control import SOCKET_NAME
 from parley.errors import ConfigError, KafkaError, NetworkError, nearest_hint
 from parley.net.lines import LineClient
 

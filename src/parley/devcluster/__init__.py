@@ -16,14 +16,14 @@ if find_spec("parley.devcluster.blocking") is None:
 
 from parley.devcluster.blocking import BrokerHandle, LocalCluster
 from parley.devcluster.broker import Broker
-from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import AsyncLocalCluster
-from parley.devcluster.requests import JournalEntry
+from parley.devcluster.faults.requests import JournalEntry
 from parley.devcluster.scenes import BrokerStatus
-from parley.devcluster.security import Security
+from parley.devcluster.security.certificates import Certificate
+from parley.devcluster.security.security import Security
 from parley.devcluster.state.agreement import Agreement
 from parley.devcluster.state.cluster_state import ClusterSettings
-from parley.devcluster.state.ledger import LostRecords
+from parley.devcluster.state.replication.ledger import LostRecords
 from parley.devcluster.state.topics import TopicSettings
 
 __all__ = [

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 
 from parley.devcluster.handlers import MODULES, REFUSALS, SERVED
-from parley.devcluster.profile import make_profile
+from parley.devcluster.release.profile import make_profile
 from parley.errors.broker import error_codes
 from parley.errors.codes import NONE
 from parley.schema import ApiKey, VersionRange, load

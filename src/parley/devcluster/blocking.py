@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from parley.devcluster.broker import Broker
-from parley.devcluster.certificates import Certificate
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
-from parley.devcluster.security import Security
+from parley.devcluster.security.certificates import Certificate
+from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.errors import ConfigError
 from parley.net.faces import blocking, in_loop

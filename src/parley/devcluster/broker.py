@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from parley.devcluster.asked import asked_about
-from parley.devcluster.cut_off import answer_alone
 from parley.devcluster.expiry import Expiry
-from parley.devcluster.faults import Fault, Faults, Kind, api_name
+from parley.devcluster.faults.asked import asked_about
+from parley.devcluster.faults.cut_off import answer_alone
+from parley.devcluster.faults.faults import Fault, Faults, Kind, api_name
+from parley.devcluster.faults.requests import JournalEntry, Requests
+from parley.devcluster.faults.tampering import Act, Tampering
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
 from parley.devcluster.handlers.base import Answer, Slices
 from parley.devcluster.handlers.fetching import whole_request
-from parley.devcluster.listeners import Listeners
 from parley.devcluster.policy import ReleasePolicy
-from parley.devcluster.profile import Profile, make_profile
-from parley.devcluster.requests import JournalEntry, Requests
-from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.release.profile import Profile, make_profile
+from parley.devcluster.security.listeners import Listeners
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
-from parley.devcluster.tampering import Act, Tampering
+from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.messages import FetchRequest, Message, ProduceRequest
 from parley.net import Address, AsyncioBackend, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived

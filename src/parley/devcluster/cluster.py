@@ -14,22 +14,22 @@ from pathlib import Path
 from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
-from parley.devcluster.certificates import Certificate
 from parley.devcluster.directory_lock import DirectoryLock
 from parley.devcluster.expiry import Expiry
-from parley.devcluster.fault_calls import FaultCalls
-from parley.devcluster.faults import Faults
-from parley.devcluster.listeners import Listeners, ports_of, wanted_listeners
+from parley.devcluster.faults.calls import FaultCalls
+from parley.devcluster.faults.faults import Faults
+from parley.devcluster.faults.requests import Requests
 from parley.devcluster.refusals import refusals
-from parley.devcluster.requests import Requests
 from parley.devcluster.scenes import SceneCalls
-from parley.devcluster.security import Security
-from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.security.certificates import Certificate
+from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
+from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.groups import TRANSACTION
+from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.rules import ElectionRules
-from parley.devcluster.state.transactions import Transaction
+from parley.devcluster.state.transactions.transaction import Transaction
 from parley.errors import ConfigError
 from parley.net import AdvancingClock, Backend, Clock
 from parley.records import crc_is_right

@@ -13,7 +13,7 @@ import os
 import weakref
 from pathlib import Path
 
-from parley.devcluster.state.bytestore import make_private
+from parley.devcluster.state.log.bytestore import make_private
 from parley.errors import ConfigError
 
 LOCK_FILE = ".lock"  # as in Kafka's own log directories

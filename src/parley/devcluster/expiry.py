@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from parley.devcluster.state.coordinator import Transactions
+from parley.devcluster.state.transactions.coordinator import Transactions
 from parley.net import Clock
 from parley.net.clock import TimerHandle
 

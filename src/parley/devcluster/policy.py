@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from parley.devcluster.handlers.h18_api_versions import FIRST_NAME_VERSION, unsupported
-from parley.devcluster.profile import Profile
+from parley.devcluster.release.profile import Profile
 from parley.frames import EmptyFrames
 from parley.protocol import Close, Decision, Dialect, Respond, Serve, Swallow
 from parley.schema import ApiKey

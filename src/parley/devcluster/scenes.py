@@ -14,9 +14,9 @@ from parley.devcluster.broker import Broker
 from parley.devcluster.refusals import refusals
 from parley.devcluster.state.agreement import Agreement, check_agreement
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.ledger import LostRecords
-from parley.devcluster.state.links import ANY_LEADER, EVERYTHING
-from parley.devcluster.state.replica import ReplicaKey
+from parley.devcluster.state.log.replica import ReplicaKey
+from parley.devcluster.state.replication.ledger import LostRecords
+from parley.devcluster.state.replication.links import ANY_LEADER, EVERYTHING
 from parley.devcluster.state.retention import apply_retention
 from parley.devcluster.state.scenes import Scenes
 from parley.errors import ConfigError, DataLossError

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from parley.client import EARLIEST, LATEST, AsyncClient, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition
 from parley.devcluster import AsyncLocalCluster
-from parley.devcluster.faults import EVERY_TIME
+from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import KafkaError
 from parley_laboratory.hostile.account import HostileAccount
 from parley_laboratory.virtual import VirtualTime

@@ -10,7 +10,7 @@ import pytest
 
 from parley.client import Client
 from parley.devcluster import LocalCluster
-from parley.devcluster.state.transactions import State
+from parley.devcluster.state.transactions.transaction import State
 from parley.errors import RemoteProtocolError
 from parley.spark.write.intent import BatchOfQuery, Done, Intent, Mark, Newest, OpenTransaction, decode, encode, newest
 from parley.spark.write.turns import Identity, Slot, Turn

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.batches import BatchFacts, read_facts, walk
-from parley.devcluster.state.bytestore import MemoryStores
-from parley.devcluster.state.log import Log
-from parley.devcluster.state.replica import Prepared, Replica, ReplicaKey
+from parley.devcluster.state.log.batches import BatchFacts, read_facts, walk
+from parley.devcluster.state.log.bytestore import MemoryStores
+from parley.devcluster.state.log.log import Log
+from parley.devcluster.state.log.replica import Prepared, Replica, ReplicaKey
 from parley.records import Record, WriteOptions, assign_offsets, columns_from_records, encode_batches
 
 TOPIC_ID = bytes(range(16))

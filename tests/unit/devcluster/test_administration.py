@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import INVALID_CONFIG, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from parley.devcluster.state.appending import AppendRules, check_shape, prepare
+from parley.devcluster.state.log.appending import AppendRules, check_shape, prepare
+from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica
 from parley.errors.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

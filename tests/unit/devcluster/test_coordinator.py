@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
-from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared, Replica
-from parley.devcluster.state.transactions import State, Transaction
+from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
+from parley.devcluster.state.transactions.transaction import State, Transaction
 from parley.errors.codes import (
     CONCURRENT_TRANSACTIONS,
     INVALID_PRODUCER_EPOCH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.devcluster.state.epochs import EpochCache
+from parley.devcluster.state.log.epochs import EpochCache
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:

@@ -11,7 +11,7 @@ import pytest
 from parley.devcluster import handlers
 from parley.devcluster.handlers import MODULES, SERVED, SERVED_APIS
 from parley.devcluster.handlers.h03_metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from parley.devcluster.profile import make_profile
+from parley.devcluster.release.profile import make_profile
 from parley.errors import ConfigError
 from parley.frames import EmptyFrames
 from parley.schema import ApiKey, load

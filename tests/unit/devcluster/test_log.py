@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.devcluster.state.batches import BatchFacts, read_facts, walk
-from parley.devcluster.state.bytestore import Extent, FileStores, MemoryStore, MemoryStores
-from parley.devcluster.state.log import Log
+from parley.devcluster.state.log.batches import BatchFacts, read_facts, walk
+from parley.devcluster.state.log.bytestore import Extent, FileStores, MemoryStore, MemoryStores
+from parley.devcluster.state.log.log import Log
 from parley.records import crc_is_right
 
 Stored = Callable[..., tuple[list[BatchFacts], bytes]]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.batches import read_facts
+from parley.devcluster.state.log.batches import read_facts
+from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared, Replica
 from parley.errors.codes import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER
 from parley.records import end_marker
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from parley.devcluster.state.cluster_state import CLEAN_STOP, JOURNAL, ClusterState
-from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.journal import Journal, read_entries
-from parley.devcluster.state.producer_ids import ProducerIdentity
-from parley.devcluster.state.replica import Prepared
+from parley.devcluster.state.log.replica import Prepared
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors import ConfigError, DataLossError
 
 Prepare = Callable[..., Prepared]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.devcluster.state.producers import ProducerRules
+from parley.devcluster.state.log.producers import ProducerRules
+from parley.devcluster.state.log.replica import Appended, Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Appended, Prepared, Replica
 from parley.errors.codes import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
 
 Prepare = Callable[..., Prepared]

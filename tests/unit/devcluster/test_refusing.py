@@ -9,9 +9,9 @@ import pytest
 
 from parley.cli.app import main
 from parley.devcluster.apis import api_answers
-from parley.devcluster.configs import BROKER, TOPIC, configs_of
 from parley.devcluster.handlers import HANDLERS, REFUSALS, SERVED_APIS
 from parley.devcluster.handlers.mirror import each, top
+from parley.devcluster.release.configs import BROKER, TOPIC, configs_of
 from parley.messages import decode_response, encode_response
 from parley.schema import ApiKey
 from parley.versions import release, releases

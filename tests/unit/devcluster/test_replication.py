@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared, Replica
+from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.errors.codes import (
     FENCED_LEADER_EPOCH,
     NOT_LEADER_OR_FOLLOWER,

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from parley.devcluster.faults import Fault, Faults, Kind, Target, api_number, error_number
-from parley.devcluster.state.groups import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
-from parley.devcluster.state.producer_ids import ProducerIds
+from parley.devcluster.faults.faults import Fault, Faults, Kind, Target, api_number, error_number
+from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
+from parley.devcluster.state.transactions.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.errors.codes import (
     ILLEGAL_GENERATION,

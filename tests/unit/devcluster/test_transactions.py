@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from parley.devcluster.state.producer_ids import LARGEST_EPOCH, ProducerIdentity
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.transactions import (
+from parley.devcluster.state.transactions.producer_ids import LARGEST_EPOCH, ProducerIdentity
+from parley.devcluster.state.transactions.transaction import (
     State,
     Transaction,
     completed,

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from parley.devcluster.state.broker_state import BrokerState
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.groups import CommittedOffset
+from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
-from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared, Replica
+from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.records import ReadOptions, decode_columns, int64s
 
 Prepare = Callable[..., Prepared]

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.devcluster.configs import BROKER, TOPIC, Config, Configs, configs_of
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
 from parley.devcluster.handlers.mirror import Chain, each
+from parley.devcluster.release.configs import BROKER, TOPIC, Config, Configs, configs_of
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
 from parley.errors.codes import INVALID_CONFIG, INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION

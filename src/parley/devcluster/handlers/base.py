@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from parley.devcluster.profile import Profile
-from parley.devcluster.state.broker_state import BrokerState
+from parley.devcluster.release.profile import Profile
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
+from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.errors.codes import NOT_LEADER_OR_FOLLOWER
 from parley.messages import FetchResponse, Message, ProduceResponse
 from parley.schema import ApiKey, VersionRange

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.state.groups import GROUP, TRANSACTION
+from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_COORDINATOR

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parley.devcluster.configs import BROKER, TOPIC, Config, configs_of
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.listeners import listener_texts
+from parley.devcluster.release.configs import BROKER, TOPIC, Config, configs_of
+from parley.devcluster.security.listeners import listener_texts
 from parley.devcluster.state.topics import INHERITED, TopicSettings
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5

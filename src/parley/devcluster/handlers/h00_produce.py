@@ -36,11 +36,11 @@ from dataclasses import dataclass, field
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, NoAnswer, Wait, leader_replica
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
-from parley.devcluster.profile import InvalidRecords
-from parley.devcluster.state.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
-from parley.devcluster.state.batches import Received, receive
+from parley.devcluster.release.profile import InvalidRecords
+from parley.devcluster.state.log.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
+from parley.devcluster.state.log.batches import Received, receive
+from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused, RefusedRecords
-from parley.devcluster.state.replica import Replica
 from parley.devcluster.state.topics import TopicSettings
 from parley.errors.codes import (
     INVALID_PRODUCER_EPOCH,

@@ -29,13 +29,13 @@ from functools import partial
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Slices, Wait
 from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
 from parley.devcluster.handlers.produce_ahead import is_large
-from parley.devcluster.state.batches import walk
 from parley.devcluster.state.fetch_sessions import Followed
-from parley.devcluster.state.log import ReadResult
-from parley.devcluster.state.partition_transactions import AbortedTransaction
+from parley.devcluster.state.log.batches import walk
+from parley.devcluster.state.log.log import ReadResult
+from parley.devcluster.state.log.replica import Replica
+from parley.devcluster.state.log.selection import preferred_replica
+from parley.devcluster.state.log.transactions import AbortedTransaction
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica
-from parley.devcluster.state.selection import preferred_replica
 from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.errors.codes import (
     CLUSTER_AUTHORIZATION_FAILED,

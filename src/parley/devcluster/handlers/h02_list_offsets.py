@@ -20,10 +20,10 @@ Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
-from parley.devcluster.profile import EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST_TIERED, MAX_TIMESTAMP
+from parley.devcluster.release.profile import EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST_TIERED, MAX_TIMESTAMP
+from parley.devcluster.state.log.replica import Replica
+from parley.devcluster.state.log.times import FoundRecord, first_at_time, with_largest_time
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica
-from parley.devcluster.state.times import FoundRecord, first_at_time, with_largest_time
 from parley.errors.codes import KAFKA_STORAGE_ERROR, NONE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION
 from parley.messages import ListOffsetsRequest, ListOffsetsResponse
 from parley.schema import ApiKey, VersionRange

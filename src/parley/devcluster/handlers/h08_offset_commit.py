@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     ILLEGAL_GENERATION,

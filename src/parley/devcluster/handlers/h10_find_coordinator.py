@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, NoAnswer
 from parley.devcluster.handlers.coordination import find_coordinator
-from parley.devcluster.state.groups import GROUP, TRANSACTION
+from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import INVALID_REQUEST, NONE
 from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.profile import Profile
+from parley.devcluster.release.profile import Profile
 from parley.errors.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from parley.messages import ApiVersionsRequest, ApiVersionsResponse
 from parley.schema import ApiKey, VersionRange

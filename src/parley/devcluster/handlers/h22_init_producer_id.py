@@ -20,8 +20,8 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
-from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT
 from parley.messages import InitProducerIdRequest, InitProducerIdResponse
 from parley.schema import ApiKey, VersionRange

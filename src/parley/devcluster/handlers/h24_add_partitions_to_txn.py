@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
-from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.transactions import Partition
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
+from parley.devcluster.state.transactions.transaction import Partition
 from parley.errors.codes import NONE, OPERATION_NOT_ATTEMPTED, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from parley.schema import ApiKey, VersionRange

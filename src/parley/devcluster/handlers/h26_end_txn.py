@@ -17,8 +17,8 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.transacting import code_for
-from parley.devcluster.state.producer_ids import ProducerIdentity
 from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.messages import EndTxnRequest, EndTxnResponse
 from parley.schema import ApiKey, VersionRange
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
-from parley.devcluster.state.groups import CommittedOffset, Groups
-from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import (
     INVALID_GROUP_ID,
     NONE,

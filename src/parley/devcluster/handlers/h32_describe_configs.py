@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, configs_of
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.describing import (
     DEFAULT,
@@ -28,6 +27,7 @@ from parley.devcluster.handlers.describing import (
     topic_configs,
 )
 from parley.devcluster.handlers.mirror import top
+from parley.devcluster.release.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, configs_of
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
 from parley.errors.codes import INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION

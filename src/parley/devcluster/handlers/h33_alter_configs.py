@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from parley.devcluster.configs import Configs
 from parley.devcluster.handlers.altering import Change, alter_each
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.mirror import top
+from parley.devcluster.release.configs import Configs
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import INVALID_REQUEST
 from parley.messages import AlterConfigsRequest

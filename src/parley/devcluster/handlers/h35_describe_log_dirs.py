@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.log.replica import Replica
 from parley.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from parley.schema import ApiKey, VersionRange
 

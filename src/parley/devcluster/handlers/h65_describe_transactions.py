@@ -17,7 +17,7 @@ from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_transaction_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.transactions import NO_TIME, State, Transaction
+from parley.devcluster.state.transactions.transaction import NO_TIME, State, Transaction
 from parley.errors.codes import TRANSACTIONAL_ID_NOT_FOUND
 from parley.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from parley.schema import ApiKey, VersionRange

@@ -19,9 +19,9 @@ from parley.devcluster.handlers.base import Answer, Call, Handler, Slices
 from parley.devcluster.handlers.coordination import find_coordinator
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
-from parley.devcluster.state.groups import TRANSACTION
+from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.transactions import PREPARED, State, Transaction
+from parley.devcluster.state.transactions.transaction import PREPARED, State, Transaction
 from parley.errors.codes import INVALID_REGULAR_EXPRESSION
 from parley.messages import ListTransactionsRequest, ListTransactionsResponse
 from parley.schema import ApiKey, VersionRange

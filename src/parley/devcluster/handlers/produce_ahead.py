@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from parley.devcluster.handlers.base import Call, leader_replica
-from parley.devcluster.state.appending import AppendRules, prepare
-from parley.devcluster.state.batches import Bytes, walk
+from parley.devcluster.state.log.appending import AppendRules, prepare
+from parley.devcluster.state.log.batches import Bytes, walk
+from parley.devcluster.state.log.replica import Prepared
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Prepared
 from parley.messages import ProduceRequest
 
 LARGE_BYTES = 32 * 1024

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from parley.devcluster.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.mirror import Chain, each, top
+from parley.devcluster.release.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
 from parley.errors.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     DUPLICATE_RESOURCE,

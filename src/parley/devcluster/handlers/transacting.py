@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.state.batches import Bytes, read_facts
-from parley.devcluster.state.pending_offsets import OFFSETS_TOPIC, offsets_partition
-from parley.devcluster.state.producer_ids import ProducerIdentity
+from parley.devcluster.state.log.batches import Bytes, read_facts
+from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica
+from parley.devcluster.state.transactions.pending_offsets import OFFSETS_TOPIC, offsets_partition
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,

@@ -15,8 +15,8 @@ from itertools import zip_longest
 
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.image import TopicImage
-from parley.devcluster.state.ledger import LostRecords
-from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.devcluster.state.log.replica import Replica, ReplicaKey
+from parley.devcluster.state.replication.ledger import LostRecords
 
 MOST_SHOWN = 10
 

@@ -15,16 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from parley.devcluster.state.batches import Bytes
-from parley.devcluster.state.broker_state import BrokerState
-from parley.devcluster.state.bytestore import FileStores, MemoryStores, StoreFactory, make_private
 from parley.devcluster.state.controller import Controller
-from parley.devcluster.state.coordinator import Transactions
-from parley.devcluster.state.groups import CommittedOffset, Coordinators, Groups
+from parley.devcluster.state.groups.offsets import CommittedOffset, Coordinators, Groups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
-from parley.devcluster.state.log import Log
-from parley.devcluster.state.markers import Markers
+from parley.devcluster.state.log.batches import Bytes
+from parley.devcluster.state.log.bytestore import FileStores, MemoryStores, StoreFactory, make_private
+from parley.devcluster.state.log.log import Log
+from parley.devcluster.state.log.producers import DEFAULT_RULES, ProducerRules
+from parley.devcluster.state.log.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.persistence import (
     Administered,
     broker_configs_entry,
@@ -35,12 +34,13 @@ from parley.devcluster.state.persistence import (
     snapshot,
     start_entry,
 )
-from parley.devcluster.state.producer_ids import ProducerIdentity, ProducerIds
-from parley.devcluster.state.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Appended, Prepared, Replica, ReplicaKey
-from parley.devcluster.state.replication import Replication
+from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.replication.replication import Replication
 from parley.devcluster.state.topics import TopicSettings, inherited
+from parley.devcluster.state.transactions.coordinator import Transactions
+from parley.devcluster.state.transactions.markers import Markers
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity, ProducerIds
 from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE
 from parley.types import format_uuid
 

@@ -12,7 +12,7 @@
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | producers | the next producer id |
 
-Those of transactions are in `persistence_transactions`.
+Those of transactions are in `transactions.persistence`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from parley.devcluster.state.coordinator import Transactions
-from parley.devcluster.state.groups import CommittedOffset, Groups
+from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
-from parley.devcluster.state.persistence_transactions import RestoredTransactions, transactions_snapshot
-from parley.devcluster.state.producer_ids import ProducerIds
+from parley.devcluster.state.transactions.coordinator import Transactions
+from parley.devcluster.state.transactions.persistence import RestoredTransactions, transactions_snapshot
+from parley.devcluster.state.transactions.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.types import format_uuid, parse_uuid
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.devcluster.state.topics import inherited
 
 NO_LIMIT = -1

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.image import BrokerImage, PartitionImage, TopicImage
-from parley.devcluster.state.ledger import LostRecords
+from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.replica import Replica, ReplicaKey
+from parley.devcluster.state.replication.ledger import LostRecords
 from parley.errors.codes import ELECTION_NOT_NEEDED, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -1,0 +1,1 @@
+"""What drives a running cluster from outside: commands on a socket."""

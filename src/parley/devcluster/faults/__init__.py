@@ -1,0 +1,1 @@
+"""Faults on request, and the journal of what clients asked."""

@@ -1,0 +1,1 @@
+"""What makes a broker speak as its release: ranges, behaviours, settings."""

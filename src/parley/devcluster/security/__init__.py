@@ -1,0 +1,1 @@
+"""Listeners that want TLS, a login, or both."""

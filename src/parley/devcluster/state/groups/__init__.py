@@ -1,0 +1,1 @@
+"""Groups, as their coordinators know them: committed offsets."""

@@ -1,0 +1,207 @@
+"""From the bytes of a Produce request to record sets that a log may take: checks and conversion.
+
+Rules of this file:
+1. The order of the checks is the broker's (ProduceRequest.validateRecords, then the log's own), since
+   the first that fails decides the error code.
+2. The bytes of magic 2 are taken as they came; only what the CRC does not cover is changed later.
+3. A set is stored whole or refused. Only a batch at its end that is cut off is dropped, as brokers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from parley.devcluster.state.log.batches import MAGIC_AT, BatchFacts, Bytes, receive, walk
+from parley.devcluster.state.log.replica import Prepared
+from parley.devcluster.state.refused import Refused, RefusedRecords
+from parley.errors import CorruptRecordError, UnsupportedVersionError
+from parley.errors.codes import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    MESSAGE_TOO_LARGE,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+from parley.records import (
+    KernelErrorKind,
+    Wrapper,
+    assign_offsets,
+    check_batch,
+    convert,
+    keyless_records,
+    kind_of,
+    number_messages,
+)
+
+CODEC_ZSTD = 4
+FIRST_ZSTD_VERSION = 7  # of Produce (KIP-110)
+FIRST_BATCH_VERSION = 3  # of Produce: exactly one batch of magic 2 (KIP-98)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSetRules:
+    """What a release demands of sets of magic 0 and 1. All of it is measured on real brokers.
+
+    `checks_wrappers`: a compressed message of magic 1 must not have an offset below that of the last message in
+    it, unless it is 0 (since 0.11). `counts_inner`: those in it must be counted from 0 (2.4 alone).
+    `alone`: a compressed message stands alone, and formats are not mixed (since 2.4).
+    """
+
+    checks_wrappers: bool = True
+    counts_inner: bool = False
+    alone: bool = True
+
+
+NEWEST_MESSAGE_SETS = MessageSetRules()
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRules:
+    """What decides whether a record set may be appended, and how it is stored.
+
+    `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
+    `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is compacted.
+    """
+
+    produce_version: int
+    stored_magic: int
+    max_message_bytes: int
+    log_append_time: bool = False
+    invalid_record_code: int = INVALID_RECORD
+    knows_zstd: bool = True
+    message_sets: MessageSetRules = NEWEST_MESSAGE_SETS
+    demands_keys: bool = False
+
+
+def check_shape(data: Bytes | None, rules: AppendRules) -> None:
+    """Check what is checked before the partition is even looked up. Raises Refused."""
+    if rules.produce_version < FIRST_BATCH_VERSION:
+        return
+    received = receive(data, most=2)
+    headers = received.headers
+    if received.fault is not None:
+        raise Refused(received.fault.code, received.fault.why)
+    if len(headers) != 1 or headers[0].magic != 2:
+        raise Refused(
+            rules.invalid_record_code,
+            f"Produce requests with version {rules.produce_version} must hold exactly one record batch of magic 2",
+        )
+    if rules.knows_zstd and headers[0].codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
+        raise Refused(
+            UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {rules.produce_version} are not allowed to use ZStandard compression",
+        )
+
+
+def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple[str, int]) -> list[Prepared]:
+    """Check a partition's records and return them ready for `Replica.append`. Raises Refused.
+
+    Returns nothing for a record set that is only the start of a batch: brokers drop what is cut off.
+    """
+    received = receive(data)
+    headers = received.headers
+    if received.fault is not None:
+        raise Refused(received.fault.code, received.fault.why)
+    if data is None or not headers:
+        return []
+    _check_headers(headers, rules, where)
+    own: Bytes = memoryview(data)[: received.end]
+    try:
+        if headers[0].magic < 2:
+            own = _numbered(own, headers, rules, where)
+        check_batch(own, where=where)
+    except CorruptRecordError as error:
+        raise Refused(_code_of(error, rules), str(error)) from error
+    if rules.demands_keys and (keyless := keyless_records(own)):
+        text = f"Compacted topic cannot accept message without key in topic partition {where[0]}-{where[1]}."
+        raise RefusedRecords(rules.invalid_record_code, text, keyless)
+    stamp = now_ms if rules.log_append_time else None
+    magic = own[MAGIC_AT]
+    if magic != rules.stored_magic:
+        return _converted(own, rules, stamp, where)
+    if magic == 2:
+        return [Prepared(own, headers[0], None if stamp is None else _finisher(own, stamp))]
+    return [Prepared(own, None, _finisher(own, stamp))]
+
+
+def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> None:
+    name = f"{where[0]}-{where[1]}"
+    first = headers[0]
+    if first.magic > rules.stored_magic:
+        # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
+        raise Refused(CORRUPT_MESSAGE, f"records of magic {first.magic} for {name} are from the broker's future")
+    if first.codec > CODEC_ZSTD or (first.codec == CODEC_ZSTD and not rules.knows_zstd):
+        raise Refused(UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {first.codec}")
+    largest = max(facts.size for facts in headers)
+    if largest > rules.max_message_bytes:
+        raise Refused(
+            MESSAGE_TOO_LARGE,
+            f"The record batch size in the append to {name} is {largest} bytes which exceeds the maximum "
+            f"configured value of {rules.max_message_bytes}.",
+        )
+    if first.magic == 2 and (first.base_offset != 0 or first.last_offset < 0):
+        raise Refused(
+            rules.invalid_record_code, f"the offsets of a batch for {name} begin at {first.base_offset}, not at 0"
+        )
+    if first.magic < 2 and rules.message_sets.alone and _is_mixed(headers):
+        raise Refused(
+            rules.invalid_record_code, f"a set of messages for {name} mixes formats, or has more than a compressed one"
+        )
+
+
+def _is_mixed(headers: list[BatchFacts]) -> bool:
+    return len(headers) > 1 and any(facts.codec or facts.magic != headers[0].magic for facts in headers)
+
+
+def _numbered(data: Bytes, headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> Bytes:
+    """Return a set of messages that count from 0. Raises Refused where the release demands other offsets of them."""
+    numbered, wrappers = number_messages(data, (facts.size for facts in headers), where)
+    for wrapper in wrappers:
+        if wrapper.magic == 1 and not _has_good_offsets(wrapper, rules.message_sets):
+            raise Refused(
+                rules.invalid_record_code,
+                f"a compressed message for {where[0]}-{where[1]} with the offset {wrapper.offset} holds messages up"
+                f" to {wrapper.last_inner}",
+            )
+    return numbered
+
+
+def _has_good_offsets(wrapper: Wrapper, rules: MessageSetRules) -> bool:
+    behind = wrapper.offset - wrapper.last_inner if wrapper.offset else 0
+    if rules.checks_wrappers and behind < 0:
+        return False
+    return not rules.counts_inner or (wrapper.counted and behind + wrapper.first_inner == 0)
+
+
+def _code_of(error: CorruptRecordError, rules: AppendRules) -> int:
+    """Return what brokers answer for a batch that is whole, but cannot be read [measured]."""
+    kind = kind_of(error)
+    if kind in (KernelErrorKind.CRC, KernelErrorKind.MAGIC, KernelErrorKind.TOO_LARGE):
+        return CORRUPT_MESSAGE
+    if kind is KernelErrorKind.COMPRESSED:
+        return UNKNOWN_SERVER_ERROR
+    return rules.invalid_record_code
+
+
+def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:
+    def finish(base_offset: int, leader_epoch: int) -> Bytes:
+        final = assign_offsets(bytearray(data), base_offset, leader_epoch, stamp)
+        return final if isinstance(final, Bytes) else bytes(final)
+
+    return finish
+
+
+def _converted(data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[str, int]) -> list[Prepared]:
+    """Write the records in the log's own format, as a broker does for producers older than itself."""
+    try:
+        stored = convert(data, rules.stored_magic, upward=True, where=where)
+    except UnsupportedVersionError as error:
+        raise Refused(UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
+    except CorruptRecordError as error:
+        raise Refused(CORRUPT_MESSAGE, str(error)) from error
+    if rules.stored_magic < 2:
+        return [Prepared(stored, None, _finisher(stored, stamp))]
+    view = memoryview(stored)
+    pieces = [(view[at : at + facts.size], facts) for at, facts in walk(stored)]
+    return [Prepared(piece, facts, None if stamp is None else _finisher(piece, stamp)) for piece, facts in pieces]

@@ -1,0 +1,1 @@
+"""Leaders and followers inside one process, and the links between them."""
