@@ -72,13 +72,6 @@ def test_examples_stay_short() -> None:
     assert len(examples()) == 6
 
 
-def test_the_file_map_is_what_the_files_say() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "check_filemap.py"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_files_and_targets_that_a_document_names_exist(name: str) -> None:
     text = text_of(name)

@@ -3,6 +3,10 @@
 Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker could be reached;
 4 the broker cannot do what was asked; 130 stopped with Ctrl-C.
 Data goes to stdout, everything else to stderr.
+
+Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and `connecting` are shared.
+Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor` (`examination` finds out), `demo`, `cluster`
+(`cluster_settings`, `cluster_security`, `cluster_ctl`).
 """
 
 from __future__ import annotations

@@ -20,6 +20,9 @@ same request be sent again (`retriable`, `refresh_metadata`).
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
       TransactionError        what became of a transaction; `transactions` lists the kinds
+
+Map: `tree` has the classes, `transactions` those about what became of one, `broker` one for each code of codes.txt,
+`codes` the codes by name.
 """
 
 from typing import TYPE_CHECKING

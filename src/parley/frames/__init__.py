@@ -4,6 +4,8 @@
 
 `Framer` receives into its own buffers and hands out `Frame`s that are views of them;
 `encode_frame` is its mirror for sending.
+
+Map: `framer` cuts frames out of bytes, in buffers of `chunks`; `foreign` recognises other protocols.
 """
 
 from parley.frames.chunks import Chunk, ChunkPool

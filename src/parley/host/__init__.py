@@ -2,6 +2,8 @@
 
 Finding out starts processes and reads the environment; what follows from the facts is decided in
 pure functions. Nothing here knows of Kafka.
+
+Map: `java`, `interpreter`, `spark`, `tools` and `descriptors`: what is here, and what is missing.
 """
 
 from parley.host.descriptors import raise_descriptor_limit

@@ -2,6 +2,8 @@
 
 The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always with
 PARLEY_PURE=1 in the environment. Only `records` imports this package.
+
+Map: `contract` says what a kernel does; `native` is the compiled one, `reference` the one in Python.
 """
 
 from __future__ import annotations

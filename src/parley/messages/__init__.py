@@ -3,11 +3,15 @@
 >>> from parley.messages import MetadataRequest, encode_body
 >>> request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="flights")])
 >>> b"".join(encode_body(request, version=1))
-b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
+b'\x00\x00\x00\x01\x00\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
 Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes.
+
+Map: `catalog` finds `classes`, which are made of the schema; `plan` says what is on the wire, `decode` and `encode`
+walk it, `fast_decode` and `fast_encode` compile it (`source`), `codec` chooses. `headers` makes whole frames, `costs`
+bounds what decoding may take, `types` is for type checkers.
 """
 
 from typing import TYPE_CHECKING

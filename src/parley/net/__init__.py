@@ -2,6 +2,11 @@
 
 `open_connection` gives a negotiated `BrokerConnection`, `Pool` shares them, `serve` is the broker's
 side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
+
+Map: `stream` is the seam to the network; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand behind it,
+`clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`), which gives a `reply`; `pool`
+keeps them as `pool_plan` says, `verdicts` remembers addresses. Brokers: `server`, `server_settings`, `idle`.
+`address`, `options`, `failures`, `work`, `shared`, `lines`; `faces` makes blocking methods.
 """
 
 from __future__ import annotations

@@ -7,4 +7,7 @@ job          the Spark session and its two streaming queries
 account      what went in against what came out
 progress     the display
 demo         puts them together
+
+Map: `demo` is the job: `sides` has the brokers, `feed` writes, `job` is Spark, `scenario` what happens meanwhile,
+`counting` and `account` the balance, `progress` the display. `inputs` reads files.
 """

@@ -1,6 +1,9 @@
 """The state of one connection, without input or output: bytes in, events out.
 
 `ClientProtocol` and `BrokerProtocol` are the two ends; joined in memory they speak to each other.
+
+Map: `connection` is what both ends share, over `events`, `inflight` and `work`. The client's: `client`, `negotiation`,
+`login`, `answers`. The broker's: `broker`, `broker_login`, `policy`, `throttle`. `sasl` has the mechanisms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Message definitions of every Kafka API in every version, as data.
 
 `load(ApiKey.FETCH)` reads `apis/01_fetch.api` once. The notation is described in `notation.py`.
+
+Map: `apikeys`; `load` reads definitions in a `notation` into a `model`; `ranges` of versions.
 """
 
 from parley.schema.apikeys import ApiKey

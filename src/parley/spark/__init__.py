@@ -5,6 +5,10 @@
 >>> flights = spark.read.format("parley").option("kafka.bootstrap.servers", "localhost:9092")
 >>> flights.option("subscribe", "flights").load().count()
 2
+
+Map: `source` is what Spark finds; `progress` is for people. Rooms, each of which imports only from those behind it:
+`stream` and `write`, `read`, `options`, `values`. `edge` shortens errors, `clients` keeps one per process, `tables`
+reads OPTIONS, `worker_memory` and `worker_python` are about Spark's workers.
 """
 
 from __future__ import annotations

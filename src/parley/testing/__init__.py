@@ -1,6 +1,8 @@
 """Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's own tests.
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
+
+Map: `pytest_plugin`, `delivery`, `realbroker`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Plain values that every layer shares: no behaviour, no I/O."""
+"""Plain values that every layer shares: no behaviour, no I/O.
+
+Map: `values`, and `several` for names.
+"""
 
 from parley.types.several import Many, Names, Several, several, shown, text, texts
 from parley.types.values import (

@@ -1,6 +1,8 @@
 """Bytes and nothing else: Kafka's primitive types read from and written to buffers.
 
 `Cursor` is the only place that slices foreign bytes field by field, `WriteBuffer` its mirror.
+
+Map: `primitives` are the formats, `cursor` reads them, `buffer` writes them.
 """
 
 from parley.wire.buffer import WriteBuffer

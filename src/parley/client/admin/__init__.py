@@ -1,1 +1,4 @@
-"""Changes of the cluster: topics."""
+"""Changes of the cluster: topics.
+
+Map: `topics` creates and deletes them, through the controller.
+"""

@@ -1,1 +1,4 @@
-"""Offsets and leader epochs that brokers know, and those that groups have committed."""
+"""Offsets and leader epochs that brokers know, and those that groups have committed.
+
+Map: `list_offsets` by place and time, `leader_epochs` in the leaders' logs, `committed` by groups.
+"""

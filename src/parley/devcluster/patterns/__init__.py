@@ -6,6 +6,8 @@ goes back and tries again, for hours where the pattern wants it.
     syntax.py     a pattern's text → a tree, or PatternError
     program.py    the tree → instructions, bounded in number
     automaton.py  instructions and a text → whether it matches; every state at once, character by character
+
+Map: `syntax` and `chars` read a pattern, `program` compiles it, `automaton` runs it.
 """
 
 from parley.devcluster.patterns.automaton import Pattern

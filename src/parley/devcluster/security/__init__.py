@@ -1,1 +1,4 @@
-"""Listeners that want TLS, a login, or both."""
+"""Listeners that want TLS, a login, or both.
+
+Map: `security` is what a listener wants, `listeners` all of a cluster, `certificates` a throw-away authority.
+"""

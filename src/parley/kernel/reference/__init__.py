@@ -1,4 +1,8 @@
-"""The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one."""
+"""The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one.
+
+Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what comes out; `compress`
+and `lz4`, `crc`, `murmur2`, `group`.
+"""
 
 from __future__ import annotations
 

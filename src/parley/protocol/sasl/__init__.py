@@ -1,4 +1,7 @@
-"""SASL mechanisms as state machines for both ends: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER."""
+"""SASL mechanisms as state machines for both ends: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER.
+
+Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`.
+"""
 
 from parley.protocol.sasl.base import ClientMechanism, ServerMechanism
 from parley.protocol.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer

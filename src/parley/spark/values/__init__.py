@@ -1,1 +1,4 @@
-"""What stands in options, offsets and columns: times, numbers, JSON, the schema. Pure."""
+"""What stands in options, offsets and columns: times, numbers, JSON, the schema. Pure.
+
+Map: `offsets`, `schema`, `moments`, `timestamps`, `numbers`, `user_json`, `java_regex`.
+"""

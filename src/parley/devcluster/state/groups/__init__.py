@@ -1,1 +1,4 @@
-"""Groups, as their coordinators know them: committed offsets."""
+"""Groups, as their coordinators know them: committed offsets.
+
+Map: `offsets` are the committed ones.
+"""
