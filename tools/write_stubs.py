@@ -1,14 +1,16 @@
-"""Write what editors and type checkers cannot find out: the fields of messages, and the errors of brokers.
+"""Write what type checkers cannot find out: the fields of messages, the errors of brokers, names imported when used.
 
     python tools/write_stubs.py
 
-At run time all are made from schema/apis and errors/codes.txt when first named; nothing imports these files. A test
-fails while one is not what the definitions say.
+At run time all are made from schema/apis and errors/codes.txt, or imported, when first named; nothing imports these
+files. A test fails while one is not what the definitions say.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from parley.errors.broker import error_codes, error_names
@@ -89,6 +91,8 @@ def _type(field: Field, owner: str) -> str:
     return f"{found} | None" if field.nullable is not None or field.default is None else found
 
 
+WRITTEN = "# Written by tools/write_stubs.py, not by hand."
+
 CODES_HEAD = """\
 # Written by tools/write_stubs.py, not by hand.
 from typing import Final
@@ -104,7 +108,37 @@ def codes() -> str:
     return "\n".join([CODES_HEAD, *numbers, "", *errors]) + "\n"
 
 
-STUBS = {PARLEY / "messages" / "types.pyi": messages, PARLEY / "errors" / "codes.pyi": codes}
+def names(package: str) -> str:
+    """Return the text of the `__init__.pyi` of a package that imports its names when they are first used."""
+    made = importlib.import_module(package)
+    tables = [made._NAMES, getattr(made, "_OWN_NAMES", {})]
+    lines = [WRITTEN]
+    for module in sorted({module for table in tables for module in table}):
+        for table, form in zip(tables, ("{0}", "{0} as {0}"), strict=True):
+            if module in table:
+                lines.append(f"from {module} import {_listed([form.format(name) for name in table[module]], '()')}")
+    lines += ["", "__version__: str"] if hasattr(made, "__version__") else []
+    public = [f'"{name}"' for name in made.__all__]
+    return "\n".join([*lines, "", f"__all__ = {_listed(public, '[]')}"]) + "\n"
+
+
+def _listed(found: list[str], brackets: str) -> str:
+    """Return names one on a line, in the order of isort: constants, classes, functions."""
+    if len(found) == 1:
+        return found[0]
+    ordered = sorted(
+        found,
+        key=lambda name: (name.split(" ")[0].upper() != name.split(" ")[0], not name.strip('"')[0].isupper(), name),
+    )
+    return "\n".join([brackets[0], *(f"    {name}," for name in ordered), brackets[1]])
+
+
+STUBS = {
+    PARLEY / "messages" / "types.pyi": messages,
+    PARLEY / "errors" / "codes.pyi": codes,
+    PARLEY / "__init__.pyi": partial(names, "parley"),
+    PARLEY / "client" / "__init__.pyi": partial(names, "parley.client"),
+}
 """Each file, and what makes its text."""
 
 if __name__ == "__main__":

@@ -14,73 +14,36 @@ Importing parley loads nothing but itself; each name brings what it needs when i
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from parley.client import (
-        EARLIEST,
-        LATEST,
-        AsyncClient,
-        AsyncConsumer,
-        Client,
-        ClientOptions,
-        Consumer,
-        ConsumerOptions,
-        FetchOptions,
-        NewTopic,
-        OffsetAndMetadata,
-        OffsetAndTimestamp,
-        ProduceOptions,
-        Timestamp,
-        TopicPartition,
-    )
-    from parley.errors import KafkaError
+from typing import Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    **dict.fromkeys(
-        (
-            "EARLIEST",
-            "LATEST",
-            "AsyncClient",
-            "Client",
-            "Consumer",
-            "ClientOptions",
-            "AsyncConsumer",
-            "ConsumerOptions",
-            "FetchOptions",
-            "NewTopic",
-            "OffsetAndMetadata",
-            "OffsetAndTimestamp",
-            "ProduceOptions",
-            "Timestamp",
-            "TopicPartition",
-        ),
-        "parley.client",
+_NAMES = {
+    "parley.client": (
+        "EARLIEST",
+        "LATEST",
+        "AsyncClient",
+        "AsyncConsumer",
+        "Client",
+        "ClientOptions",
+        "Consumer",
+        "ConsumerOptions",
+        "FetchOptions",
+        "NewTopic",
+        "OffsetAndMetadata",
+        "OffsetAndTimestamp",
+        "ProduceOptions",
+        "Timestamp",
+        "TopicPartition",
     ),
-    "KafkaError": "parley.errors",
+    "parley.errors": ("KafkaError",),
 }
+"""Where each public name comes from. Type checkers read `__init__.pyi`, which `tools/write_stubs.py` makes of this."""
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "AsyncClient",
-    "AsyncConsumer",
-    "Client",
-    "ClientOptions",
-    "Consumer",
-    "ConsumerOptions",
-    "FetchOptions",
-    "KafkaError",
-    "NewTopic",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "ProduceOptions",
-    "Timestamp",
-    "TopicPartition",
-    "__version__",
-]
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = ["__version__"]
+__all__.extend(_HOME)
 
 
 def __getattr__(name: str) -> Any:

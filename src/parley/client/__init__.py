@@ -11,83 +11,9 @@ blocking ones. Rooms, each of which imports only from those behind it: `consumer
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from parley.client.async_client import AsyncClient
-    from parley.client.client import Client
-    from parley.client.cluster.connecting import connect_options as connect_options
-    from parley.client.cluster.survey import (
-        BrokerFinding as BrokerFinding,
-        brokers_lacking as brokers_lacking,
-        kips_of as kips_of,
-        looks_like as looks_like,
-        survey as survey,
-    )
-    from parley.client.cluster.view import ClusterMetadata, LeaderAndEpoch, PartitionMetadata, TopicMetadata
-    from parley.client.consumer.async_consumer import AsyncConsumer
-    from parley.client.consumer.consumer import Consumer
-    from parley.client.consumer.options import ConsumerOptions
-    from parley.client.consumer.records import ConsumerRecord
-    from parley.client.events import PossibleDataLoss, TopicRecreated
-    from parley.client.fetch.positions import DataLoss
-    from parley.client.fetch.recreation import rewound as rewound
-    from parley.client.options.client_options import (
-        AllOptions,
-        ClientOptions,
-        FetchOptions,
-        ProduceOptions,
-        split_properties,
-    )
-    from parley.client.options.fields import (
-        OptionSet as OptionSet,
-        dotted_name as dotted_name,
-        option_names as option_names,
-        read_properties as read_properties,
-    )
-    from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
-    from parley.client.results import (
-        EARLIEST,
-        LATEST,
-        MAX_TIMESTAMP,
-        BatchAck,
-        CreatedTopic,
-        EpochEndOffset,
-        FetchedBatch,
-        NewTopic,
-        OffsetAndTimestamp,
-        OffsetSpec,
-        PartitionAck,
-        PartitionRange,
-        ProduceResult,
-        Timestamp,
-    )
-    from parley.client.shapes import BatchShape, record_shape, spark_shape
-    from parley.client.transactions.async_producer import AsyncTransactionProducer
-    from parley.client.transactions.calls import AsyncTransactions, Transactions
-    from parley.client.transactions.handover import FencedProducer, PreparedTransaction
-    from parley.client.transactions.listing import TransactionDescription, TransactionFilter, TransactionListing
-    from parley.client.transactions.producer import TransactionProducer
-    from parley.client.transactions.requests import GroupMember
-    from parley.types import Node, OffsetAndMetadata, Secret, TopicPartition, format_uuid, parse_uuid
-
-_MODULES = {
-    "parley.client.cluster.connecting": ("connect_options",),
-    "parley.client.cluster.survey": (
-        "BrokerFinding",
-        "brokers_lacking",
-        "kips_of",
-        "looks_like",
-        "survey",
-    ),
-    "parley.client.fetch.recreation": ("rewound",),
-    "parley.client.options.fields": (
-        "OptionSet",
-        "dotted_name",
-        "option_names",
-        "read_properties",
-    ),
-    "parley.client.produce.rows": ("SLICE_ROWS",),
+_NAMES = {
     "parley.client.async_client": ("AsyncClient",),
     "parley.client.client": ("Client",),
     "parley.client.cluster.view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
@@ -95,8 +21,8 @@ _MODULES = {
     "parley.client.consumer.consumer": ("Consumer",),
     "parley.client.consumer.options": ("ConsumerOptions",),
     "parley.client.consumer.records": ("ConsumerRecord",),
-    "parley.client.fetch.positions": ("DataLoss",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
+    "parley.client.fetch.positions": ("DataLoss",),
     "parley.client.options.client_options": (
         "AllOptions",
         "ClientOptions",
@@ -120,70 +46,29 @@ _MODULES = {
         "ProduceResult",
         "Timestamp",
     ),
-    "parley.client.transactions.listing": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
-    "parley.client.transactions.producer": ("TransactionProducer",),
+    "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
+    "parley.client.transactions.async_producer": ("AsyncTransactionProducer",),
     "parley.client.transactions.calls": ("AsyncTransactions", "Transactions"),
     "parley.client.transactions.handover": ("FencedProducer", "PreparedTransaction"),
-    "parley.client.transactions.async_producer": ("AsyncTransactionProducer",),
+    "parley.client.transactions.listing": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
+    "parley.client.transactions.producer": ("TransactionProducer",),
     "parley.client.transactions.requests": ("GroupMember",),
-    "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
     "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+"""Where each public name comes from. Type checkers read `__init__.pyi`, which `tools/write_stubs.py` makes of this."""
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "MAX_TIMESTAMP",
-    "AllOptions",
-    "AsyncClient",
-    "AsyncConsumer",
-    "AsyncTransactionProducer",
-    "AsyncTransactions",
-    "BatchAck",
-    "BatchShape",
-    "Client",
-    "ClientOptions",
-    "ClusterMetadata",
-    "Consumer",
-    "ConsumerOptions",
-    "ConsumerRecord",
-    "CreatedTopic",
-    "DataLoss",
-    "EpochEndOffset",
-    "FencedProducer",
-    "FetchOptions",
-    "FetchedBatch",
-    "GroupMember",
-    "LeaderAndEpoch",
-    "NewTopic",
-    "Node",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "OffsetSpec",
-    "PartitionAck",
-    "PartitionMetadata",
-    "PartitionRange",
-    "PossibleDataLoss",
-    "PreparedTransaction",
-    "ProduceOptions",
-    "ProduceResult",
-    "Secret",
-    "Timestamp",
-    "TopicMetadata",
-    "TopicPartition",
-    "TopicRecreated",
-    "TransactionDescription",
-    "TransactionFilter",
-    "TransactionListing",
-    "TransactionProducer",
-    "Transactions",
-    "format_uuid",
-    "parse_uuid",
-    "record_shape",
-    "spark_shape",
-    "split_properties",
-]
+_OWN_NAMES = {
+    "parley.client.cluster.connecting": ("connect_options",),
+    "parley.client.cluster.survey": ("BrokerFinding", "brokers_lacking", "kips_of", "looks_like", "survey"),
+    "parley.client.fetch.recreation": ("rewound",),
+    "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
+    "parley.client.produce.rows": ("SLICE_ROWS",),
+}
+"""The same of what only parley's upper layers use."""
+
+_HOME = {name: module for table in (_NAMES, _OWN_NAMES) for module, names in table.items() for name in names}
+
+__all__ = [name for names in _NAMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
