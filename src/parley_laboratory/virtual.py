@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from parley.net import ManualClock, MemoryBackend
 from parley.net.clock import settle
+from parley.net.faces import Work
 
 T = TypeVar("T")
 ROUNDS = 60
@@ -43,13 +44,13 @@ class VirtualTime:
         self.random = random.Random(seed)
         self.dice = self.random.random
 
-    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def start(self, work: Work[T]) -> asyncio.Task[T]:
         """Begin something and let it run as far as it gets without time."""
         task = self.loop.create_task(work)
         self.loop.run_until_complete(settle(ROUNDS))
         return task
 
-    def run(self, work: Coroutine[Any, Any, T], *, limit_ms: int = 600_000) -> T:
+    def run(self, work: Work[T], *, limit_ms: int = 600_000) -> T:
         """Return what `work` returns, moving the clock on as far as that takes; TimeoutError beyond the limit."""
         task = self.start(work)
         self.until(task.done, limit_ms=limit_ms)

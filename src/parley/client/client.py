@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -35,7 +35,7 @@ from parley.client.results import (
 )
 from parley.client.transactions.calls import Transactions
 from parley.errors import LocalProtocolError
-from parley.net.faces import blocking
+from parley.net.faces import Work, blocking
 from parley.schema import ApiKey
 from parley.types import Several, TopicPartition
 from parley.versions import Feature
@@ -118,7 +118,7 @@ class Client:
             return self._client
 
     @staticmethod
-    def _run(work: Coroutine[Any, Any, T]) -> T:
+    def _run(work: Work[T]) -> T:
         return shared_loop().call(work)
 
     # -- cluster, topics, offsets ---------------------------------------------------------------------

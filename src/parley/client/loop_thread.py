@@ -7,10 +7,10 @@ import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from parley.errors import LocalProtocolError
+from parley.net.faces import Work
 
 T = TypeVar("T")
 
@@ -27,14 +27,14 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def start(self, work: Work[T]) -> concurrent.futures.Future[T]:
         """Run a coroutine in the loop, and do not wait for it."""
         if threading.current_thread() is self._thread:
             work.close()
             raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
+    def call(self, work: Work[T]) -> T:
         """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
         future = self.start(work)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.errors import ConfigError
-from parley.net.faces import blocking, in_loop
+from parley.net.faces import Work, blocking, in_loop
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class LocalCluster:
     def _async(self) -> AsyncLocalCluster:
         return self._cluster
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Work[T]) -> T:
         if self._loop is None:
             work.close()
             raise ConfigError("the cluster does not run; call start() first")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Work: TypeAlias = Coroutine[Any, Any, T]
+"""What a call of a coroutine function gives."""
 P = ParamSpec("P")
 Inner = TypeVar("Inner")
 Inner_co = TypeVar("Inner_co", covariant=True)
@@ -24,12 +26,12 @@ class Face(Protocol[Inner_co]):
     def _async(self) -> Inner_co:
         """Return the asynchronous object, made anew where a fork left the former one behind."""
 
-    def _run(self, work: Coroutine[Any, Any, T], /) -> T:
+    def _run(self, work: Work[T], /) -> T:
         """Run a coroutine in the loop and return what it returns, or raise what it raises."""
 
 
 def blocking(
-    method: Callable[Concatenate[Inner, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[Inner, P], Work[T]],
 ) -> Callable[Concatenate[Face[Inner], P], T]:
     """Return the blocking method for a coroutine method of the object behind."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Collection, Iterator
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from parley.client.consumer.async_consumer import AsyncConsumer, check_getmany
 from parley.client.consumer.core import LossListener
@@ -17,7 +17,7 @@ from parley.client.options import arguments
 from parley.client.options.values import ConsumerClientOptionValues
 from parley.client.results import FetchedBatch
 from parley.errors import LocalProtocolError
-from parley.net.faces import blocking, in_loop
+from parley.net.faces import Work, blocking, in_loop
 from parley.types import Several, TopicPartition
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Consumer:
         self._core = self._consumer._core
         self._pid = os.getpid()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Work[T]) -> T:
         if self._pid != os.getpid():  # the loop and the sockets that came along belong to the parent
             work.close()
             raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.client.loop_thread import shared_loop
 from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
-from parley.net.faces import blocking
+from parley.net.faces import Work, blocking
 from parley.types import Names, texts
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Transactions:
         self._async = transactions  # asked for at each call: after a fork it is another
 
     @staticmethod
-    def _run(work: Coroutine[Any, Any, T]) -> T:
+    def _run(work: Work[T]) -> T:
         return shared_loop().call(work)
 
     def producer(

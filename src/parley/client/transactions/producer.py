@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -15,7 +15,7 @@ from parley.client.results import ProduceResult
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.client.transactions.state import State
 from parley.errors import KafkaError, LocalProtocolError
-from parley.net.faces import blocking
+from parley.net.faces import Work, blocking
 
 if TYPE_CHECKING:
     from parley.client.produce.producer import Producer, Writing
@@ -150,7 +150,7 @@ class TransactionProducer:
     def _async(self) -> AsyncTransactionProducer:
         return self._producer
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Work[T]) -> T:
         if self._pid != os.getpid():
             work.close()
             raise LocalProtocolError("this transactional producer belongs to the process that was forked; make another")
