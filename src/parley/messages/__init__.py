@@ -3,7 +3,7 @@
 >>> from parley.messages import MetadataRequest, encode_body
 >>> request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="flights")])
 >>> b"".join(encode_body(request, version=1))
-b'\x00\x00\x00\x01\x00\x07flights'
+b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
