@@ -7,7 +7,8 @@ import secrets
 
 from parley.errors import AuthenticationError, KafkaError
 from parley.net.options import ConnectOptions
-from parley.protocol.sasl import ClientMechanism, OAuthBearerClient, PlainClient, ScramClient
+from parley.protocol.sasl import MECHANISMS, ClientCredentials, ClientMechanism
+from parley.protocol.sasl.base import NO_SECRET
 from parley.types import Secret
 
 
@@ -19,13 +20,17 @@ async def make_mechanism(options: ConnectOptions) -> ClientMechanism | None:
     """
     if not options.uses_sasl:
         return None
-    if options.sasl_mechanism == "OAUTHBEARER":
-        return OAuthBearerClient(await _token(options), options.sasl_extensions)
-    username, password = options.sasl_username or "", Secret(options.sasl_password or "")
-    if options.sasl_mechanism == "PLAIN":
-        return PlainClient(username, password)
-    mechanism, nonce = str(options.sasl_mechanism), secrets.token_urlsafe(24)
-    return ScramClient(mechanism, username, password, nonce, token_auth=options.sasl_token_auth)
+    mechanism = MECHANISMS[str(options.sasl_mechanism)]
+    return mechanism.client(
+        ClientCredentials(
+            username=options.sasl_username or "",
+            password=Secret(options.sasl_password or ""),
+            token=await _token(options) if mechanism.uses_token else NO_SECRET,
+            extensions=options.sasl_extensions or {},
+            nonce=secrets.token_urlsafe(24),
+            token_auth=options.sasl_token_auth,
+        )
+    )
 
 
 async def _token(options: ConnectOptions) -> Secret:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from parley.errors import ConfigError, nearest_hint
 from parley.frames import DEFAULT_MAX_FRAME_BYTES
 from parley.net.address import Address, parse_bootstrap
+from parley.protocol.sasl import MECHANISMS
 from parley.types import Secret
 from parley.versions import MustNotUse, VersionRange, release
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SASL_MECHANISMS = tuple(MECHANISMS)
 _INT32_MAX = 2**31 - 1
 
 _TLS_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
@@ -140,16 +141,16 @@ def _check_sasl(options: ConnectOptions) -> None:
                 "use SASL_SSL or SASL_PLAINTEXT"
             )
         return
-    mechanism = options.sasl_mechanism
-    if mechanism not in SASL_MECHANISMS:
-        hint = nearest_hint(str(mechanism).upper(), SASL_MECHANISMS)
-        raise ConfigError(f"sasl_mechanism={mechanism!r} is none of {', '.join(SASL_MECHANISMS)}.{hint}")
-    needed = ("sasl_token_provider",) if mechanism == "OAUTHBEARER" else ("sasl_username", "sasl_password")
+    mechanism = MECHANISMS.get(str(options.sasl_mechanism))
+    if mechanism is None:
+        hint = nearest_hint(str(options.sasl_mechanism).upper(), SASL_MECHANISMS)
+        raise ConfigError(f"sasl_mechanism={options.sasl_mechanism!r} is none of {', '.join(SASL_MECHANISMS)}.{hint}")
+    needed = ("sasl_token_provider",) if mechanism.uses_token else ("sasl_username", "sasl_password")
     missing = [name for name in needed if name not in given]
     if missing:
-        raise ConfigError(f"sasl_mechanism={mechanism} needs {missing[0]}")
-    if mechanism == "PLAIN" and not options.uses_tls and not options.allow_plaintext_password:
+        raise ConfigError(f"sasl_mechanism={mechanism.name} needs {missing[0]}")
+    if mechanism.shows_password and not options.uses_tls and not options.allow_plaintext_password:
         raise ConfigError(
-            "sasl_mechanism=PLAIN over SASL_PLAINTEXT shows the password to everybody on the way; use SASL_SSL, "
-            "or SCRAM, or say allow_plaintext_password=True"
+            f"sasl_mechanism={mechanism.name} over SASL_PLAINTEXT shows the password to everybody on the way; "
+            "use SASL_SSL, or SCRAM, or say allow_plaintext_password=True"
         )

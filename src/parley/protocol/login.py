@@ -20,7 +20,7 @@ from typing import Any
 from parley.errors import AuthenticationError, RemoteProtocolError, broker_error, printable
 from parley.errors.codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
-from parley.protocol.sasl import ClientMechanism, OAuthBearerClient
+from parley.protocol.sasl import ClientMechanism
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions
 
@@ -103,6 +103,6 @@ class Login:
         if message.error_code != SASL_AUTHENTICATION_FAILED:
             return broker_error(message.error_code, message.error_message, api="SaslAuthenticate")
         reason = printable(message.error_message or "no reason given")
-        if isinstance(self._mechanism, OAuthBearerClient) and self._mechanism.refusal:
+        if self._mechanism.refusal:
             reason = f"{reason} ({self._mechanism.refusal})"
         return AuthenticationError(f"the broker refused the {name} login: {reason}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from parley.devcluster.security.security import ListenerSecurity, Security
 from parley.errors import AuthenticationError, ConfigError, NetworkError, RequestTimedOut
 from parley.messages import FetchRequest, MetadataRequest
 from parley.net import (
@@ -30,8 +31,9 @@ from parley.net import (
 )
 from parley.net.clock import settle
 from parley.protocol import BrokerSasl, ServeAll
-from parley.protocol.sasl import OAuthBearerServer, PlainServer, ScramCredential, ScramServer
+from parley.protocol.sasl import MECHANISMS, OAuthBearerServer, PlainClient, PlainServer, ScramCredential, ScramServer
 from parley.types import Secret
+from parley.versions.releases import release
 
 from ...support import GENEROUS_S
 from .conftest import BROKER, Broker
@@ -104,6 +106,35 @@ async def test_each_mechanism(network: MemoryBackend, clock: ManualClock, option
     await connection.close()
     await settle()
     assert principals == ["alice"]
+    await server.close()
+
+
+async def test_a_mechanism_is_a_row_and_its_machines(
+    network: MemoryBackend, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options, logins and listeners ask the table: nothing else names a mechanism."""
+
+    class Renamed(PlainClient):
+        name = "X-PLAIN"
+
+    row = replace(
+        MECHANISMS["PLAIN"],
+        name="X-PLAIN",
+        shows_password=False,
+        client=lambda given: Renamed(given.username, given.password),
+    )
+    monkeypatch.setitem(MECHANISMS, "X-PLAIN", row)
+    security = ListenerSecurity(Security("SASL_PLAINTEXT", users=USERS, mechanisms=["X-PLAIN"]), BROKER.host)
+    tls, settings = security.made_for(release("0.10"), clock, clock.now_ms, 0)
+    broker = Broker()
+    broker.ranges |= {17: (0, 1), 36: (0, 2)}
+    server = await serve(
+        BROKER.host, BROKER.port, broker.serve, policy=ServeAll(), backend=network, ssl_context=tls, settings=settings
+    )
+    options = replace(PLAIN, sasl_mechanism="X-PLAIN", allow_plaintext_password=False)
+    connection = await open_connection(BROKER, options, backend=network, clock=clock)
+    await connection.request(MetadataRequest(topics=[]))
+    await connection.close()
     await server.close()
 
 

@@ -14,13 +14,12 @@ import time
 from dataclasses import dataclass, field
 
 from parley.errors import ConfigError, nearest_hint
+from parley.protocol.sasl import MECHANISMS
 from parley.types import Secret
 
-PLAIN, SCRAM, OAUTHBEARER = "PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModule"
-_CLASSES = {
-    f"org.apache.kafka.common.security.{package}.{name}": name
-    for package, name in (("plain", PLAIN), ("scram", SCRAM), ("oauthbearer", OAUTHBEARER))
-}
+MODULES = {name: one.login_module.rpartition(".")[2] for name, one in MECHANISMS.items()}
+"""The login module of each mechanism, as `JaasLogin.module` names it."""
+_CLASSES = {f"org.apache.kafka.common.security.{one.login_module}": MODULES[one.name] for one in MECHANISMS.values()}
 _SHADED = re.compile(r"(?:[\w$]+\.)+?(org\.apache\.kafka\.common\.security\.\w+\.\w+)")
 """Where Kafka's client is packed into another program its classes have a prefix: `kafkashaded.org.apache…`."""
 _MODULE = re.compile(r"[\w$]+(\.[\w$]+)*\.\w*LoginModule")

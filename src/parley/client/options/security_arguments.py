@@ -5,15 +5,13 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from parley.client.options.jaas import OAUTHBEARER, PLAIN, SCRAM, JaasLogin, parse_jaas
+from parley.client.options.jaas import MODULES, JaasLogin, parse_jaas
 from parley.client.options.security import SecurityOptions
 from parley.client.options.token_sources import token_provider
 from parley.errors import ConfigError
 from parley.net import ConnectOptions
-from parley.net.options import SASL_MECHANISMS
 from parley.net.tls import client_tls
-
-_MODULE_OF = {"PLAIN": PLAIN, "SCRAM-SHA-256": SCRAM, "SCRAM-SHA-512": SCRAM, "OAUTHBEARER": OAUTHBEARER}
+from parley.protocol.sasl import MECHANISMS
 
 
 def security_arguments(options: SecurityOptions) -> dict[str, Any]:
@@ -58,7 +56,7 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
     if jaas is not None:
         username = jaas.username if username is None else username
         password = jaas.password if password is None else password
-    if mechanism == "OAUTHBEARER":
+    if MECHANISMS[mechanism].uses_token:
         extensions = {} if jaas is None else jaas.extensions
         found = {"sasl_mechanism": mechanism, "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas))}
         return {**found, "sasl_extensions": extensions} if extensions else found
@@ -84,12 +82,13 @@ def _endpoint_tls(jaas: JaasLogin | None) -> ssl.SSLContext | None:
 
 def _mechanism(options: SecurityOptions, jaas: JaasLogin | None) -> str:
     mechanism = options.sasl_mechanism
-    if mechanism is None and jaas is not None and jaas.module != SCRAM:
-        mechanism = next(name for name, module in _MODULE_OF.items() if module == jaas.module)
+    if mechanism is None and jaas is not None:
+        possible = [name for name, module in MODULES.items() if module == jaas.module]
+        mechanism = possible[0] if len(possible) == 1 else None  # SCRAM's module has two
     if mechanism is None:
         raise ConfigError(
-            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of {', '.join(SASL_MECHANISMS)}"
+            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of {', '.join(MECHANISMS)}"
         )
-    if jaas is not None and _MODULE_OF[mechanism] != jaas.module:
+    if jaas is not None and MODULES[mechanism] != jaas.module:
         raise ConfigError(f"sasl_jaas_config has a {jaas.module}, which does not fit sasl_mechanism={mechanism}")
     return mechanism

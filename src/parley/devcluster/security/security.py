@@ -16,14 +16,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from parley.devcluster.security.certificates import Certificate, CertificateAuthority
 from parley.errors import ConfigError, nearest_hint
 from parley.net import Clock, ServerSettings
-from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS
+from parley.net.options import SECURITY_PROTOCOLS
 from parley.net.tls import server_tls
 from parley.protocol import BrokerSasl
-from parley.protocol.sasl import OAuthBearerServer, PlainServer, ScramCredential, ScramServer, ServerMechanism
+from parley.protocol.sasl import MECHANISMS, ServerCredentials, ServerMaker, ServerMechanism
 from parley.types import Many, Secret, texts
 from parley.versions.releases import Release, release_number
 
-FIRST_RELEASES = {"PLAIN": "0.10", "SCRAM-SHA-256": "0.10.2", "SCRAM-SHA-512": "0.10.2", "OAUTHBEARER": "2.0"}
 FIRST_RELEASE_OF_SESSIONS = "2.2"
 CLIENT_AUTH = ("none", "requested", "required")
 MAX_TOKEN_CHARS = 64 * 1024
@@ -60,14 +59,15 @@ class Security:
             object.__setattr__(self, "mechanisms", texts("mechanisms", self.mechanisms, "mechanisms"))
         object.__setattr__(self, "hosts", texts("hosts", self.hosts, "hosts"))
         for mechanism in self.mechanisms or ():
-            _check_one_of("mechanism", mechanism, SASL_MECHANISMS)
+            _check_one_of("mechanism", mechanism, tuple(MECHANISMS))
         object.__setattr__(self, "users", {name: Secret(password) for name, password in self.users.items()})
         wants_login = self.users or self.mechanisms or self.principal_of or self.session_lifetime_ms
         if wants_login and not self.uses_sasl:
             raise ConfigError(f"users, mechanisms and logins need SASL_PLAINTEXT or SASL_SSL, not {self.protocol}")
         if not self.uses_tls and (self.client_auth != "none" or self.ssl_context is not None):
             raise ConfigError(f"client_auth and ssl_context need SSL or SASL_SSL, not {self.protocol}")
-        if self.uses_sasl and not self.users and set(self.mechanisms or SASL_MECHANISMS) != {"OAUTHBEARER"}:
+        by_password = [name for name in self.mechanisms or MECHANISMS if not MECHANISMS[name].uses_token]
+        if self.uses_sasl and not self.users and by_password:
             raise ConfigError(f'{self.protocol} needs users={{"name": "password"}}: without one nobody can log in')
         if self.session_lifetime_ms < 0:
             raise ConfigError(f"session_lifetime_ms={self.session_lifetime_ms} is negative; 0 lets a login last")
@@ -100,23 +100,22 @@ class ListenerSecurity:
             self._tls = server_tls(own.pem, client_ca_pem=trusted, required=security.client_auth == "required")
         users = {name: Secret(password) for name, password in security.users.items()}
         self._passwords: Mapping[str, Secret] = users
-        self._scram = {
-            mechanism: {
-                name: ScramCredential.from_password(mechanism, password, secrets.token_bytes(16))
-                for name, password in users.items()
-            }
-            for mechanism in SASL_MECHANISMS
-            if mechanism.startswith("SCRAM") and mechanism in (security.mechanisms or SASL_MECHANISMS)
+        given = security.principal_of
+        principal_of = unsecured_principal if given is None else lambda token, now_s: given(token)
+        known = ServerCredentials(users, principal_of, lambda: secrets.token_bytes(16))
+        self._makers: dict[str, ServerMaker] = {
+            name: MECHANISMS[name].server(known) for name in security.mechanisms or MECHANISMS if security.uses_sasl
         }
 
     def mechanisms_of(self, release: Release) -> list[str]:
         """Return what a release offers. Raises ConfigError where that is nothing, or less than was asked for."""
-        known = [name for name, first in FIRST_RELEASES.items() if release.number >= release_number(first)]
+        known = [name for name, one in MECHANISMS.items() if release.number >= release_number(one.first_release)]
         if self.security.uses_sasl and not known:
             raise ConfigError(f"Kafka {release.name} has no SASL mechanism but GSSAPI; PLAIN came with 0.10.0")
         for name in self.security.mechanisms or ():
             if name not in known:
-                raise ConfigError(f"Kafka {release.name} does not know {name}; it came with {FIRST_RELEASES[name]}")
+                first = MECHANISMS[name].first_release
+                raise ConfigError(f"Kafka {release.name} does not know {name}; it came with {first}")
         return [name for name in known if name in (self.security.mechanisms or known)]
 
     def made_for(
@@ -125,19 +124,10 @@ class ListenerSecurity:
         """Return the TLS context and the settings of a broker's listener."""
         if not self.security.uses_sasl:
             return self._tls, ServerSettings(clock=clock, idle_timeout_ms=idle_timeout_ms)
-        makers = {name: self._maker(name, now_ms) for name in self.mechanisms_of(release)}
+        makers = {name: _maker(self._makers[name], now_ms) for name in self.mechanisms_of(release)}
         ends = release.number >= release_number(FIRST_RELEASE_OF_SESSIONS)
         sasl = BrokerSasl(makers, self.security.session_lifetime_ms if ends else 0)
         return self._tls, ServerSettings(sasl=sasl, clock=clock, idle_timeout_ms=idle_timeout_ms)
-
-    def _maker(self, mechanism: str, now_ms: Callable[[], int]) -> Callable[[], ServerMechanism]:
-        if mechanism == "PLAIN":
-            return lambda: PlainServer(self._passwords.get)
-        if mechanism == "OAUTHBEARER":
-            given = self.security.principal_of
-            return lambda: OAuthBearerServer(given or (lambda token: unsecured_principal(token, now_ms() // 1000)))
-        credentials = self._scram[mechanism]
-        return lambda: ScramServer(mechanism, credentials.get, secrets.token_urlsafe(24))
 
     # -- for clients
 
@@ -174,7 +164,7 @@ class ListenerSecurity:
 
     def _best_mechanism(self, releases: Sequence[Release]) -> str:
         offered = [self.mechanisms_of(release) for release in releases]
-        by_strength = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+        by_strength = sorted(MECHANISMS, key=lambda name: MECHANISMS[name].strength, reverse=True)
         usable = [name for name in by_strength if all(name in names for names in offered)]
         if not usable:
             raise ConfigError("no mechanism is offered by every broker of this cluster")
@@ -182,16 +172,22 @@ class ListenerSecurity:
 
     def _login_properties(self, user: str | None, mechanism: str) -> dict[str, str]:
         name = next(iter(self._passwords), "client") if user is None else user
-        if mechanism == "OAUTHBEARER":
-            module, values = "oauthbearer.OAuthBearerLoginModule", {"unsecuredLoginStringClaim_sub": name}
+        if MECHANISMS[mechanism].uses_token:
+            values = {"unsecuredLoginStringClaim_sub": name}
         elif name not in self._passwords:
             raise ConfigError(f'there is no user "{name}" at this cluster.{nearest_hint(name, self._passwords)}')
         else:
-            module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
             values = {"username": name, "password": self._passwords[name].reveal()}
         escaped = {key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in values.items()}
         credentials = " ".join(f'{key}="{value}"' for key, value in escaped.items())
-        return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_JAAS}.{module} required {credentials};"}
+        return {
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f"{_JAAS}.{MECHANISMS[mechanism].login_module} required {credentials};",
+        }
+
+
+def _maker(make: ServerMaker, now_ms: Callable[[], int]) -> Callable[[], ServerMechanism]:
+    return lambda: make(secrets.token_urlsafe(24), now_ms() // 1000)
 
 
 def unsecured_principal(token: str, now_s: int) -> str | None:

@@ -1,15 +1,26 @@
 """SASL mechanisms as state machines for both ends: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER.
 
-Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`.
+Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`; `mechanisms` is the table of them.
 """
 
-from parley.protocol.sasl.base import ClientMechanism, ServerMechanism
+from parley.protocol.sasl.base import (
+    ClientCredentials,
+    ClientMechanism,
+    Mechanism,
+    ServerCredentials,
+    ServerMaker,
+    ServerMechanism,
+)
+from parley.protocol.sasl.mechanisms import MECHANISMS
 from parley.protocol.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer
 from parley.protocol.sasl.plain import PlainClient, PlainServer
 from parley.protocol.sasl.scram import ScramClient, ScramCredential, ScramServer
 
 __all__ = [
+    "MECHANISMS",
+    "ClientCredentials",
     "ClientMechanism",
+    "Mechanism",
     "OAuthBearerClient",
     "OAuthBearerServer",
     "PlainClient",
@@ -17,5 +28,7 @@ __all__ = [
     "ScramClient",
     "ScramCredential",
     "ScramServer",
+    "ServerCredentials",
+    "ServerMaker",
     "ServerMechanism",
 ]

@@ -1,4 +1,4 @@
-"""What every SASL mechanism is to the connection: bytes in, bytes out, no I/O.
+"""What every SASL mechanism is to the connection: bytes in, bytes out, no I/O; and the row that describes one.
 
 Rules of these machines:
 1. A client machine speaks first (`first`), then answers challenges (`step`) until `complete`.
@@ -12,8 +12,13 @@ Rules of these machines:
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
+from parley.types import Secret
+
+NO_SECRET = Secret("")
 REFUSED = "Authentication failed: invalid credentials"
 """The one text a server says, whatever was wrong."""
 
@@ -25,6 +30,10 @@ class ClientMechanism(Protocol):
     complete: bool
     takes_long: bool
     """Whether a step keeps the processor busy for milliseconds, so that an event loop runs it in a thread."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The server's reason, where the mechanism itself carries one and the server has refused."""
 
     def first(self) -> bytes:
         """Return the first message to send. Called once."""
@@ -45,3 +54,51 @@ class ServerMechanism(Protocol):
 
     def step(self, message: bytes) -> bytes:
         """Take the client's message and return the challenge. Raises AuthenticationError to refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """What one login of a client may need; a mechanism takes its part. `nonce` is fresh for each login."""
+
+    username: str = ""
+    password: Secret = NO_SECRET
+    token: Secret = NO_SECRET
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    nonce: str = ""
+    token_auth: bool = False
+    """Name and password are those of a delegation token (KIP-48)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCredentials:
+    """What a broker knows of its users.
+
+    `principal_of(token, now_s)` returns whose token it is, or None to refuse it. `new_salt` returns 16 random bytes.
+    """
+
+    passwords: Mapping[str, Secret]
+    principal_of: Callable[[str, int], str | None]
+    new_salt: Callable[[], bytes]
+
+
+ServerMaker: TypeAlias = Callable[[str, int], ServerMechanism]
+"""Makes the machine of one login, of a fresh nonce and the time in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """All that parley knows of a SASL mechanism, in one place: a new one is a row here and its two machines."""
+
+    name: str
+    first_release: str
+    """The first Kafka release whose brokers offer it."""
+    login_module: str
+    """Java's class for `sasl.jaas.config`, below `org.apache.kafka.common.security`."""
+    strength: int
+    """Which one a client takes that may choose: the highest that all brokers offer."""
+    client: Callable[[ClientCredentials], ClientMechanism]
+    server: Callable[[ServerCredentials], ServerMaker]
+    uses_token: bool = False
+    """It logs in by a token, not by name and password."""
+    shows_password: bool = False
+    """The password crosses the wire as it is."""

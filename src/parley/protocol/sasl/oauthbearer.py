@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from parley.errors import AuthenticationError, printable
-from parley.protocol.sasl.base import REFUSED
+from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
 from parley.types import Secret
 
 _MAX_REFUSAL_BYTES = 8 * 1024
@@ -109,3 +109,22 @@ class OAuthBearerServer:
             if key == "auth" and kind.lower() == "bearer" and _TOKEN.fullmatch(token):
                 return token
         raise AuthenticationError(REFUSED)
+
+
+def _client(given: ClientCredentials) -> OAuthBearerClient:
+    return OAuthBearerClient(given.token, given.extensions)
+
+
+def _server(known: ServerCredentials) -> ServerMaker:
+    return lambda nonce, now_s: OAuthBearerServer(lambda token: known.principal_of(token, now_s))
+
+
+OAUTHBEARER = Mechanism(
+    name="OAUTHBEARER",
+    first_release="2.0",
+    login_module="oauthbearer.OAuthBearerLoginModule",
+    strength=1,
+    client=_client,
+    server=_server,
+    uses_token=True,
+)

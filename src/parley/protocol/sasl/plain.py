@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable
 
 from parley.errors import AuthenticationError
-from parley.protocol.sasl.base import REFUSED
+from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
 from parley.types import Secret
 
 
@@ -15,6 +15,7 @@ class PlainClient:
 
     name = "PLAIN"
     takes_long = False
+    refusal = None
 
     def __init__(self, username: str, password: Secret) -> None:
         if "\0" in username or "\0" in password.reveal():
@@ -60,3 +61,22 @@ class PlainServer:
         self.principal = username
         self.complete = True
         return b""
+
+
+def _client(given: ClientCredentials) -> PlainClient:
+    return PlainClient(given.username, given.password)
+
+
+def _server(known: ServerCredentials) -> ServerMaker:
+    return lambda nonce, now_s: PlainServer(known.passwords.get)
+
+
+PLAIN = Mechanism(
+    name="PLAIN",
+    first_release="0.10",
+    login_module="plain.PlainLoginModule",
+    strength=2,
+    client=_client,
+    server=_server,
+    shows_password=True,
+)

@@ -21,9 +21,10 @@ import stringprep
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from parley.errors import AuthenticationError, printable
-from parley.protocol.sasl.base import REFUSED
+from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
 from parley.types import Secret
 
 MIN_ITERATIONS = 4096
@@ -84,6 +85,7 @@ class ScramClient:
     """
 
     takes_long = True
+    refusal = None
 
     def __init__(
         self, mechanism: str, username: str, password: Secret, nonce: str, *, token_auth: bool = False
@@ -229,3 +231,28 @@ def _iterations(text: str) -> int:
             f"the broker asks for {text[:20]!r} SCRAM iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
         )
     return int(text)
+
+
+def _client(name: str, given: ClientCredentials) -> ScramClient:
+    return ScramClient(name, given.username, given.password, given.nonce, token_auth=given.token_auth)
+
+
+def _server(name: str, known: ServerCredentials) -> ServerMaker:
+    credentials = {
+        user: ScramCredential.from_password(name, password, known.new_salt())
+        for user, password in known.passwords.items()
+    }
+    return lambda nonce, now_s: ScramServer(name, credentials.get, nonce)
+
+
+SCRAM_SHA_256, SCRAM_SHA_512 = (
+    Mechanism(
+        name=name,
+        first_release="0.10.2",
+        login_module="scram.ScramLoginModule",
+        strength=strength,
+        client=partial(_client, name),
+        server=partial(_server, name),
+    )
+    for name, strength in (("SCRAM-SHA-256", 3), ("SCRAM-SHA-512", 4))
+)
