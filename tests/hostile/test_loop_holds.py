@@ -7,6 +7,7 @@ does not matter. Run with -s to see the longest of each.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,9 +18,11 @@ from typing import Any
 
 import pytest
 
+from parley.client.cluster.core import Cluster
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import read_answer
 from parley.client.fetch.wire import find_tail
+from parley.client.options.client_options import ClientOptions
 from parley.devcluster import AsyncLocalCluster
 from parley.messages import (
     QUICK_BYTES,
@@ -172,22 +175,59 @@ async def test_a_fetch_is_converted_beside_the_loop(version: int) -> None:
         await reading.close()
 
 
-async def test_metadata_of_a_hundred_thousand_partitions() -> None:
-    """Read in a thread; what the cache does with it is done in the loop, with nothing known and with all known."""
+LAYOUTS = {"1,000 topics": (1_000, 100), "one topic": (1, 100_000), "100,000 topics": (100_000, 1)}
+ANSWERS: dict[str, list[dict[str, int]]] = {
+    "nothing known, then all": [{}, {}],
+    "new leaders": [{}, {"epoch": 6, "leader": 2}],
+    "no leaders": [{}, {"leader": -1, "error": 5}],
+    "outdated": [{}, *[{"epoch": 4}] * 5],
+    "created again, then outdated": [{}, {"incarnation": 2}, *[{}] * 5],
+}
+"""Metadata answers one after the other: what each says of all partitions."""
+
+
+def metadata(layout: str, *, epoch: int = 5, leader: int = 1, error: int = 0, incarnation: int = 1) -> MetadataResponse:
     partition, topic = MetadataResponse.MetadataResponsePartition, MetadataResponse.MetadataResponseTopic
+    count, size = LAYOUTS[layout]
     parts = [
-        partition(partition_index=index, leader_id=1, leader_epoch=5, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
-        for index in range(100)
+        partition(
+            error_code=error, partition_index=index, leader_id=leader, leader_epoch=epoch,
+            replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3],
+        )
+        for index in range(size)
+    ]  # fmt: skip
+    topics = [
+        topic(name=f"t{n}", topic_id=(n + 1 + incarnation * 10**6).to_bytes(16, "big"), partitions=parts)
+        for n in range(count)
     ]
-    topics = [topic(name=f"t{n}", topic_id=(n + 1).to_bytes(16, "big"), partitions=parts) for n in range(1_000)]
-    reply = Reply(ResponseReceived(1, ApiKey.METADATA, 12, MetadataResponse(topics=topics, brokers=[])))
+    return MetadataResponse(topics=topics, brokers=[])
 
-    for version in (9, 12):  # without topic ids, and with them
+
+@pytest.mark.parametrize("version", [9, 12], ids=["without topic ids", "with topic ids"])
+@pytest.mark.parametrize("answers", ANSWERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_metadata_of_a_hundred_thousand_partitions(layout: str, answers: str, version: int) -> None:
+    """Read in a thread, and merged step by step.
+
+    Without the garbage collector: it looks at all that the process has, whatever is going on.
+    """
+    cluster = Cluster(ClientOptions(bootstrap_servers="localhost:9092"))
+    replies = [Reply(ResponseReceived(1, ApiKey.METADATA, 12, metadata(layout, **said))) for said in ANSWERS[answers]]
+
+    kept = []  # to let go of a whole cache is no part of it
+
+    async def take() -> None:
         cache = MetadataCache()
-
-        async def take(version: int = version, cache: MetadataCache = cache) -> None:
+        kept.append(cache)
+        for reply in replies:
             update = replace(await read_answer(reply), version=version)
             await asyncio.sleep(0)
-            cache.apply(update, full=True)
+            await cluster._merge(cache, update, full=True)
+            await asyncio.sleep(0)
 
-        await holds(f"metadata of 100,000 partitions, v{version}", take)
+    gc.collect()
+    gc.disable()
+    try:
+        await holds(f"metadata of 100,000 partitions in {layout}, v{version}, {answers}", take)
+    finally:
+        gc.enable()

@@ -72,6 +72,7 @@ class Cluster:
         self._on_event = on_event
         self._interests = Interests(self.cache)
         self._refreshing: asyncio.Task[Applied] | None = None
+        self._merging = asyncio.Lock()
         self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
@@ -246,8 +247,8 @@ class Cluster:
 
         update = await self.retrying("asking for all topics", deadline, ask)
         whole = MetadataCache()
-        whole.apply(update, full=True)
-        self.cache.apply(update, full=True)
+        await self._merge(whole, update, full=True)
+        await self._merge(self.cache, update, full=True)
         self._tell_pool()
         return whole.snapshot
 
@@ -323,12 +324,24 @@ class Cluster:
             self.schedule.failed(self.now_ms())
             raise
         self._unreachable = None
-        applied = self.cache.apply(update, full=request.full)
+        applied = await self._merge(self.cache, update, full=request.full)
         self._source.answered(outdated=bool(applied.outdated))
         self.schedule.finished(request, applied, self.now_ms())
         self._tell_pool()
         self._tell_application(applied)
         return applied
+
+    async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
+        """Merge an answer step by step, so that a very large one does not hold the loop; one answer after the other."""
+        async with self._merging:
+            steps = cache.merging(update, full=full)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as ended:
+                    applied: Applied = ended.value
+                    return applied
+                await asyncio.sleep(0)
 
     def _tell_application(self, applied: Applied) -> None:
         lost = tuple(sorted(applied.possible_data_loss))

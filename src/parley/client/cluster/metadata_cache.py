@@ -33,7 +33,7 @@ then stays and the caller asks again with its backoff.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from parley.client.cluster.view import (
@@ -56,6 +56,9 @@ AGREEING_ANSWERS = 5
 UNKNOWN_TOPIC_OR_PARTITION = 3
 REPLICA_NOT_AVAILABLE = 9
 """Reported by Metadata v0 for a partition that has a leader all the same: no reason to ask again."""
+MERGED_AT_ONCE = 1_000
+"""Topics and partitions that one step of `merging` takes: some 10 ms where each of them is outdated."""
+_WITH_A_LEADER = (0, REPLICA_NOT_AVAILABLE)
 FORMER_IDS = 16
 """Topic ids remembered per name: enough to know a stale answer, bounded for a topic re-created daily."""
 REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
@@ -81,6 +84,7 @@ class MetadataCache:
         self._topic_errors: dict[str, int] = {}
         self._interest: dict[str, set[int]] | None = None
         self._hinted: dict[TopicPartition, tuple[int, int]] = {}  # epoch of the hint, last-seen epoch before it
+        self._hinted_meanwhile: set[TopicPartition] | None = None  # while an answer is being merged
         self._failed_hints: dict[TopicPartition, int] = {}  # epoch of the last one that failed: not taken again
         # per partition or topic: what a backward answer said, and how often in a row
         self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
@@ -142,46 +146,65 @@ class MetadataCache:
         self._topic_errors.pop(topic, None)
 
     def apply(self, update: MetadataUpdate, *, full: bool) -> Applied:
-        """Merge an answer and return what it did.
+        """Merge an answer, all of it at once, and return what it did. See `merging`."""
+        merging = self.merging(update, full=full)
+        while True:
+            try:
+                next(merging)
+            except StopIteration as ended:
+                found: Applied = ended.value
+                return found
 
-        Mutates: `snapshot` is replaced by a new one. `full` says that all topics of this client (or of
-        the cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
-        leaves the others alone (M13).
+    def merging(self, update: MetadataUpdate, *, full: bool) -> Generator[None, None, Applied]:
+        """Merge an answer in steps; the generator returns what it did. Between two steps the loop may do other things.
+
+        Mutates: `snapshot` is replaced by a new one at the end. Hints and epochs may come in between, another answer
+        may not. `full` says that all topics of this client (or of the cluster) were asked for, so that a topic which
+        is missing is gone (M3); a partial answer leaves the others alone (M13).
         """
-        before = self.snapshot
-        findings = _Findings()
-        topics: dict[str, TopicMetadata] = {} if full else dict(before.topics)
+        before, findings, room = self.snapshot, _Findings(), MERGED_AT_ONCE
         if full:
             self._topic_errors = {}
+        self._hinted_meanwhile = set()
+        merged: dict[str, TopicMetadata] = {}
+        missing: set[str] = set()  # named by the answer, and not there
         not_ours: set[str] = set()
         for topic in update.topics:
-            merged = self._merge_topic(topic, update.version, findings)
+            if room <= 0:
+                room = MERGED_AT_ONCE
+                yield
+            room -= 1 + len(topic.partitions)
+            found = yield from self._merge_topic(topic, update.version, findings)
             self._topic_errors[topic.name] = topic.error_code
-            if merged is not None:
-                topics[topic.name] = merged
+            if found is not None:
+                merged[topic.name] = found
                 continue
-            topics.pop(topic.name, None)
+            missing.add(topic.name)
             if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION:
                 not_ours.add(topic.name)
-        if findings.outdated:  # who is behind in one thing is not believed that another one is gone
-            gone = before.topics.keys() - topics.keys() - not_ours
-            topics.update({name: before.topics[name] for name in gone})
-        brokers = dict(update.brokers)
-        for tp in self._hinted:  # as long as no answer has confirmed a hint, its endpoint counts (K9)
-            found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
-            if found is not None and found.leader in before.brokers:
-                brokers[found.leader] = before.brokers[found.leader]
+        if room <= 0:
+            yield
+        for topic in update.topics if self._hinted_meanwhile else ():
+            if topic.name in merged:
+                merged[topic.name] = self._merge_hinted(topic, merged[topic.name], findings)
+        self._hinted_meanwhile = None
+        topics = merged
+        if (findings.outdated or not full) and not self.snapshot.topics.keys() <= merged.keys():
+            topics = {**self.snapshot.topics, **merged}
+            # Who is behind in one thing is not believed that another one is gone.
+            for name in not_ours if findings.outdated else missing:
+                topics.pop(name, None)
         self.snapshot = ClusterMetadata(
-            brokers=frozen(brokers),
+            brokers=frozen(self._brokers(update, topics)),
             topics=frozen(topics),
             controller_id=update.controller_id,
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
         )
         return Applied(
-            outdated=frozenset(findings.outdated),
-            possible_data_loss=frozenset(findings.data_loss),
-            incomplete=frozenset(findings.incomplete),
-            recreated=frozenset(findings.recreated),
+            outdated=findings.outdated,
+            possible_data_loss=findings.data_loss,
+            incomplete=findings.incomplete,
+            recreated=findings.recreated,
             equivalent=before == self.snapshot,
         )
 
@@ -213,6 +236,8 @@ class MetadataCache:
         self._hinted[tp] = (leader_epoch, before_it)
         epochs[tp.partition] = leader_epoch
         self._rewinds.pop(tp, None)
+        if self._hinted_meanwhile is not None:
+            self._hinted_meanwhile.add(tp)
         self._replace_topics({**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers)
         return True
 
@@ -234,13 +259,23 @@ class MetadataCache:
                 epochs[tp.partition] = before_it
         return True
 
+    def _brokers(self, update: MetadataUpdate, topics: dict[str, TopicMetadata]) -> dict[int, Node]:
+        brokers, before = dict(update.brokers), self.snapshot.brokers
+        for tp in self._hinted:  # as long as no answer has confirmed a hint, its endpoint counts (K9)
+            found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
+            if found is not None and found.leader in before:
+                brokers[found.leader] = before[found.leader]
+        return brokers
+
     def _replace_topics(self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None) -> None:
         old = self.snapshot
         nodes = old.brokers if brokers is None else frozen(brokers)
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
 
-    def _merge_topic(self, topic: TopicUpdate, version: int, findings: _Findings) -> TopicMetadata | None:
-        """Return what the cache holds of a topic from now on, None for nothing."""
+    def _merge_topic(
+        self, topic: TopicUpdate, version: int, findings: _Findings
+    ) -> Generator[None, None, TopicMetadata | None]:
+        """Return what the cache holds of a topic from now on, None for nothing; a very large topic takes steps."""
         name, old = topic.name, self.snapshot.topics.get(topic.name)
         if topic.error_code != 0:
             entry = error_codes().get(topic.error_code)
@@ -258,24 +293,51 @@ class MetadataCache:
                 findings.data_loss |= {TopicPartition(name, found.partition) for found in topic.partitions}
             return self._accept_whole(topic, findings)
         partitions: dict[int, PartitionMetadata] = {}
+        for first in range(0, len(topic.partitions), MERGED_AT_ONCE):
+            if first:
+                yield
+            self._merge_partitions(name, topic.partitions[first : first + MERGED_AT_ONCE], old, partitions, findings)
+        self._keep_missing(topic, old, partitions, findings)
+        if version < TOPIC_IDS_VERSION and old is not None:
+            topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
+        merged = TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
+        return old if merged == old else merged
+
+    def _merge_partitions(
+        self,
+        name: str,
+        answered: Sequence[PartitionMetadata],
+        old: TopicMetadata | None,
+        partitions: dict[int, PartitionMetadata],
+        findings: _Findings,
+    ) -> None:
+        """Merge these partitions of a topic with what the cache has of them, into `partitions`."""
         before = old.partitions if old is not None else {}
         known = self._last_epochs.setdefault(name, {})
         quiet = not (self._rewinds or self._hinted)
-        for found in topic.partitions:
+        for found in answered:
             index, epoch = found.partition, found.leader_epoch
             held, seen = before.get(index), known.get(index, -1)
-            if not (quiet and found.error_code == 0 <= found.leader and epoch >= seen):
+            if not (quiet and epoch >= seen):
                 partitions[index] = self._merge_partition(name, found, held, findings)
                 quiet = not (self._rewinds or self._hinted)
                 continue
             # Most partitions of most answers: nothing new, or what only goes forwards.
             if epoch > seen:
                 known[index] = epoch
+            if found.leader < 0 or found.error_code not in _WITH_A_LEADER:
+                findings.incomplete.add(name)
             partitions[index] = held if held is not None and held == found else found
-        self._keep_missing(topic, old, partitions, findings)
-        if version < TOPIC_IDS_VERSION and old is not None:
-            topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
-        return TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
+
+    def _merge_hinted(self, topic: TopicUpdate, merged: TopicMetadata, findings: _Findings) -> TopicMetadata:
+        """Merge again what a hint has changed since: it is judged by what the hint said."""
+        now, partitions = self.snapshot.topics.get(topic.name), dict(merged.partitions)
+        hints = self._hinted_meanwhile or ()
+        hinted = [one for one in topic.partitions if (topic.name, one.partition) in hints]
+        for one in hinted:
+            self._rewinds.pop(TopicPartition(topic.name, one.partition), None)
+        self._merge_partitions(topic.name, hinted, now, partitions, findings)
+        return merged._replace(partitions=frozen(partitions)) if hinted else merged
 
     def _accept_whole(self, topic: TopicUpdate, findings: _Findings) -> TopicMetadata:
         """M4, M5: under a topic id that is new to this cache, every epoch is accepted, higher or lower."""
@@ -289,10 +351,12 @@ class MetadataCache:
                 del held[next(iter(held))]
         self._ids[name] = topic.topic_id
         self._rewinds.pop(name, None)
-        for index in self._last_epochs.get(name, ()):
-            self._rewinds.pop(TopicPartition(name, index), None)
-            self._hinted.pop(TopicPartition(name, index), None)
-            self._failed_hints.pop(TopicPartition(name, index), None)
+        if self._rewinds or self._hinted or self._failed_hints:
+            for index in self._last_epochs.get(name, ()):
+                tp = TopicPartition(name, index)
+                self._rewinds.pop(tp, None)
+                self._hinted.pop(tp, None)
+                self._failed_hints.pop(tp, None)
         self._last_epochs[name] = {f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0}
         partitions = frozen({found.partition: found for found in topic.partitions})
         return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
@@ -317,7 +381,7 @@ class MetadataCache:
             epochs[tp.partition] = epoch
         self._rewinds.pop(tp, None)
         self._hinted.pop(tp, None)
-        if found.leader < 0 or found.error_code not in (0, REPLICA_NOT_AVAILABLE):
+        if found.leader < 0 or found.error_code not in _WITH_A_LEADER:
             findings.incomplete.add(name)
         return found
 

@@ -22,7 +22,7 @@ from parley.types import Node
 NO_AUTO_CREATION_VERSION = 4
 """First Metadata version in which a client may ask about a topic without creating it."""
 READ_IN_THE_LOOP = 4_000
-"""Partitions of an answer that is read in the event loop: some 10 ms. A larger one is read in a thread."""
+"""Topics and partitions of an answer that is read in the event loop: some 10 ms. A larger one is read in a thread."""
 TRIED_FOR_IDS = 2
 """Brokers that one refresh may connect to in search of one that tells topic ids."""
 
@@ -90,8 +90,8 @@ def _address(node: Node) -> Address:
 
 async def read_answer(reply: Reply[MetadataResponse]) -> MetadataUpdate:
     """Return a Metadata answer as plain values."""
-    partitions = sum(len(topic.partitions) for topic in reply.message.topics)
-    if partitions <= READ_IN_THE_LOOP:
+    size = sum(1 + len(topic.partitions) for topic in reply.message.topics)
+    if size <= READ_IN_THE_LOOP:
         return read_metadata(reply.message, reply.version)
     return await asyncio.to_thread(read_metadata, reply.message, reply.version)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
@@ -119,13 +119,13 @@ class MetadataUpdate:
 class Applied:
     """What an answer did to the cache."""
 
-    outdated: frozenset[TopicPartition] = frozenset()
+    outdated: Set[TopicPartition] = frozenset()
     """Partitions of interest for which the answer was older than the cache: ask again."""
-    possible_data_loss: frozenset[TopicPartition] = frozenset()
+    possible_data_loss: Set[TopicPartition] = frozenset()
     """Partitions that were let go backwards after five agreeing answers (M18)."""
-    incomplete: frozenset[str] = frozenset()
+    incomplete: Set[str] = frozenset()
     """Topics with a partition or topic error that another refresh may mend (M14)."""
-    recreated: frozenset[str] = frozenset()
+    recreated: Set[str] = frozenset()
     """Topics that are another topic of the same name now: by their ids, or where there are none by a
     rewind of three epochs or more onto a nearly new history."""
     equivalent: bool = True
