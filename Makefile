@@ -20,12 +20,13 @@ help:  ## list the targets
 setup:  ## make .venv: parley with its native kernel (where cargo is), Spark, tools, a Java
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py
 
-check: setup  ## ruff, mypy --strict, import contracts, maps, sizes
+check: setup  ## ruff, mypy --strict, import contracts, maps, words, sizes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_maps.py
+	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/check_sizes.py
 
 fix: setup  ## let ruff mend what it can

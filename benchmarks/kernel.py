@@ -66,8 +66,8 @@ def _arguments() -> argparse.Namespace:
 def _columns(rows: int, payload: int):  # type: ignore[no-untyped-def]
     from parley import records
 
-    dice = random.Random(7)
-    words = [dice.randbytes(4).hex() for _ in range(500)]
+    rng = random.Random(7)
+    words = [rng.randbytes(4).hex() for _ in range(500)]
     values = []
     for row in range(rows):
         name, first, second = words[row * 7 % 500], words[row % 499], words[row % 491]

@@ -70,28 +70,28 @@ def measure(bench: Bench) -> Measured:
     refreshes: dict[tuple[str, str], float] = {}
     for release in (HINTS, NO_HINTS):
         for name, play in (("parley", play_parley), ("confluent-kafka", play_confluent)):
-            with moving_cluster(release) as (bootstrap, tell):
-                written, read = play(bootstrap, tell)
+            with moving_cluster(release) as (bootstrap, send):
+                written, read = play(bootstrap, send)
                 delivered[name, "producer", release], delivered[name, "consumer", release] = written, read
-                refreshes[name, release] = tell("requests")["metadata"] / CLIENTS / MOVES
+                refreshes[name, release] = send("requests")["metadata"] / CLIENTS / MOVES
     draw(delivered, PICTURE)
     return Measured(delivered, refreshes, measure_ten_thousand(), measure_load(), compare_policies())
 
 
 @contextmanager
 def moving_cluster(release: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
-    """Yield the bootstrap servers of a cluster and a function that tells it a line and returns its answer."""
+    """Yield the bootstrap servers of a cluster and a function that sends it a line and returns its answer."""
     command = [sys.executable, "-m", "benchmarks.moving_cluster", release]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         assert process.stdin is not None
         assert process.stdout is not None
 
-        def tell(line: str) -> Any:
+        def send(line: str) -> Any:
             process.stdin.write(line + "\n")
             return json.loads(process.stdout.readline())
 
         try:
-            yield json.loads(process.stdout.readline())["bootstrap"], tell
+            yield json.loads(process.stdout.readline())["bootstrap"], send
         finally:
             process.stdin.close()
 
@@ -99,7 +99,7 @@ def moving_cluster(release: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
 Times = tuple[list[float], list[float]]
 
 
-def play_parley(bootstrap: str, tell: Callable[[str], Any]) -> Times:
+def play_parley(bootstrap: str, send: Callable[[str], Any]) -> Times:
     """Move, write and read, again and again; return the milliseconds until acknowledged, and until read."""
     arrived: dict[int, float] = {}
     news = threading.Condition()
@@ -117,10 +117,10 @@ def play_parley(bootstrap: str, tell: Callable[[str], Any]) -> Times:
             writer.produce(TOPIC, pa.table({"value": [str(number)]}))
             return time.monotonic()
 
-        return _play(tell, read, write, arrived, news)
+        return _play(send, read, write, arrived, news)
 
 
-def play_confluent(bootstrap: str, tell: Callable[[str], Any]) -> Times:
+def play_confluent(bootstrap: str, send: Callable[[str], Any]) -> Times:
     """The same with confluent-kafka: idempotent, linger.ms=0, its other settings as they are."""
     arrived: dict[int, float] = {}
     news = threading.Condition()
@@ -142,11 +142,11 @@ def play_confluent(bootstrap: str, tell: Callable[[str], Any]) -> Times:
         producer.flush()
         return time.monotonic()
 
-    return _play(tell, read, write, arrived, news)
+    return _play(send, read, write, arrived, news)
 
 
 def _play(
-    tell: Callable[[str], Any],
+    send: Callable[[str], Any],
     read: Callable[[], None],
     write: Callable[[int], float],
     arrived: dict[int, float],
@@ -162,10 +162,10 @@ def _play(
     thread.start()
     write(0)
     wait_for(0)
-    tell("requests")
+    send("requests")
     written_ms, read_ms = [], []
     for number in range(1, MOVES + 1):
-        at = tell("move")["at"]
+        at = send("move")["at"]
         written_ms.append((write(number) - at) * 1000)
         read_ms.append((wait_for(number) - at) * 1000)
         time.sleep(0.05)
@@ -181,7 +181,7 @@ def measure_load() -> Loaded:
     moves = LOAD_SECONDS * 1000 // PERIOD_MS
     stop, seen, sent = threading.Event(), list[int](), 0
     with (
-        moving_cluster(HINTS) as (bootstrap, tell),
+        moving_cluster(HINTS) as (bootstrap, send),
         Client(bootstrap_servers=bootstrap) as writer,
         Client(bootstrap_servers=bootstrap) as reader,
     ):
@@ -194,7 +194,7 @@ def measure_load() -> Loaded:
                     return
 
         def move() -> None:
-            tell(f"moves {moves} {PERIOD_MS}")
+            send(f"moves {moves} {PERIOD_MS}")
             stop.set()
 
         threads = [threading.Thread(target=read), threading.Thread(target=move)]
@@ -229,7 +229,7 @@ def compare_policies() -> dict[str, int]:
     One topic of 1,000 partitions; between two answers up to five leaders move, and the controller changes
     something that is no leader as often. A client asks any broker, and another one after an outdated answer.
     """
-    dice = random.Random(232)
+    rng = random.Random(232)
     parts, changes = [PartitionMetadata(index, 1, 0) for index in range(WIDE)], 0
     pictures = [_answer(parts, changes)]
     caches = {
@@ -243,16 +243,16 @@ def compare_policies() -> dict[str, int]:
     forced = dict.fromkeys(caches, 0)
     behind = [0, 0, 0]
     for _ in range(HISTORY):
-        for _ in range(dice.randrange(6)):
-            moved = parts[dice.randrange(WIDE)]
+        for _ in range(rng.randrange(6)):
+            moved = parts[rng.randrange(WIDE)]
             parts[moved.partition] = moved._replace(leader_epoch=moved.leader_epoch + 1)
             changes += 1
             pictures.append(_answer(parts, changes))
-        for _ in range(dice.randrange(6)):
+        for _ in range(rng.randrange(6)):
             changes += 1
             pictures.append(_answer(parts, changes))
-        behind = [min(dice.choice((0, 0, 1, 3, 10)), len(pictures) - 1) for _ in behind]
-        asked = [dice.randrange(3) for _ in range(10)]
+        behind = [min(rng.choice((0, 0, 1, 3, 10)), len(pictures) - 1) for _ in behind]
+        asked = [rng.randrange(3) for _ in range(10)]
         for name, cache in caches.items():
             for broker in asked:
                 if not cache.apply(pictures[-1 - behind[broker]], full=True).outdated:

@@ -1,4 +1,4 @@
-"""An embedded cluster in a process of its own, told over stdin what to do: `python -m benchmarks.moving_cluster 4.3`.
+"""An embedded cluster in a process of its own, commanded over stdin: `python -m benchmarks.moving_cluster 4.3`.
 
 Prints its bootstrap servers. Then each line is answered by one of JSON: `move` moves the leader of partition 0
 and gives the moment (CLOCK_MONOTONIC, one for the machine); `moves N PERIOD_MS` moves it again and again;

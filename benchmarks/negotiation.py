@@ -20,7 +20,7 @@ from benchmarks.bench import Bench
 from parley.client.cluster.survey import BrokerFinding, survey
 from parley.devcluster import AsyncLocalCluster
 from parley.host import raise_descriptor_limit
-from parley.net import ConnectOptions, Verdicts, open_connection, parse_address
+from parley.net import ConnectOptions, ProbeOutcomes, open_connection, parse_address
 from parley.testing.realbroker import RealCluster
 from parley.versions import releases
 from parley.versions.view import ClusterView
@@ -65,11 +65,11 @@ async def recognise_embedded(rounds: int) -> float:
 
 
 async def recognise(address: str, rounds: int) -> float:
-    """Return the median milliseconds of a first connection: name, TCP, probe, verdict."""
+    """Return the median milliseconds of a first connection: name, TCP, probe, outcome."""
     found = []
     for _ in range(rounds + 1):
         begun = time.perf_counter()
-        connection = await open_connection(address, ConnectOptions(), verdicts=Verdicts())
+        connection = await open_connection(address, ConnectOptions(), probe_outcomes=ProbeOutcomes())
         found.append((time.perf_counter() - begun) * 1000)
         assert connection.inferred
         await connection.close()
@@ -81,7 +81,7 @@ async def count_round_trips() -> dict[str, int]:
     found = {}
     for release in releases():
         async with AsyncLocalCluster(1, release) as cluster, counting_proxy(cluster.bootstrap_servers) as (port, turns):
-            connection = await open_connection(f"127.0.0.1:{port}", ConnectOptions(), verdicts=Verdicts())
+            connection = await open_connection(f"127.0.0.1:{port}", ConnectOptions(), probe_outcomes=ProbeOutcomes())
             found[release] = turns.count("request")
             await connection.close()
     return found

@@ -65,8 +65,8 @@ def leader_moves(bootstrap: str, repeat: int) -> Times:
 
     found: Times = {"after a leader move, written": [], "after a leader move, read": []}
     for _ in range(repeat):
-        with moving_cluster(HINTS) as (address, tell):
-            for times, milliseconds in zip(found.values(), play_parley(address, tell), strict=True):
+        with moving_cluster(HINTS) as (address, send):
+            for times, milliseconds in zip(found.values(), play_parley(address, send), strict=True):
                 times += [one / 1000 for one in milliseconds]
     return found
 

@@ -95,7 +95,7 @@ def limit_of(item: pytest.Item) -> float:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, with the reason; limit the time of the rest; tell matrices from the rest."""
+    """Skip what cannot run here, with the reason; limit the time of the rest; separate matrices from the rest."""
     mark_matrix(items)
     for item in items:
         item.add_marker(pytest.mark.timeout(limit_of(item)), append=False)

@@ -68,7 +68,7 @@ def sharers(recorder: Recorder, topic: str) -> None:
         recorder.record("new session", share_fetch(recorder, topic, version, 0), version)
         acknowledged = ShareAcknowledgeRequest(group_id=SHARERS, member_id=MEMBER, share_session_epoch=1, topics=[])
         recorder.record("nothing", acknowledged, version)
-        recorder.settle(share_fetch(recorder, topic, version, -1), version)  # the next version begins a session anew
+        recorder.settle(share_fetch(recorder, topic, version, -1), version)  # the next version begins a session again
     for version in recorder.versions(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS):
         made = DescribeShareGroupOffsetsRequest
         asked = [made.DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[0])]

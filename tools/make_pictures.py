@@ -1,7 +1,7 @@
 """Make docs/proof/pictures: what commands print, as SVG. `python tools/make_pictures.py`, after a change of the output.
 
 An embedded cluster is asked over TCP as by the command itself; only the addresses are others, since
-free ports differ from run to run. A test compares the picture with one made anew.
+free ports differ from run to run. A test compares the picture with one made again.
 """
 
 from __future__ import annotations

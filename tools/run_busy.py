@@ -44,7 +44,7 @@ def busy(processes: int) -> Iterator[list[int]]:
 
 
 def run(command: Sequence[str]) -> int:
-    """Run the command to its end and return its exit code. It is told of Ctrl-C and SIGTERM, and waited for."""
+    """Run the command to its end and return its exit code. It gets Ctrl-C and SIGTERM, and is waited for."""
     with subprocess.Popen(command) as running:
         try:
             code = running.wait()

@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def set_up(environment: Path, spark: str) -> None:
-    """Make or mend the environment, unless its stamp says that it is as wanted."""
+    """Make or repair the environment, unless its stamp says that it is as wanted."""
     stamp = environment / ".parley-set-up"
     wanted = fingerprint(spark)
     if stamp.is_file() and stamp.read_text() == wanted and (environment / "bin" / "python").exists():
@@ -73,7 +73,7 @@ def set_up(environment: Path, spark: str) -> None:
 
 
 def fingerprint(spark: str) -> str:
-    """Return what the environment depends on, as one line: another line means that it must be made anew."""
+    """Return what the environment depends on, as one line: another line means that it must be made again."""
     project = read_project()
     parts = [project["build-system"], project["project"], project["dependency-groups"]]
     parts += [project["tool"]["setuptools"], project["tool"]["parley"]]
@@ -172,7 +172,7 @@ def check_kernel(environment: Path) -> None:
         done = capture(build)
         raise SetUpError(
             f"cargo is present ({cargo}), but the native kernel was not built or does not import.\n"
-            f"{done.stdout[-3000:]}\nMend the build, or take cargo off PATH to use the pure-Python kernel."
+            f"{done.stdout[-3000:]}\nRepair the build, or take cargo off PATH to use the pure-Python kernel."
         )
     say("kernel: native" if native == "True" else f"kernel: pure Python, because there is no cargo on PATH: {cost}")
 

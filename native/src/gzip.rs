@@ -1,4 +1,4 @@
-//! A safe wrapper of libdeflate's gzip reader that tells where a member ends.
+//! A safe wrapper of libdeflate's gzip reader that says where a member ends.
 
 use std::ptr::NonNull;
 

@@ -32,7 +32,7 @@ pub struct Scan {
 /// One batch or run of messages, as its headers describe it.
 struct Entry {
     size: usize,
-    /// None where only the inside tells it: a compressed message of magic 0 or 1.
+    /// None where only the inside says: a compressed message of magic 0 or 1.
     first: Option<i64>,
     last: i64,
     epoch: i32,

@@ -1,4 +1,4 @@
-"""A world without real time: memory for a network, a clock that is told to move on, threads that do not run beside.
+"""A world without real time: memory for a network, a clock that moves on command, threads that do not run beside.
 
 Everything that happens in it is decided by its seed: a failure comes back each time.
 """
@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from parley.net import ManualClock, MemoryBackend
+from parley.net.blocking import Work
 from parley.net.clock import settle
-from parley.net.faces import Work
 
 T = TypeVar("T")
 ROUNDS = 60
@@ -34,7 +34,7 @@ class InlineExecutor(ThreadPoolExecutor):
 
 
 class VirtualTime:
-    """An event loop with its own clock and network. Use `clock`, `network` and `dice` for cluster and client alike."""
+    """An event loop with its own clock and network. Use `clock`, `network` and `rng` for cluster and client alike."""
 
     def __init__(self, seed: int = 0) -> None:
         self.loop = asyncio.new_event_loop()
@@ -42,7 +42,7 @@ class VirtualTime:
         self.clock = ManualClock()
         self.network = MemoryBackend(self.clock)
         self.random = random.Random(seed)
-        self.dice = self.random.random
+        self.rng = self.random.random
 
     def start(self, work: Work[T]) -> asyncio.Task[T]:
         """Begin something and let it run as far as it gets without time."""

@@ -1,4 +1,4 @@
-"""The job that is killed: a stream from one topic to another, exactly once. Ends when told to and all is read."""
+"""The job that is killed: a stream from one topic to another, exactly once. Ends when asked to and all is read."""
 
 from __future__ import annotations
 

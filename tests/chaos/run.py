@@ -93,9 +93,9 @@ class Run:
     ) -> None:
         self.account = Account(seed, kind_of(release))
         self._release = release
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._kinds = list(kinds)
-        self._dice.shuffle(self._kinds)
+        self._rng.shuffle(self._kinds)
         self._folder, self._say = folder, say
         self._job: subprocess.Popen[bytes] | None = None
         self._known: dict[int, processes.Process] = {}
@@ -186,15 +186,15 @@ class Run:
     def _kill(self, kind: str, cluster: Cluster) -> None:
         """Kill one of a kind, some batches from now and somewhere inside the next one."""
         self._wait((self._folder / "running").exists, cluster, "the start of the query")
-        wanted = self._batches() + self._dice.randint(1, 4)
+        wanted = self._batches() + self._rng.randint(1, 4)
         self._wait(lambda: self._batches() >= wanted, cluster, f"batch {wanted} before killing the {kind}")
-        time.sleep(self._dice.random() * 0.4)
+        time.sleep(self._rng.random() * 0.4)
         seconds = time.monotonic() - self._began
         self._say(f"seed {self.account.seed}, {seconds:.0f} s: kill -9 {kind} after batch {self._batches()}")
         if kind == "broker":
-            broker = self._dice.randint(1, REPLICAS)
+            broker = self._rng.randint(1, REPLICAS)
             cluster.kill_broker(broker)
-            time.sleep(self._dice.random())
+            time.sleep(self._rng.random())
             cluster.start_broker(broker)
             self.account.kills.append(f"broker {broker}")
             return
@@ -211,7 +211,7 @@ class Run:
             return hit
         targets = {"executor": processes.executors, "worker": processes.workers, "planner": processes.planners}
         found = targets[kind](kin)
-        return processes.kill([self._dice.choice(found)]) if found else False
+        return processes.kill([self._rng.choice(found)]) if found else False
 
     # -- counting -------------------------------------------------------------------------------------
 

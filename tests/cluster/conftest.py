@@ -29,7 +29,7 @@ def make_batch(count: int = 1, *, size: int = 10, timestamp_ms: int = 1_000, **o
 
 
 def metadata(address: str, version: int = 9, *names: str) -> Any:
-    """Return what a broker tells of some topics, or of all when none are named."""
+    """Return what a broker reports of some topics, or of all when none are named."""
     with Wire(address) as wire:
         topics = [Metadata.MetadataRequestTopic(name=name) for name in names] if names else None
         return wire.ask(Metadata(topics=topics), version)

@@ -1,4 +1,4 @@
-"""Brokers that say what a test tells them to: for scenes that no well-behaved cluster plays."""
+"""Brokers that say what a test scripts: for scenes that no well-behaved cluster plays."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Scripted:
 
 
 def then(first: list[Any], last: Any) -> Any:
-    """Return a script: the first answers one after the other, then the last one for ever."""
+    """Return a script: the first answers one after the other, then the last one forever."""
     waiting = list(first)
 
     def answer(request: Any) -> Any:

@@ -12,7 +12,7 @@ from parley.client import AsyncClient, NewTopic
 from parley.devcluster import AsyncLocalCluster
 from parley.errors import ConfigError, NetworkError, UnsupportedVersionError
 from parley.messages import MetadataRequest
-from parley.net import ConnectOptions, Server, Verdicts, open_connection, parse_address, serve
+from parley.net import ConnectOptions, ProbeOutcomes, Server, open_connection, parse_address, serve
 from parley.protocol import Close, Decision, Serve, ServeAll
 from parley.schema import ApiKey, VersionRange
 from parley.versions import Feature, MustNotUse
@@ -69,7 +69,7 @@ async def test_the_remedy_helps_the_version_is_left_out_and_the_next_one_used() 
 
 
 async def test_versions_left_out_are_never_chosen_on_any_release() -> None:
-    """KIP-35, point 6: what must not be used is known to the client, or told to it by configuration."""
+    """KIP-35, point 6: what must not be used is known to the client, or asked to it by configuration."""
     async with AsyncLocalCluster(1, "4.3") as cluster:
         named = {"bootstrap_servers": cluster.bootstrap_servers, "must_not_use_versions": "Metadata:11-13, 60:0-2"}
         async with AsyncClient(**named) as client:
@@ -145,9 +145,11 @@ async def test_behind_a_load_balancer_each_connection_speaks_as_its_own_broker(r
         AsyncLocalCluster(2, releases={1: releases[0], 2: releases[1]}) as cluster,
         balancer([str(broker.address) for broker in cluster.brokers]) as address,
     ):
-        verdicts, seen = Verdicts(), []
+        probe_outcomes, seen = ProbeOutcomes(), []
         for _ in range(4):
-            connection = await open_connection(address, ConnectOptions(probe_old_brokers=True), verdicts=verdicts)
+            connection = await open_connection(
+                address, ConnectOptions(probe_old_brokers=True), probe_outcomes=probe_outcomes
+            )
             reply = await connection.request(MetadataRequest(topics=[]))
             assert len(reply.message.brokers) == 2
             seen.append(reply.version)

@@ -1,4 +1,4 @@
-"""The blocking face: threads, forks, copies, one loop thread, and its thread that only moves bytes."""
+"""The blocking wrapper: threads, forks, copies, one loop thread, and its thread that only moves bytes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_records_are_encoded_and_decoded_in_the_callers_thread(client: Client, m
     assert set(threads) == {threading.current_thread()}
 
 
-def test_c18_a_fork_begins_anew_and_leaves_the_parent_alone(client: Client) -> None:
+def test_c18_a_fork_begins_again_and_leaves_the_parent_alone(client: Client) -> None:
     client.produce("t", rows(0, 10), partition=0)
     endless = client.fetch(TP, 0, options=FetchOptions(fetch_max_wait_ms=100))
     assert next(endless).num_rows == 10

@@ -47,7 +47,7 @@ def values(count: int) -> pa.Table:
     return pa.table({"value": [str(i) for i in range(count)]})
 
 
-def test_each_leader_tells_where_an_epoch_ended(cluster: LocalCluster, topic: str) -> None:
+def test_each_leader_reports_where_an_epoch_ended(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce(topic, values(3))
@@ -119,7 +119,7 @@ async def test_p11_an_answer_that_leaves_the_partition_out_is_asked_for_again() 
         assert cluster.count(ApiKey.OFFSET_FOR_LEADER_EPOCH) == 3
 
 
-def test_a_range_of_a_topic_created_anew_is_not_read(cluster: LocalCluster, topic: str) -> None:
+def test_a_range_of_a_topic_created_again_is_not_read(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         client.produce(topic, values(5))

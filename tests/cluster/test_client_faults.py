@@ -115,7 +115,7 @@ def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:
             with pytest.raises(BrokerError) as caught:
                 client.produce("t", numbers(10, 10))
             assert (caught.value.code, caught.value.topic) == (29, "t")
-            client.produce("t", numbers(20, 10))  # its sequences are numbered anew
+            client.produce("t", numbers(20, 10))  # its sequences are numbered again
             assert client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset == 20
 
 

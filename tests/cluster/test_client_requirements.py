@@ -28,7 +28,7 @@ def test_the_broker_and_the_release_that_lack_a_required_feature_are_named() -> 
         assert "looks like Kafka 2.4.1" in str(error)
 
 
-def test_an_unknown_requirement_is_told_before_anything_is_connected() -> None:
+def test_an_unknown_requirement_is_reported_before_anything_is_connected() -> None:
     with pytest.raises(ConfigError, match='Did you mean "topic-ids"'):
         AsyncClient(bootstrap_servers="127.0.0.1:1", require=["topic-idz"])
 

@@ -203,7 +203,7 @@ def test_brokers_before_0_11_are_refused_before_a_byte(release: str) -> None:
                 call()
             assert (caught.value.feature, caught.value.first_release) == ("exactly-once", "0.11.0")
         asked = {entry.api for entry in cluster.requests()}
-        assert asked <= {"ApiVersions", "Metadata", "ListGroups"}, "nothing but what tells a broker's release"
+        assert asked <= {"ApiVersions", "Metadata", "ListGroups"}, "nothing but what shows a broker's release"
 
 
 # -- life, and the asynchronous face ---------------------------------------------------------------

@@ -135,7 +135,7 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
 
 
 def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: Client) -> None:
-    """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is told."""
+    """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is reported."""
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     with client.transactions.producer("id") as producer, ThreadPoolExecutor(1) as pool:
         transact(producer, 1)
@@ -194,7 +194,7 @@ def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Cli
 @pytest.mark.parametrize("seed", range(4))
 def test_c15_chaos(seed: int) -> None:
     """Any step may be cut, any broker die, any coordinator move; whoever cannot go on is replaced by a successor."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     releases = dict(zip((1, 2, 3), CHAOS[seed % len(CHAOS)], strict=True))
     committed, unknown, dead = set(), set(), 0
     with LocalCluster(brokers=3, releases=releases, seed=seed) as cluster:
@@ -202,18 +202,18 @@ def test_c15_chaos(seed: int) -> None:
         with connect(cluster, request_timeout_ms=5_000) as client:
             producer = client.transactions.producer("id").start()
             for number in range(40):
-                trouble = dice.randrange(4)
+                trouble = rng.randrange(4)
                 if trouble == 0:
-                    cluster.cut(dice.choice(STEPS), executed=dice.random() < 0.5, times=dice.choice((1, 2)))
+                    cluster.cut(rng.choice(STEPS), executed=rng.random() < 0.5, times=rng.choice((1, 2)))
                 elif trouble == 1:
-                    cluster.move_coordinator("id", dice.choice([node for node in (1, 2, 3) if node != dead]))
+                    cluster.move_coordinator("id", rng.choice([node for node in (1, 2, 3) if node != dead]))
                 elif trouble == 2 and not dead:
-                    dead = dice.choice((1, 2, 3))
+                    dead = rng.choice((1, 2, 3))
                     cluster.kill_broker(dead)
                 elif dead:
                     cluster.start_broker(dead)
                     dead = 0
-                aborting = dice.random() < 0.2
+                aborting = rng.random() < 0.2
                 try:
                     producer.begin_transaction()
                     write(producer, number)
@@ -239,7 +239,7 @@ def test_c15_chaos(seed: int) -> None:
 # -- topics that are not what they were ------------------------------------------------------------
 
 
-def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
+def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_again(
     cluster: LocalCluster, client: Client
 ) -> None:
     """Contract (f): what the transaction had written is gone, so it must not be committed as if it were not."""
@@ -256,8 +256,8 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
             assert isinstance(caught.value, TransactionFatalError)
         else:
             errors = (caught.value, caught.value.__cause__)
-            told_by_sequence = release.startswith("2.4")  # no topic ids: the leader knows nothing of the producer
-            assert told_by_sequence or any(isinstance(error, DataLossError) for error in errors)
+            reported_by_sequence = release.startswith("2.4")  # no topic ids: the leader knows nothing of the producer
+            assert reported_by_sequence or any(isinstance(error, DataLossError) for error in errors)
             assert producer.state is State.ABORTABLE_ERROR
             producer.abort_transaction()
             transact(producer, 4)
@@ -266,8 +266,8 @@ def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again
     assert sorted(account(cluster)) == ([5] if release.startswith("0.11") else [4, 5])
 
 
-@pytest.mark.parametrize("release", ["3.9", "4.3"])  # without topic ids nobody could tell
-def test_a_topic_created_anew_is_noticed_at_the_end_of_the_transaction_too(release: str) -> None:
+@pytest.mark.parametrize("release", ["3.9", "4.3"])  # without topic ids nobody could know
+def test_a_topic_created_again_is_noticed_at_the_end_of_the_transaction_too(release: str) -> None:
     with LocalCluster(brokers=2, release=release) as cluster, connect(cluster) as client:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         for number, end in enumerate(("commit_transaction", "prepare_transaction")):

@@ -111,7 +111,7 @@ async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> Non
             consumer.seek(first, -1)
 
 
-async def test_what_is_assigned_anew_is_read_and_the_rest_forgotten(cluster: LocalCluster, topic: str) -> None:
+async def test_what_is_assigned_again_is_read_and_the_rest_forgotten(cluster: LocalCluster, topic: str) -> None:
     async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         first, second = tps(topic)
         with pytest.raises(LocalProtocolError, match="nothing is assigned"):
@@ -123,7 +123,7 @@ async def test_what_is_assigned_anew_is_read_and_the_rest_forgotten(cluster: Loc
         assert (await consumer.getone()).partition == 1
         consumer.assign([first, second])
         got = await consumer.getmany(first, timeout_ms=GENEROUS_MS)
-        assert got[first][0].offset == 0, "a partition taken back begins anew"
+        assert got[first][0].offset == 0, "a partition taken back begins again"
         assert (await consumer.getone(second)).offset == 1, "one that was kept goes on"
 
 
@@ -207,7 +207,7 @@ async def test_bad_options_are_named(cluster: LocalCluster) -> None:
             await started.commit()
 
 
-def test_p17_a_session_tells_brokers_only_what_changed() -> None:
+def test_p17_a_session_reports_brokers_only_what_changed() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=3, replication_factor=1)
         with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:

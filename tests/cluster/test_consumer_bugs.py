@@ -97,8 +97,8 @@ async def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> N
         consumer.assign([TP])
         await offsets(consumer, 5)
         part = consumer._core.part(TP)
-        part.place.meet(2, -1)
-        assert part.place.stage is Stage.FETCHING
+        part.positions.meet(2, -1)
+        assert part.positions.stage is Stage.FETCHING
         short_log(cluster, 7)
         assert await offsets(consumer, 2) == [5, 6]
 
@@ -128,7 +128,7 @@ async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the
         assert {part.current_leader_epoch for part in fetched} == {6}, "an epoch of the caller is no leader's epoch"
 
 
-async def test_l08_metadata_that_fails_for_ever_is_no_storm_and_no_error() -> None:
+async def test_l08_metadata_that_fails_forever_is_no_storm_and_no_error() -> None:
     async with Scripted(1) as cluster, consumer_of(cluster, retry_backoff_max_ms=200) as consumer:
         short_log(cluster, 5)
         consumer.assign([TP])
@@ -168,7 +168,7 @@ async def test_l14_a_partition_that_moved_is_fetched_without_the_pause_of_its_ol
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_brokers_that_share_an_address_are_told_apart_by_their_ids() -> None:
+async def test_brokers_that_share_an_address_are_kept_apart_by_their_ids() -> None:
     async with Scripted(1) as cluster, consumer_of(cluster) as consumer:
         plain = cluster.metadata
 

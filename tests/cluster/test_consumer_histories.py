@@ -70,9 +70,9 @@ def test_p07_c09_after_an_unclean_election_reading_goes_on_where_the_histories_p
     cluster: LocalCluster, policy: str
 ) -> None:
     produce(cluster, "old", 10)
-    told: list[object] = []
+    reported: list[object] = []
     with consumer_of(cluster, auto_offset_reset=policy) as consumer:
-        consumer._consumer._core._on_data_loss = told.append
+        consumer._consumer._core._on_data_loss = reported.append
         consumer.assign([TP])
         consumer.seek(TP, 0)
         assert len(take(consumer, 10)) == 10
@@ -81,7 +81,7 @@ def test_p07_c09_after_an_unclean_election_reading_goes_on_where_the_histories_p
         assert words(take(consumer, 3)) == [(6, "new 0"), (7, "new 1"), (8, "new 2")], "neither skipped nor repeated"
         (loss,) = consumer.data_losses
         assert (loss.partition, loss.cause, loss.position.offset, loss.resumed_at) == (TP, Cause.TRUNCATED, 10, 6)
-        assert told == [loss]
+        assert reported == [loss]
         assert consumer.position(TP) == 9
     cluster.replicas_agree()
 
@@ -210,7 +210,7 @@ def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
 
 
 @pytest.mark.parametrize(("policy", "resumed_at"), [("earliest", 8), ("latest", 10)])
-def test_p15_c11_deleted_records_are_told_and_reading_goes_on_by_the_policy(
+def test_p15_c11_deleted_records_are_reported_and_reading_goes_on_by_the_policy(
     cluster: LocalCluster, policy: str, resumed_at: int
 ) -> None:
     produce(cluster, "old", 10)
@@ -249,7 +249,7 @@ def test_p15_without_a_policy_out_of_range_names_partition_and_offset(cluster: L
 
 
 def age(cluster: LocalCluster) -> None:
-    """Let leader epochs grow: without topic ids only a rewind tells of another topic."""
+    """Let leader epochs grow: without topic ids only a rewind shows another topic."""
     for turn in range(5):
         cluster.move_leader("t", 0, turn % 3 + 1)
 
@@ -300,7 +300,7 @@ def test_l12_during_the_deletion_nothing_is_raised(cluster: LocalCluster) -> Non
         assert words(take(consumer, 4)) == [(i, f"new {i}") for i in range(4)]
 
 
-def test_l13_several_incarnations_one_after_the_other_are_told_apart() -> None:
+def test_l13_several_incarnations_one_after_the_other_are_kept_apart() -> None:
     with (
         LocalCluster(brokers=3, release="4.3") as cluster,
         consumer_of(cluster, auto_offset_reset="earliest") as consumer,
@@ -353,7 +353,7 @@ def test_l09_a_stale_leader_does_not_pull_a_partition_back() -> None:
                 produce(cluster, "d", 1)
                 assert len(take(consumer, 1)) == 1
             fetched = {entry.broker for entry in cluster.requests("Fetch")}
-            assert fetched == {first}, "one broker still tells of the leader before"
+            assert fetched == {first}, "one broker still names the leader before"
             cluster.release_metadata()
 
 

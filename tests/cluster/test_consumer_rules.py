@@ -20,7 +20,7 @@ TP = TopicPartition("t", 0)
 EPOCHS = ApiKey.OFFSET_FOR_LEADER_EPOCH
 
 
-async def test_p04_p05_a_leader_that_cannot_tell_epochs_is_found_out_when_it_is_connected_to() -> None:
+async def test_p04_p05_a_leader_that_cannot_report_epochs_is_found_out_when_it_is_connected_to() -> None:
     old = {EPOCHS: (0, 2)}
     async with Scripted(1, ranges=old) as cluster, consumer_of(cluster) as consumer:
         consumer.assign([TP])
@@ -46,13 +46,13 @@ async def test_p06_one_request_per_leader_asks_for_all_its_partitions() -> None:
         consumer.assign(tps)
         for tp in tps:
             consumer.seek(tp, OffsetAndMetadata(3, "", 4))
-        await cluster.until(lambda: all(consumer._core.part(tp).place.stage is Stage.FETCHING for tp in tps))
+        await cluster.until(lambda: all(consumer._core.part(tp).positions.stage is Stage.FETCHING for tp in tps))
         asked = [message.topics for _, key, message in cluster.asked if key is EPOCHS]
         assert sum(len(topic.partitions) for topics in asked for topic in topics) >= 3
         assert max(len(topics[0].partitions) for topics in asked) >= 2
 
 
-async def test_p11_an_unauthorized_validation_is_told_and_tried_again() -> None:
+async def test_p11_an_unauthorized_validation_is_reported_and_tried_again() -> None:
     async with Scripted(1) as cluster, consumer_of(cluster) as consumer:
         cluster.answers[1, EPOCHS] = lambda _: cluster.epoch_end(-1, -1, error_code=29)
         consumer.assign([TP])
@@ -167,7 +167,7 @@ async def test_p18_gaps_and_batches_without_records_move_the_position() -> None:
 
 
 @pytest.mark.parametrize("as_batches", [False, True])
-async def test_p19_damage_is_told_each_time_and_a_seek_passes_it(as_batches: bool) -> None:
+async def test_p19_damage_is_reported_each_time_and_a_seek_passes_it(as_batches: bool) -> None:
     async with Scripted(1) as cluster, consumer_of(cluster) as consumer:
         broken = bytearray(batch(3, 2))
         broken[-1] ^= 1
@@ -189,7 +189,7 @@ async def test_p19_damage_is_told_each_time_and_a_seek_passes_it(as_batches: boo
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_p17_sessions_send_only_changes_and_begin_anew_after_an_error() -> None:
+async def test_p17_sessions_send_only_changes_and_begin_again_after_an_error() -> None:
     async with Scripted(1) as cluster, consumer_of(cluster) as consumer:
         count = [0]
 
@@ -211,6 +211,6 @@ async def test_p17_sessions_send_only_changes_and_begin_anew_after_an_error() ->
         assert await offsets(consumer, 5) == [0, 1, 2, 3, 4]
         await cluster.until(lambda: count[0] >= 8)
     asked = [(m.session_id, m.session_epoch, len(m.topics)) for _, key, m in cluster.asked if key is ApiKey.FETCH]
-    assert asked[:3] == [(0, 0, 1), (9, 1, 1), (9, 2, 0)], "the second one tells the new offset, the third nothing"
+    assert asked[:3] == [(0, 0, 1), (9, 1, 1), (9, 2, 0)], "the second one reports the new offset, the third nothing"
     assert asked[4][1:] == (0, 1), "after the error a full request, which closes the old session"
-    assert asked[-1][:2] == (9, -1), "the end is told"
+    assert asked[-1][:2] == (9, -1), "the end is reported"

@@ -1,4 +1,4 @@
-"""Writer and reader go on while there is trouble, and one account tells what became of it (C1 to C12).
+"""Writer and reader go on while there is trouble, and one account shows what became of it (C1 to C12).
 
 Brokers of 4.3, of 2.4, and a cluster of three releases: 0 lost, 0 duplicated, 0 reordered.
 """
@@ -137,12 +137,12 @@ def test_c04_an_acknowledgement_is_cut_at_each_byte(newest: LocalCluster) -> Non
 
 
 def test_c05_leaders_move_all_the_time(cluster: LocalCluster) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
 
     def trouble(load: Load) -> None:
         for _ in range(20):
             load.go_on()
-            cluster.move_leader(TOPIC, dice.randrange(PARTITIONS), dice.choice((1, 2, 3)))
+            cluster.move_leader(TOPIC, rng.randrange(PARTITIONS), rng.choice((1, 2, 3)))
 
     assert deliver(cluster, trouble).sent > 1_000
 
@@ -173,7 +173,7 @@ def test_c06_a_tenth_of_all_requests_fails(newest: LocalCluster, error: str) -> 
 
 
 @pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
-def test_c08_sequences_begin_anew(newest: LocalCluster, error: str) -> None:
+def test_c08_sequences_begin_again(newest: LocalCluster, error: str) -> None:
     def trouble(load: Load) -> None:
         for _ in range(5):
             load.go_on()
@@ -239,7 +239,7 @@ def test_without_idempotence_the_order_still_holds(acks: str) -> None:
 
 
 def test_a_leader_of_an_older_format_takes_over() -> None:
-    """The partition moves between a broker of magic 1 and one of magic 2: batches are written anew."""
+    """The partition moves between a broker of magic 1 and one of magic 2: batches are rewritten."""
     with LocalCluster(brokers=2, releases={1: "0.10.2", 2: "0.11.0.3"}) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=2)
 

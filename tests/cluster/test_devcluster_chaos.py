@@ -41,27 +41,27 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalClu
         yield running
 
 
-def disturb(cluster: LocalCluster, dice: random.Random) -> None:
+def disturb(cluster: LocalCluster, rng: random.Random) -> None:
     """Do one thing that a client must survive."""
-    match dice.randrange(4):
+    match rng.randrange(4):
         case 0 | 1:
-            cluster.move_leader(TOPIC, dice.randrange(PARTITIONS), dice.randint(1, 3))
+            cluster.move_leader(TOPIC, rng.randrange(PARTITIONS), rng.randint(1, 3))
         case 2:
-            broker = cluster.broker(dice.randint(1, 3))
-            if dice.random() < 0.5:
+            broker = cluster.broker(rng.randint(1, 3))
+            if rng.random() < 0.5:
                 broker.stop()
             else:
                 broker.kill()
-            broker.start(dice.choice(RELEASES))
+            broker.start(rng.choice(RELEASES))
         case _:
-            cluster.cut("Produce", executed=dice.random() < 0.5)
+            cluster.cut("Produce", executed=rng.random() < 0.5)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: LocalCluster, seed: int) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    dice, account = random.Random(seed), Account()
+    rng, account = random.Random(seed), Account()
     patience = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "log_level": 0}
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 1, **patience}
@@ -70,7 +70,7 @@ def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: Loca
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=account.delivered)
         producer.poll(0)
         if number % EACH == EACH // 2:
-            disturb(cluster, dice)
+            disturb(cluster, rng)
     assert producer.flush(60) == 0
     assert account.failures == []
     assert len(account.acknowledged) == ROUNDS * EACH
@@ -85,7 +85,7 @@ def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: Loca
             assert message.error() is None
             found[message.partition(), message.offset()] = message.value()
     consumer.close()
-    assert found == account.acknowledged, "each acknowledged record is where the producer was told"
+    assert found == account.acknowledged, "each acknowledged record is where the answer said"
     for index in range(PARTITIONS):
         values = [int(value) for (partition, _), value in sorted(found.items()) if partition == index]
         assert values == sorted(values), f"partition {index} is out of order"

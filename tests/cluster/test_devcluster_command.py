@@ -122,12 +122,12 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_it_runs_until_a_signal_and_stops_in_order(start: Callable[..., Command], number: int, code: int) -> None:
     command = start("--brokers", "2", "--release", "3.9", "--broker", "1=2.4")
-    told = command.document
-    assert [(b["broker"], b["release"]) for b in told["brokers"]] == [(1, "2.4.1"), (2, "3.9.1")]
-    assert told["bootstrap_servers"] == ",".join(b["address"] for b in told["brokers"])
+    reported = command.document
+    assert [(b["broker"], b["release"]) for b in reported["brokers"]] == [(1, "2.4.1"), (2, "3.9.1")]
+    assert reported["bootstrap_servers"] == ",".join(b["address"] for b in reported["brokers"])
     with Wire(command.address) as wire:
         answer = wire.ask(Metadata(topics=None), 9)
-    assert (answer.cluster_id, len(answer.brokers)) == (told["cluster_id"], 2)
+    assert (answer.cluster_id, len(answer.brokers)) == (reported["cluster_id"], 2)
     ended, errors = command.end(number)
     assert ended == code
     assert "Traceback" not in errors
@@ -195,7 +195,7 @@ def test_b07_kill_9_loses_nothing_that_was_acknowledged(
                 leader = broker["address"]
         assert values(leader) == expected
         command.end(signal.SIGKILL)
-    # The tails are torn as well: half a batch that nobody was told of, and a whole one that its CRC gives away.
+    # The tails are torn as well: half a batch that nobody got an answer for, and a whole one that its CRC gives away.
     torn = bytearray(batch(5))
     torn[0:8] = len(expected).to_bytes(8, "big")
     torn[-1] ^= 1
@@ -206,8 +206,8 @@ def test_b07_kill_9_loses_nothing_that_was_acknowledged(
     command = start("--brokers", "2", "--release", "4.3", "--data", str(tmp_path / "data"))
     for broker in command.document["brokers"]:
         with Wire(broker["address"]) as wire:
-            told = wire.ask(Metadata(topics=None), 9).topics[0].partitions[0]
-        if told.leader_id == broker["broker"]:
+            reported = wire.ask(Metadata(topics=None), 9).topics[0].partitions[0]
+        if reported.leader_id == broker["broker"]:
             assert values(broker["address"]) == expected
 
 

@@ -61,14 +61,18 @@ async def ask(path: Path, command: str, **arguments: Any) -> Any:
 # -- commands over the socket ----------------------------------------------------------------------
 
 
-async def test_transactions_are_told_over_the_socket(tmp_path: Path) -> None:
+async def test_transactions_are_reported_over_the_socket(tmp_path: Path) -> None:
     async with controlled(tmp_path) as (cluster, path):
         await ask(path, "create-topic", name="t", partitions=2)
         state = cluster.state.transactions
         who = state.initialise("pay", None, timeout_ms=1_000, now_ms=5)
         state.add("pay", who, [("t", 1), ("t", 0)], now_ms=6)
-        told = (await ask(path, "transactions"))["pay"]
-        assert (told["state"], told["partitions"], told["producer_id"]) == ("Ongoing", [["t", 0], ["t", 1]], 0)
+        reported = (await ask(path, "transactions"))["pay"]
+        assert (reported["state"], reported["partitions"], reported["producer_id"]) == (
+            "Ongoing",
+            [["t", 0], ["t", 1]],
+            0,
+        )
         await ask(path, "move-coordinator", transactional_id="pay", to=3)
         assert cluster.state.coordinators.of(1, "pay", [1, 2, 3]) == 3
 
@@ -236,9 +240,9 @@ def started() -> Iterator[Callable[..., tuple[subprocess.Popen[str], dict[str, A
 def test_the_command_drives_a_process(
     started: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process, told = started("--data-dir", str(tmp_path / "data"))
+    process, reported = started("--data-dir", str(tmp_path / "data"))
     there = ["cluster", "ctl", "--data-dir", str(tmp_path / "data")]
-    assert told["control"] == str(tmp_path / "data" / SOCKET_NAME)
+    assert reported["control"] == str(tmp_path / "data" / SOCKET_NAME)
     assert main([*there, "create-topic", "--name", "t", "--configs", "min.insync.replicas=2"]) == 0
     assert capsys.readouterr().out == ""
     assert main([*there, "move-leader", "--topic", "t", "--partition=0", "--to", "2"]) == 0
@@ -264,8 +268,8 @@ def test_the_command_drives_a_process(
 def test_without_a_data_folder_a_private_one_is_printed_and_removed(
     started: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process, told = started()
-    path = Path(told["control"])
+    process, reported = started()
+    path = Path(reported["control"])
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert main(["cluster", "ctl", "--data-dir", str(path), "status"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 2

@@ -33,7 +33,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 @pytest.fixture(autouse=True)
 def no_handler_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A handler that raises drops its client, which looks like a refusal from outside: the log tells."""
+    """A handler that raises drops its client, which looks like a refusal from outside: the log has it."""
     with caplog.at_level(logging.ERROR):
         yield
     assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -96,19 +96,19 @@ def test_b02_cut_and_bent_requests(cluster: LocalCluster, key: ApiKey) -> None:
     frame = sample(key, profile.ranges[key].max, cluster)
     for kept in range(len(frame)):
         provoke(cluster, frame[:kept])
-    dice = random.Random(int(key))
+    rng = random.Random(int(key))
     for at in range(len(frame)):
         bent = bytearray(frame)
-        bent[at] = dice.choice(BENT)
+        bent[at] = rng.choice(BENT)
         provoke(cluster, bytes(bent))
     still_serves(cluster)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise(cluster: LocalCluster, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(100):
-        provoke(cluster, dice.randbytes(dice.randrange(200)))
+        provoke(cluster, rng.randbytes(rng.randrange(200)))
     still_serves(cluster)
 
 

@@ -76,25 +76,25 @@ def test_k17_produce_names_the_new_leader_since_v10(
     answer = leader.wire.ask(leader.produce_request(batch(1), version=version), version)
     partition = answer.responses[0].partition_responses[0]
     assert partition.error_code == 6
-    told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+    reported = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
     nodes = [(node.node_id, f"{node.host}:{node.port}") for node in answer.node_endpoints]
     if version < 10:
-        assert (told, nodes) == ((-1, -1), [])
+        assert (reported, nodes) == ((-1, -1), [])
     else:
-        assert told == cluster.leaders(TOPIC)[0]
+        assert reported == cluster.leaders(TOPIC)[0]
         assert nodes == [(2, cluster.broker(2).address)]
 
 
 def test_k14_fetch_names_the_new_leader_and_its_endpoint_since_v16(cluster: LocalCluster, leader: Talk) -> None:
-    """K14: with FENCED_LEADER_EPOCH too. A follower serves v16 itself, so the epoch tells the move."""
+    """K14: with FENCED_LEADER_EPOCH too. A follower serves v16 itself, so the epoch shows the move."""
     epoch = cluster.leaders(TOPIC)[0][1]
     cluster.move_leader(TOPIC, 0, 2)
     for version in (15, 16):
         answer = leader.wire.ask(leader.fetch_request(0, version=version, current_leader_epoch=epoch), version)
         partition = answer.responses[0].partitions[0]
         assert partition.error_code == 74
-        told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
-        assert told == ((-1, -1) if version < 16 else cluster.leaders(TOPIC)[0])
+        reported = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+        assert reported == ((-1, -1) if version < 16 else cluster.leaders(TOPIC)[0])
         assert [node.node_id for node in answer.node_endpoints] == ([] if version < 16 else [2])
 
 

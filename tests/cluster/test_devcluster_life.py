@@ -122,7 +122,7 @@ def test_what_cannot_be_is_refused_with_a_remedy(arguments: dict[str, Any], text
         LocalCluster(**arguments).start()
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with LocalCluster(brokers=1) as cluster:
         for call, text in (
             (lambda: cluster.broker(9), "no broker 9"),
@@ -159,14 +159,14 @@ def test_a_leader_that_goes_is_followed_and_comes_back(talk_to: Callable[..., Ta
         new = talk_to(cluster, new_leader)
         assert offsets_of(new.fetch(0).records) == [0, 1, 2]
         assert new.produce(batch(2)).base_offset == 3
-        told = metadata(cluster.broker(new_leader).address, 9, TOPIC)
-        assert leader not in [broker.node_id for broker in told.brokers]
-        assert told.topics[0].partitions[0].offline_replicas == [leader]
+        reported = metadata(cluster.broker(new_leader).address, 9, TOPIC)
+        assert leader not in [broker.node_id for broker in reported.brokers]
+        assert reported.topics[0].partitions[0].offline_replicas == [leader]
         address = cluster.broker(leader).address
         cluster.broker(leader).start()
         assert cluster.broker(leader).address == address
-        told = metadata(address, 9, TOPIC).topics[0].partitions[0]
-        assert (told.leader_id, sorted(told.isr_nodes)) == (new_leader, [1, 2, 3])
+        reported = metadata(address, 9, TOPIC).topics[0].partitions[0]
+        assert (reported.leader_id, sorted(reported.isr_nodes)) == (new_leader, [1, 2, 3])
         assert offsets_of(talk_to(cluster, leader).fetch(0).records) == [0, 1, 2, 3, 4], "it has caught up"
 
 
@@ -200,12 +200,12 @@ def test_upgrade_and_downgrade_under_live_data(talk_to: Callable[..., Talk], bat
 
 def test_each_broker_speaks_as_its_own_release() -> None:
     with LocalCluster(release="3.9", releases={1: "0.10", 3: "4.3"}) as cluster:
-        told = []
+        reported = []
         for broker in cluster.brokers:
             with Wire(broker.address) as wire:
                 answer = wire.ask(ApiVersions(), 0)
-            told.append({api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[1])
-        assert told == [(0, 3), (0, 17), (4, 18)]
+            reported.append({api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[1])
+        assert reported == [(0, 3), (0, 17), (4, 18)]
 
 
 def test_move_leader_to_any_broker(talk_to: Callable[..., Talk], batch: Batch) -> None:
@@ -238,7 +238,7 @@ def test_injected_errors_cuts_and_lost_answers(talk_to: Callable[..., Talk], bat
         assert talk_to(cluster).fetch(0).high_watermark == 2, "not even appended"
 
 
-def test_the_journal_tells_what_was_asked(talk_to: Callable[..., Talk], batch: Batch) -> None:
+def test_the_journal_reports_what_was_asked(talk_to: Callable[..., Talk], batch: Batch) -> None:
     with LocalCluster(brokers=2, release="3.9", releases={2: "2.4"}) as cluster:
         cluster.create_topic(TOPIC, 1, 2)
         leader = cluster.leaders(TOPIC)[0][0]

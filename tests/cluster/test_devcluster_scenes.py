@@ -1,4 +1,4 @@
-"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made anew (B8).
+"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made again (B8).
 
 After each of them all replicas agree: `replicas_agree` is part of every test.
 """
@@ -37,7 +37,7 @@ def ends(cluster: LocalCluster, topic: str, index: int = 0) -> dict[int, tuple[i
     return found
 
 
-def leader_told_by(cluster: LocalCluster, broker_id: int, topic: str) -> tuple[int, int]:
+def leader_reported_by(cluster: LocalCluster, broker_id: int, topic: str) -> tuple[int, int]:
     with Wire(cluster.broker(broker_id).address) as wire:
         asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         partition = wire.ask(asked, 9).topics[0].partitions[0]
@@ -57,9 +57,9 @@ def test_b08_an_isolated_leader_goes_on_alone_and_is_cut_back(
     assert cluster.leaders(topic)[0][0] != 1
     assert cluster.leaders(topic)[0][1] == epoch + 1
     assert set(cluster.isr(topic)[0]) == {2, 3}
-    assert leader_told_by(cluster, 1, topic) == (1, epoch), "it has not heard of the election"
+    assert leader_reported_by(cluster, 1, topic) == (1, epoch), "it has not heard of the election"
     assert old.produce(batch(2, size=20), acks=1).error_code == 0, "and takes records that nobody else has"
-    assert old.produce(batch(1), acks=-1, timeout_ms=50).error_code == 7, "acks=all waits for followers in vain"
+    assert old.produce(batch(1), acks=-1, timeout_ms=50).error_code == 7, "acks=all waits for followers without success"
     new_id = cluster.leaders(topic)[0][0]
     new = talk_to(cluster, new_id, topic)
     assert new.produce(batch(4)).base_offset == 3
@@ -115,19 +115,19 @@ def test_a_frozen_broker_can_be_stopped_and_killed(cluster: LocalCluster, topic:
         cluster.freeze(2, noticed=True)
         end(2)
         cluster.start_broker(2)
-        assert leader_told_by(cluster, 2, topic)[0] == 1, "it answers again"
+        assert leader_reported_by(cluster, 2, topic)[0] == 1, "it answers again"
         cluster.replicas_agree()
 
 
-def test_stale_metadata_until_told(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+def test_stale_metadata_until_reported(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
     before = cluster.leaders(topic)[0]
     cluster.hold_metadata(1)
     cluster.move_leader(topic, 0, 2)
-    assert leader_told_by(cluster, 1, topic) == before
-    assert leader_told_by(cluster, 2, topic) == (2, before[1] + 1)
+    assert leader_reported_by(cluster, 1, topic) == before
+    assert leader_reported_by(cluster, 2, topic) == (2, before[1] + 1)
     talk_to(cluster, 2, topic).produce(batch(1), acks=1)
     cluster.release_metadata(1)
-    assert leader_told_by(cluster, 1, topic) == (2, before[1] + 1)
+    assert leader_reported_by(cluster, 1, topic) == (2, before[1] + 1)
     assert ends(cluster, topic) == {1: (1, 1), 2: (1, 1), 3: (1, 1)}
     cluster.replicas_agree()
 

@@ -240,7 +240,7 @@ def test_a_broker_that_is_cut_off_cannot_ask_the_others(cluster: LocalCluster, t
     cluster.heal()
 
 
-def test_the_journal_tells_clients_topics_partitions_and_bytes(
+def test_the_journal_reports_clients_topics_partitions_and_bytes(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     cluster.clear_requests()

@@ -59,7 +59,7 @@ def ask_fetch(cluster: LocalCluster, broker_id: int, name: str, epochs: dict[int
         return wire.ask(request, version)
 
 
-def told(partitions: Any) -> list[tuple[int, tuple[int, int]]]:
+def reported(partitions: Any) -> list[tuple[int, tuple[int, int]]]:
     return [(one.error_code, (one.current_leader.leader_id, one.current_leader.leader_epoch)) for one in partitions]
 
 
@@ -77,7 +77,7 @@ def test_k14_produce_names_each_new_leader_once(cluster: LocalCluster, batch: Ba
         cluster.move_leader(name, index, to)
     answer = ask_produce(cluster, 1, name, [0, 1, 2, 3], batch(1), version)
     leaders = cluster.leaders(name)
-    assert told(answer.responses[0].partition_responses) == [
+    assert reported(answer.responses[0].partition_responses) == [
         (6, leaders[0]), (6, leaders[1]), (6, leaders[2]), (0, NO_LEADER)
     ]  # fmt: skip
     assert nodes(answer) == [(2, cluster.broker(2).address, "south"), (3, cluster.broker(3).address, "south")]
@@ -91,17 +91,19 @@ def test_k14_fetch_names_them_for_fenced_epochs_too(cluster: LocalCluster) -> No
         cluster.move_leader(name, index, to)
     answer = ask_fetch(cluster, 1, name, before, 17)
     leaders = cluster.leaders(name)
-    assert told(answer.responses[0].partitions) == [(74, leaders[0]), (74, leaders[1]), (0, NO_LEADER)]
+    assert reported(answer.responses[0].partitions) == [(74, leaders[0]), (74, leaders[1]), (0, NO_LEADER)]
     assert [one[0] for one in nodes(answer)] == [2, 3]
     newer = {0: leaders[0][1] + 1}
     answer = ask_fetch(cluster, 1, name, newer, 17)
-    assert told(answer.responses[0].partitions) == [(75, NO_LEADER)], "who knows more than the broker is told nothing"
+    assert reported(answer.responses[0].partitions) == [(75, NO_LEADER)], (
+        "who knows more than the broker learns nothing"
+    )
     assert nodes(answer) == []
     cluster.delete_topic(name)
 
 
 def test_k14_the_endpoint_is_of_the_listener_that_was_used(batch: Batch) -> None:
-    """One listener per broker: what Metadata tells on it is what the hint tells."""
+    """One listener per broker: what Metadata says on it is what the hint says."""
     with LocalCluster(brokers=2, release="3.9", settings=ClusterSettings(host="localhost")) as cluster:
         cluster.create_topic("t", replication_factor=2)
         leader = cluster.leaders("t")[0][0]
@@ -111,32 +113,32 @@ def test_k14_the_endpoint_is_of_the_listener_that_was_used(batch: Batch) -> None
         assert nodes(answer) == [(other, cluster.broker(other).address, None)]
 
 
-def test_k15_a_broker_without_a_replica_tells_what_its_metadata_knows(cluster: LocalCluster, batch: Batch) -> None:
+def test_k15_a_broker_without_a_replica_reports_what_its_metadata_knows(cluster: LocalCluster, batch: Batch) -> None:
     name = topic_on(cluster, 1)
     answer = ask_produce(cluster, 4, name, [0], batch(1), 10)
-    assert told(answer.responses[0].partition_responses) == [(6, cluster.leaders(name)[0])]
+    assert reported(answer.responses[0].partition_responses) == [(6, cluster.leaders(name)[0])]
     assert [one[0] for one in nodes(answer)] == [1]
     answer = ask_fetch(cluster, 4, name, {0: -1}, 16)
-    assert told(answer.responses[0].partitions) == [(6, cluster.leaders(name)[0])]
+    assert reported(answer.responses[0].partitions) == [(6, cluster.leaders(name)[0])]
     cluster.hold_metadata(4)
     old = cluster.leaders(name)[0]
     cluster.move_leader(name, 0, 2)
     answer = ask_produce(cluster, 4, name, [0], batch(1), 10)
-    assert told(answer.responses[0].partition_responses) == [(6, old)], "its own metadata, stale as it may be"
+    assert reported(answer.responses[0].partition_responses) == [(6, old)], "its own metadata, stale as it may be"
     cluster.release_metadata()
     cluster.delete_topic(name)
 
 
-def test_k16_nothing_is_told_of_what_is_unknown_or_not_led(cluster: LocalCluster, batch: Batch) -> None:
+def test_k16_nothing_is_reported_of_what_is_unknown_or_not_led(cluster: LocalCluster, batch: Batch) -> None:
     answer = ask_produce(cluster, 1, "nowhere", [0], batch(1), 10)
-    assert told(answer.responses[0].partition_responses) == [(3, NO_LEADER)]
+    assert reported(answer.responses[0].partition_responses) == [(3, NO_LEADER)]
     name = topic_on(cluster, 1, 1)
     cluster.kill(1)
     for version, answered in (
         (10, ask_produce(cluster, 2, name, [0], batch(1), 10).responses[0].partition_responses),
         (16, ask_fetch(cluster, 2, name, {0: -1}, 16).responses[0].partitions),
     ):
-        assert told(answered) == [(6, NO_LEADER)], version
+        assert reported(answered) == [(6, NO_LEADER)], version
     answer = ask_produce(cluster, 2, name, [0], batch(1), 10)
     assert nodes(answer) == []
     cluster.start_broker(1)
@@ -157,7 +159,7 @@ def test_k17_below_produce_10_and_fetch_16_nothing_is_written(
         answer = ask_fetch(cluster, 1, name, {0: epoch}, version)
         (partition,) = answer.responses[0].partitions
     assert partition.error_code in (6, 74)
-    assert (told([partition])[0][1], nodes(answer)) == (NO_LEADER, [])
+    assert (reported([partition])[0][1], nodes(answer)) == (NO_LEADER, [])
     assert not partition.unknown_tagged_fields
     assert not answer.unknown_tagged_fields
     cluster.delete_topic(name)

@@ -1,4 +1,4 @@
-"""Scenes of topics in the embedded cluster: made anew, more partitions, records deleted on request or by retention."""
+"""Scenes of topics in the embedded cluster: made again, more partitions, records deleted on request or by retention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Batch = Callable[..., bytes]
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 5])
-def test_a_topic_made_anew_is_another(cluster: LocalCluster, partitions: int) -> None:
+def test_a_topic_made_again_is_another(cluster: LocalCluster, partitions: int) -> None:
     """The same number of partitions, more, and fewer, from 3."""
     name = next(NAMES)
     cluster.create_topic(name, 3, configs={"min.insync.replicas": "2"})
@@ -39,7 +39,7 @@ def test_a_topic_made_anew_is_another(cluster: LocalCluster, partitions: int) ->
     cluster.delete_topic(name)
 
 
-def test_recreation_and_new_partitions_spread_as_told(cluster: LocalCluster, topic: str) -> None:
+def test_recreation_and_new_partitions_spread_as_reported(cluster: LocalCluster, topic: str) -> None:
     first = cluster._cluster.state.image.topics[topic].topic_id
     cluster.recreate_topic(topic, unaware=[3])
     seen = {b.id: b.image.topics[topic].topic_id for b in cluster._cluster.state.replication.brokers.values()}
@@ -47,8 +47,10 @@ def test_recreation_and_new_partitions_spread_as_told(cluster: LocalCluster, top
     assert seen[1] == seen[2] != first
     cluster.release_metadata()
     cluster.add_partitions(topic, 4, unaware=[1])
-    told = {b.id: len(b.image.topics[topic].partitions) for b in cluster._cluster.state.replication.brokers.values()}
-    assert told == {1: 1, 2: 4, 3: 4}
+    reported = {
+        b.id: len(b.image.topics[topic].partitions) for b in cluster._cluster.state.replication.brokers.values()
+    }
+    assert reported == {1: 1, 2: 4, 3: 4}
     with pytest.raises(ConfigError, match="larger total"):
         cluster.add_partitions(topic, 4)
     cluster.release_metadata()

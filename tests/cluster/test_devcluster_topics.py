@@ -106,7 +106,7 @@ def test_committed_offsets_live_at_the_coordinator() -> None:
                 codes = [p.error_code for p in wire.ask(commit, 8).topics[0].partitions]
                 fetched = wire.ask(asked, 7)
             if broker.id != found.node_id:
-                assert (codes, fetched.error_code) == ([16, 3], 16), "what does not exist is told by any broker"
+                assert (codes, fetched.error_code) == ([16, 3], 16), "what does not exist is reported by any broker"
             else:
                 assert (codes, fetched.error_code) == ([0, 3], 0)
                 kept = fetched.topics[0].partitions[0]

@@ -169,15 +169,15 @@ def test_what_is_not_advertised_is_refused(cluster: LocalCluster, key: ApiKey) -
             assert other.receive_frame() == b"", f"{key.name} v{version} is not advertised by {profile.name}"
 
 
-def test_api_versions_tells_the_measured_ranges(cluster: LocalCluster, wire: Wire) -> None:
+def test_api_versions_reports_the_measured_ranges(cluster: LocalCluster, wire: Wire) -> None:
     found = cluster._cluster.broker(1).profile.release
     if not found.answers_api_versions:
         return
     kind = request_class(ApiKey.API_VERSIONS)
     for version in found.ranges[18].versions():
         answer = wire.ask(kind(client_software_name="wire", client_software_version="1"), version)
-        told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        assert told == {key: tuple(found.ranges[key]) for key in found.ranges}
+        reported = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        assert reported == {key: tuple(found.ranges[key]) for key in found.ranges}
 
 
 def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCluster, wire: Wire) -> None:

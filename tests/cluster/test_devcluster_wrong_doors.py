@@ -37,7 +37,7 @@ GARBAGE = {
 
 @pytest.fixture(autouse=True)
 def nothing_fails_inside(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A handler that raises drops its client, which looks like a refusal from outside: the log tells."""
+    """A handler that raises drops its client, which looks like a refusal from outside: the log has it."""
     with caplog.at_level(logging.INFO):
         yield
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
@@ -150,11 +150,11 @@ def test_b06_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluste
         assert shake(wire, "PLAIN").error_code == 0
         answer = send_token(wire, b"\0%b\0%b" % (user.encode(), password.encode()))
         assert (answer.error_code, answer.auth_bytes) == (REFUSED, b"")
-        told = answer.error_message
+        reported = answer.error_message
         assert is_over(wire)
     with Wire(sasl.bootstrap_servers) as wire:
         shake(wire, "PLAIN")
-        assert send_token(wire, b"no plain token at all").error_message == told, "the text tells nothing apart"
+        assert send_token(wire, b"no plain token at all").error_message == reported, "the text reveals no difference"
         assert is_over(wire)
 
 

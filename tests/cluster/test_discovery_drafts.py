@@ -60,12 +60,12 @@ async def test_the_draft_steps_up_and_option_2_steps_down(cluster: AsyncLocalClu
     """A broker that has dropped v1 costs the draft a second connection; one that lacks v2 costs it option 2."""
     cluster.broker(1).dialect = DraftDialect("0.10.0", (2, 2))
     up, down = await discover(cluster, "draft-30"), await discover(cluster, "option-2")
-    assert (up.connections, up.outcome.verdict) == (2, "Metadata v2")
-    assert (down.connections, down.outcome.verdict) == (1, "Metadata v2")
+    assert (up.connections, up.outcome.summary) == (2, "Metadata v2")
+    assert (down.connections, down.outcome.summary) == (1, "Metadata v2")
     cluster.broker(1).dialect = DraftDialect("0.10.0", (1, 1))
     up, down = await discover(cluster, "draft-30"), await discover(cluster, "option-2")
-    assert (up.connections, up.outcome.verdict) == (1, "Metadata v1")
-    assert (down.connections, down.outcome.verdict) == (2, "Metadata v1")
+    assert (up.connections, up.outcome.summary) == (1, "Metadata v1")
+    assert (down.connections, down.outcome.summary) == (2, "Metadata v1")
     assert down.outcome.ranges[0] == (0, 2)
 
 
@@ -74,15 +74,15 @@ async def test_a_closed_connection_leaves_the_client_guessing() -> None:
     async with AsyncLocalCluster(1, release="4.3") as cluster:
         cluster.broker(1).dialect = DraftDialect("4.3", (3, 3))
         up, down = await discover(cluster, "draft-30"), await discover(cluster, "option-2")
-        assert "something else" in up.outcome.verdict
+        assert "something else" in up.outcome.summary
         assert not up.outcome.ranges
-        assert "v0 carries no versions" in down.outcome.verdict
+        assert "v0 carries no versions" in down.outcome.summary
 
 
 async def test_option_3_deduces_the_ranges_from_the_release_page(cluster: AsyncLocalCluster) -> None:
     cluster.broker(1).dialect = DocumentedDialect("0.10.0.1")
     cost = await discover(cluster, "option-3")
-    assert cost.outcome.verdict == "protocol version 4"
+    assert cost.outcome.summary == "protocol version 4"
     assert cost.outcome.ranges == dict(release("0.10.0.1").ranges)
     assert cost.round_trips == 1
 
@@ -107,14 +107,14 @@ async def test_empty_answers_keep_the_connection(cluster: AsyncLocalCluster) -> 
     """0.10.0 knows ApiVersions v0 only: four empty answers of 8 bytes, all on one connection."""
     cluster.broker(1).dialect = EmptyAnswerDialect("0.10.0")
     cost = await discover(cluster, "empty-answers")
-    assert (cost.round_trips, cost.connections, cost.outcome.verdict) == (5, 1, "ApiVersions v0")
+    assert (cost.round_trips, cost.connections, cost.outcome.summary) == (5, 1, "ApiVersions v0")
     without = AsyncLocalCluster(1, release="0.9")
     async with without:
         silent = await ask("empty-answers", STRATEGIES["empty-answers"], without.broker(1).address, silence_ms=100)
-        assert "silent" in silent.outcome.verdict
+        assert "silent" in silent.outcome.summary
         without.broker(1).dialect = EmptyAnswerDialect("0.9")
-        told = await ask("empty-answers", STRATEGIES["empty-answers"], without.broker(1).address)
-        assert told.outcome.verdict == "ApiVersions is not supported by the server"
+        reported = await ask("empty-answers", STRATEGIES["empty-answers"], without.broker(1).address)
+        assert reported.outcome.summary == "ApiVersions is not supported by the server"
 
 
 def test_the_command_compares_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:

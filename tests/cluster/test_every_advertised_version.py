@@ -1,7 +1,7 @@
 """KIP-35, point 3b: every version inside an advertised range is answered, by every release's profile.
 
 Each API × version × release is asked over plain sockets: once for things that do not exist, and once with
-arbitrary contents. None disconnects, but for the one lie that real 4.x brokers tell (Produce 0-2).
+arbitrary contents. None disconnects, but for the one lie of real 4.x brokers (Produce 0-2).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def tamed(message: Any, version: int) -> Any:
     return message
 
 
-def test_the_lie_is_told(cluster: LocalCluster) -> None:
+def test_the_lie_is_reported(cluster: LocalCluster) -> None:
     name = name_of(cluster)
     for version in LIES[ApiKey.PRODUCE] if name.startswith("4.") else ():
         with Wire(cluster.bootstrap_servers) as wire:
@@ -120,8 +120,8 @@ def test_what_is_advertised_is_what_was_measured(cluster: LocalCluster, asking: 
     kind: Any = request_class(ApiKey.API_VERSIONS)
     for version in measured.ranges[ApiKey.API_VERSIONS].versions():
         answer = asking.ask(kind(client_software_name="wire", client_software_version="1"), version)
-        told = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        assert told == {key: tuple(found) for key, found in measured.ranges.items()}
+        reported = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        assert reported == {key: tuple(found) for key, found in measured.ranges.items()}
         if version >= 3:
             levels = {one.name: one.max_version_level for one in answer.finalized_features}
             assert levels == dict(measured.finalized_features)

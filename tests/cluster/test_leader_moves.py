@@ -25,8 +25,8 @@ class Moving:
         self.cluster = AsyncLocalCluster(4, release, clock=self.time.clock, seed=1, backend=self.time.network)
         self.time.run(self.cluster.start())
         self.cluster.create_topic(TOPIC, 2, 4)
-        seams: dict[str, Any] = {"backend": self.time.network, "clock": self.time.clock, "dice": self.time.dice}
-        self.client = AsyncClient(bootstrap_servers=self.cluster.bootstrap_servers, **seams)
+        injected: dict[str, Any] = {"backend": self.time.network, "clock": self.time.clock, "rng": self.time.rng}
+        self.client = AsyncClient(bootstrap_servers=self.cluster.bootstrap_servers, **injected)
         self.consumer = AsyncConsumer(self.client, auto_offset_reset="earliest", fetch_max_wait_ms=100)
         self.time.run(self._begin())
         self.written = 0

@@ -1,4 +1,4 @@
-"""V4: a client that takes a listener for one of another kind is told at once, where the answer shows it."""
+"""V4: a client that takes a listener for one of another kind is reported at once, where the answer shows it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def listening(answer: bytes, port: int = 0) -> Iterator[Listener]:
         (HTTP, "PLAINTEXT", "an HTTP server listens on this port"),
     ],
 )
-def test_v04_an_answer_of_another_protocol_is_told_at_once(answer: bytes, protocol: str, words: str) -> None:
+def test_v04_an_answer_of_another_protocol_is_reported_at_once(answer: bytes, protocol: str, words: str) -> None:
     login = LOGIN if protocol.startswith("SASL") else {}
     with listening(answer) as listener:
         client = Client(bootstrap_servers=listener.address, security_protocol=protocol, **login)

@@ -85,7 +85,7 @@ def api_versions_before_the_login(name: str) -> Any:
         ("3.9", {ApiKey.DESCRIBE_QUORUM}, {ApiKey.LEADER_AND_ISR, ApiKey.CONTROLLED_SHUTDOWN}),
     ],
 )
-def test_v15_the_whole_list_is_told_before_the_login_and_depends_on_the_kind_of_cluster(
+def test_v15_the_whole_list_is_reported_before_the_login_and_depends_on_the_kind_of_cluster(
     name: str, has: set[ApiKey], has_not: set[ApiKey]
 ) -> None:
     keys = api_versions_before_the_login(name)

@@ -30,7 +30,7 @@ def take(consumer: Consumer, count: int) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("release", list(releases()))
 def test_p15_a_topic_created_again_with_older_records_is_read_whole(release: str) -> None:
-    """Below 2.8 nothing tells it from a log that became shorter, and the times of its records tell nothing."""
+    """Below 2.8 it looks like a log that became shorter, and its records' times show nothing."""
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=1)
         timed(cluster, "old", 100, 1_700_000_000_000)

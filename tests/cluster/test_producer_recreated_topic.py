@@ -66,7 +66,7 @@ def test_the_producer_goes_on_in_the_new_topic_without_an_error(
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
-def test_sequences_start_over_for_the_new_topic_and_the_application_is_told(release: str) -> None:
+def test_sequences_start_over_for_the_new_topic_and_the_application_is_reported(release: str) -> None:
     heard: list[object] = []
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1)

@@ -129,7 +129,7 @@ def test_frames_may_be_as_large_as_a_fetch_that_was_asked_for() -> None:
 class TestRefusals:
     """What is wrong is said at once, by the error that it is, and no secret with it.
 
-    At once: milliseconds on a quiet machine; the limits below only tell it from a request's time-out of 30 s.
+    At once: milliseconds on a quiet machine; the limits below only distinguishes it from a request's time-out of 30 s.
     """
 
     def fails(self, expected: type[KafkaError], words: str, client: Client, seconds: float = 5) -> None:
@@ -317,15 +317,15 @@ class TestOrder:
     async def test_sessions_end_from_2_2_on(self, release: str, lifetime_ms: int) -> None:
         security = Security("SASL_PLAINTEXT", users=USERS, session_lifetime_ms=60_000)
         async with AsyncLocalCluster(1, release, security=security) as cluster:
-            told = []
+            reported = []
             options = ConnectOptions(
                 bootstrap_servers=cluster.bootstrap_servers, security_protocol="SASL_PLAINTEXT",
                 sasl_mechanism="SCRAM-SHA-256", sasl_username="alice", sasl_password=CANARY,
             )  # fmt: skip
             connection = await open_connection(cluster.bootstrap_servers, options)
-            told.append(connection._login_timer is not None)
+            reported.append(connection._login_timer is not None)
             await connection.close()
-            assert told == [lifetime_ms > 0]
+            assert reported == [lifetime_ms > 0]
 
 
 @pytest.mark.parametrize(

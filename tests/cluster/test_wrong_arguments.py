@@ -32,7 +32,7 @@ from parley.versions import Feature
 from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION, TRANSACTIONS
 
 FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
-"""Methods of AsyncTransactionProducer that only its blocking face calls."""
+"""Methods of AsyncTransactionProducer that only its blocking wrapper calls."""
 TABLES = {
     AsyncClient: CLIENT, Client: CLIENT,
     AsyncTransactions: TRANSACTIONS, Transactions: TRANSACTIONS,

@@ -144,7 +144,7 @@ def test_every_truncation_and_bit_flip_of_a_request(data: st.DataObject) -> None
     ],
     ids=["tls", "http", "ssh", "smtp", "negative", "huge", "empty"],
 )
-def test_a_client_at_the_wrong_port_is_told_so(data: bytes, words: str) -> None:
+def test_a_client_at_the_wrong_port_is_reported_so(data: bytes, words: str) -> None:
     (closed,) = feed(negotiating(), data)
     assert isinstance(closed.error, RemoteProtocolError)
     with pytest.raises(RemoteProtocolError, match=words):

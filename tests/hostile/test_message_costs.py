@@ -76,10 +76,10 @@ def ordinary() -> Callable[[], float]:
     entry = ApiVersionsResponse.ApiVersion
     versions = ApiVersionsResponse(api_keys=[entry(api_key=int(key), max_version=9) for key in ApiKey] * 20)
     listed = b"".join(bytes(part) for part in encode_body(versions, 3))
-    told = metadata(2_000)
+    reported = metadata(2_000)
 
     def measured() -> float:
-        one = processor_s(partial(decode_at, MetadataResponse, 12, told), 3) / len(told)
+        one = processor_s(partial(decode_at, MetadataResponse, 12, reported), 3) / len(reported)
         return (one + processor_s(partial(decode_at, ApiVersionsResponse, 3, listed), 3) / len(listed)) / 2
 
     return measured

@@ -157,12 +157,12 @@ def outcome(events: list[tuple[float, str | None]], began: float, back: float) -
 
 
 def _short(error: str) -> str:
-    """Return the name of the error that a text of Spark or of Java tells of."""
+    """Return the name of the error that a text of Spark or of Java contains."""
     words = error.replace(":", " ").replace("(", " ").replace("[", " ").split()
     names = [word.rpartition(".")[2] for word in words]
-    telling = [name for name in names if name.endswith(("Exception", "Error", "TimedOut", "Unreachable"))]
+    naming = [name for name in names if name.endswith(("Exception", "Error", "TimedOut", "Unreachable"))]
     generic = ("RuntimeError", "StreamingQueryException", "Py4JJavaError", "PythonException", "SparkException")
-    return next((name for name in telling if name not in generic), telling[0] if telling else error[:60])
+    return next((name for name in naming if name not in generic), naming[0] if naming else error[:60])
 
 
 Row = dict[tuple[str, str], str]

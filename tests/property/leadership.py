@@ -54,7 +54,7 @@ class World:
             seed=seed,
             backend=self.time.network,
         )
-        self.tells_ids = all(tuple(map(int, release.split("."))) >= (2, 8) for release in releases)
+        self.returns_ids = all(tuple(map(int, release.split("."))) >= (2, 8) for release in releases)
         self.heard: list[Any] = []
         self.seen = Counter[str]()
         self.values = 0
@@ -76,7 +76,7 @@ class World:
                 bootstrap_servers=servers,
                 backend=self.time.network,
                 clock=self.time.clock,
-                dice=self.time.dice,
+                rng=self.time.rng,
                 on_event=self.heard.append,
                 **CLIENT,
             )
@@ -180,7 +180,7 @@ class World:
         """Delete the topic and create it again."""
         if not self.do("recreate_topic", TOPIC):
             return
-        self.blind = self.blind or not self.tells_ids
+        self.blind = self.blind or not self.returns_ids
         for tp in partitions():
             self.may_be_gone[tp] |= self.acked[tp]
             self.may_be_gone[tp] |= {value for _, other, values in self.calls if other == tp for value in values}
@@ -205,12 +205,12 @@ class World:
             leader = self.writer._cluster.leader(tp)
             known = self.writer._cluster.cache.last_seen_epoch(tp)
             if known is not None:
-                told = any(
+                reported = any(
                     tp in event.partitions if isinstance(event, PossibleDataLoss) else event.topic == tp.topic
                     for event in self.heard
                     if isinstance(event, PossibleDataLoss | TopicRecreated)
                 )
-                assert told or known >= self.epochs.get(tp, -1), f"{tp}: epoch {known} after {self.epochs[tp]}"
+                assert reported or known >= self.epochs.get(tp, -1), f"{tp}: epoch {known} after {self.epochs[tp]}"
                 if tp not in self.writer._cluster.cache._hinted:  # a hint may be taken back, an answer never
                     self.epochs[tp] = known
             assert leader.epoch >= -1

@@ -211,7 +211,7 @@ def test_checksums_are_equal(raw: bytes) -> None:
 # ── damaged bytes ────────────────────────────────────────────────────────────
 
 
-def mend(data: bytearray) -> None:
+def repair(data: bytearray) -> None:
     """Make the checksum of a single batch or message true again, so that what lies behind it is read."""
     if len(data) > 61 and data[16] == 2:
         struct.pack_into(">I", data, 17, reference.crc32c(data[21:]))
@@ -227,28 +227,28 @@ DAMAGE = st.lists(
 
 @given(batches(), DAMAGE, st.booleans(), st.floats(0, 1), decode_options())
 def test_damaged_batches_fail_alike(
-    batch: bytes, damage: list[tuple[float, int]], mended: bool, cut: float, options: DecodeOptions
+    batch: bytes, damage: list[tuple[float, int]], repaired: bool, cut: float, options: DecodeOptions
 ) -> None:
     data = bytearray(batch if cut > 0.5 else batch[: int(len(batch) * 2 * cut)])
     for where, byte in damage:
         if data:
             data[int(where * len(data))] = byte
-    if mended:
+    if repaired:
         if len(data) > 12 and cut <= 0.5:
             struct.pack_into(">i", data, 8, len(data) - 12)
-        mend(data)
+        repair(data)
     both("decode", bytes(data), span_table([(0, len(data))]), options)
 
 
 @given(batches(), DAMAGE, st.booleans(), decode_options(), st.integers(0, 5))
 def test_batches_are_cut_alike(
-    batch: bytes, damage: list[tuple[float, int]], mended: bool, options: DecodeOptions, most: int
+    batch: bytes, damage: list[tuple[float, int]], repaired: bool, options: DecodeOptions, most: int
 ) -> None:
     data = bytearray(batch)
     for where, byte in damage:
         data[int(where * len(data))] = byte
-    if mended:
-        mend(data)
+    if repaired:
+        repair(data)
     both("cut_batch", bytes(data), 0, len(data), options, most)
 
 

@@ -142,8 +142,8 @@ def test_any_log_reads_as_its_model(parts: list[Part], data: Any) -> None:
     ]
     for kernel in KERNELS:
         with using(kernel):
-            told = listed if committed else None
-            chunks = list(decode_columns(raw, first_offset=first, end_offset=end, aborted=told, options=options))
+            reported = listed if committed else None
+            chunks = list(decode_columns(raw, first_offset=first, end_offset=end, aborted=reported, options=options))
         assert [row.offset for chunk in chunks for row in records(chunk.columns)] == expected
         positions = [first, *(chunk.next_offset for chunk in chunks)]
         assert positions == sorted(positions)
@@ -220,7 +220,7 @@ def test_a_broker_survives_any_produced_bytes(raw: bytes) -> None:
                 found.append(bytes(assign_offsets(bytearray(raw), 77, 3, 1234)))
             seen.append(found)
     for ours, theirs in zip(*seen, strict=True):
-        if isinstance(ours, bytes) and ours != theirs:  # compressed anew: equal when read
+        if isinstance(ours, bytes) and ours != theirs:  # compressed again: equal when read
             assert shown(ours, None, True) == shown(theirs, None, True)
         else:
             assert ours == theirs

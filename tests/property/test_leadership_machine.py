@@ -178,39 +178,39 @@ class Leadership(RuleBasedStateMachine):
 
 
 ARGUMENTS: dict[str, Callable[[Random], dict[str, Any]]] = {
-    "produce": lambda dice: {"partition": dice.randrange(2), "count": dice.randint(1, 30)},
-    "poll": lambda dice: {},
-    "advance": lambda dice: {"duration_ms": dice.choice([1, 20, 100, 500, 2_000])},
-    "move_leader": lambda dice: {"partition": dice.randrange(2), "to": dice.randint(1, 3)},
-    "kill": lambda dice: {"broker": dice.randint(1, 3)},
-    "start": lambda dice: {"broker": dice.randint(1, 3)},
-    "lag": lambda dice: {"broker": dice.randint(1, 3), "in_sync": dice.random() < 0.5},
-    "catch_up": lambda dice: {},
-    "hold_metadata": lambda dice: {"broker": dice.randint(1, 3)},
-    "release_metadata": lambda dice: {},
-    "isolate": lambda dice: {"broker": dice.randint(1, 3)},
-    "heal": lambda dice: {},
-    "elect_unclean": lambda dice: {"partition": dice.randrange(2), "to": dice.randint(1, 3), "lose": dice.randrange(9)},
-    "recreate": lambda dice: {},
-    "late_answers": lambda dice: {
-        "api": dice.choice(["Metadata", "Produce", "Fetch"]), "broker": dice.randint(1, 3), "delay_ms": 150, "times": 2,
+    "produce": lambda rng: {"partition": rng.randrange(2), "count": rng.randint(1, 30)},
+    "poll": lambda rng: {},
+    "advance": lambda rng: {"duration_ms": rng.choice([1, 20, 100, 500, 2_000])},
+    "move_leader": lambda rng: {"partition": rng.randrange(2), "to": rng.randint(1, 3)},
+    "kill": lambda rng: {"broker": rng.randint(1, 3)},
+    "start": lambda rng: {"broker": rng.randint(1, 3)},
+    "lag": lambda rng: {"broker": rng.randint(1, 3), "in_sync": rng.random() < 0.5},
+    "catch_up": lambda rng: {},
+    "hold_metadata": lambda rng: {"broker": rng.randint(1, 3)},
+    "release_metadata": lambda rng: {},
+    "isolate": lambda rng: {"broker": rng.randint(1, 3)},
+    "heal": lambda rng: {},
+    "elect_unclean": lambda rng: {"partition": rng.randrange(2), "to": rng.randint(1, 3), "lose": rng.randrange(9)},
+    "recreate": lambda rng: {},
+    "late_answers": lambda rng: {
+        "api": rng.choice(["Metadata", "Produce", "Fetch"]), "broker": rng.randint(1, 3), "delay_ms": 150, "times": 2,
     },
-    "lost_answer": lambda dice: {"api": dice.choice(["Metadata", "Produce", "Fetch"]), "executed": dice.random() < 0.5},
-    "refuse": lambda dice: {"api": dice.choice(["Metadata", "Produce", "Fetch"]), "error": "NOT_LEADER_OR_FOLLOWER"},
-    "quiet": lambda dice: {},
+    "lost_answer": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]), "executed": rng.random() < 0.5},
+    "refuse": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]), "error": "NOT_LEADER_OR_FOLLOWER"},
+    "quiet": lambda rng: {},
 }  # fmt: skip
 
 
 def walk(seed: int, rules: Sequence[str] | None = None) -> None:
     """Let every rule follow every other one: a world for each, in which it takes turns with all of them."""
-    dice, rules = Random(seed), list(ARGUMENTS if rules is None else rules)
+    rng, rules = Random(seed), list(ARGUMENTS if rules is None else rules)
     for number, own in enumerate(rules):
         machine = Leadership()
-        machine.begin(releases=RELEASES[number % len(RELEASES)], seed=dice.randrange(2**16))
+        machine.begin(releases=RELEASES[number % len(RELEASES)], seed=rng.randrange(2**16))
         try:
             for other in rules:
                 for name in (own, other):
-                    getattr(machine, name)(**ARGUMENTS[name](dice))
+                    getattr(machine, name)(**ARGUMENTS[name](rng))
                     machine.holds()
         finally:
             machine.teardown()

@@ -196,8 +196,8 @@ def batch(deltas: Sequence[int] = (0,), **of: int) -> bytes:
     """Return a batch of format 2 with records at these offset deltas; `of` overrides what its header says."""
     records = b"".join(record(b"value-%d" % number, delta) for number, delta in enumerate(deltas))
     codec = of.get("codec", 0)
-    told = {"count": len(deltas), "last_delta": len(deltas) - 1, **of}
-    return headed(compress(records, codec, 2) if codec in (GZIP, SNAPPY, LZ4) else records, **told)
+    reported = {"count": len(deltas), "last_delta": len(deltas) - 1, **of}
+    return headed(compress(records, codec, 2) if codec in (GZIP, SNAPPY, LZ4) else records, **reported)
 
 
 def headed(records: bytes, **of: int) -> bytes:

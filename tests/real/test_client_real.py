@@ -260,7 +260,7 @@ def test_versions_in_use_are_the_newest_of_both(client: Client, topic: str) -> N
 def test_a_topic_re_created_under_a_producer_is_written_to_without_an_error(
     real_broker: RealCluster, topic_name: str
 ) -> None:
-    """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and tell the log start offset, 0: the batch is numbered anew."""
+    """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and report the log start offset, 0: the batch is numbered again."""
     with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         if client.api_versions().usable(ApiKey.DELETE_TOPICS) is None:
             return  # before 0.10.1 topics are not deleted over the wire: there is nothing to heal from

@@ -141,7 +141,7 @@ def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
         assert (raised.value.position, raised.value.divergent_offset) == (12, 10)
 
 
-def test_p15_deleted_records_are_told_and_reading_goes_on(broker: RealCluster, client: Client, topic: str) -> None:
+def test_p15_deleted_records_are_reported_and_reading_goes_on(broker: RealCluster, client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     write(client, topic, 20, 0)
     make = DeleteRecordsRequest
@@ -163,7 +163,7 @@ def test_p15_deleted_records_are_told_and_reading_goes_on(broker: RealCluster, c
 def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
     broker: RealCluster, client: Client, topic: str
 ) -> None:
-    """Below 2.8 nothing tells another topic from a log that became shorter: `earliest` reads all that is there."""
+    """Below 2.8 another topic looks like a log that became shorter: `earliest` reads all that is there."""
     tp = TopicPartition(topic, 0)
     write_at(client, tp, 100, 1_700_000_000_000)
     with consumer_of(broker, auto_offset_reset="earliest") as consumer:
@@ -219,13 +219,13 @@ def test_l12_a_real_topic_created_again_is_another_topic(
         write(client, topic, 15, 0)
         if policy == "none":
             with pytest.raises(TopicRecreatedError):
-                until_told(consumer)
+                until_reported(consumer)
             return
         assert take(consumer, 15) == {tp: [*range(15)]}
         assert [loss.cause for loss in consumer.data_losses] == [Cause.RECREATED]
 
 
-def until_told(consumer: Consumer) -> None:
+def until_reported(consumer: Consumer) -> None:
     """Read until an error comes. During a deletion brokers answer this and that; none of it is an error here."""
     deadline = time.monotonic() + GENEROUS_S
     while time.monotonic() < deadline:

@@ -40,7 +40,7 @@ class Brokers:
         self.ids = sorted(i for i, node in cluster.nodes.items() if "broker" in node.roles)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the broker that leads a partition, as one that runs tells it; one of its replicas if none does."""
+        """Return the broker that leads a partition, as one that runs reports it; one of its replicas if none does."""
         running = next(node for node in self.cluster.nodes.values() if node.running and "broker" in node.roles)
         with Wire(running.address) as wire:
             asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)

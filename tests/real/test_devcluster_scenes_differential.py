@@ -1,7 +1,7 @@
 """B8: leaders die, followers return, an unclean election loses records: three real brokers and the embedded ones.
 
 The same scene is played on both, and after every step epochs, in-sync replicas, high watermark, the ends of all
-epochs and the records are the same. Metadata of a real cluster tells a change before brokers have acted on it,
+epochs and the records are the same. Metadata of a real cluster reports a change before brokers have acted on it,
 so each side is asked until it says what is expected, and until a record is committed.
 """
 
@@ -72,8 +72,8 @@ class Real:
         partitions = [ElectLeaders.TopicPartitions(topic=TOPIC, partitions=[0])]
 
         def elected() -> bool:
-            told = view(self)
-            with Wire(self.addresses()[told["controller"]]) as wire:
+            reported = view(self)
+            with Wire(self.addresses()[reported["controller"]]) as wire:
                 answer = wire.ask(ElectLeaders(election_type=1, topic_partitions=partitions, timeout_ms=10_000), 1)
             results = [one for topic in answer.replica_election_results for one in topic.partition_result]
             return all(one.error_code in (0, 84) for one in results) and view(self)["leader"] == broker_id
@@ -122,7 +122,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def view(side: Side) -> dict[str, Any]:
-    """Leader, epoch and in-sync replicas, as the first broker that answers tells them."""
+    """Leader, epoch and in-sync replicas, as the first broker that answers reports them."""
     with Wire(next(iter(side.addresses().values()))) as wire:
         asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
         answer = wire.ask(asked, 9)
@@ -206,23 +206,23 @@ class Player:
 
         def answered() -> bool:
             with leader(self.side) as wire:
-                told = wire.ask(request, 7).responses[0].partition_responses[0]
-            answers.append((told.error_code, told.base_offset))
-            return told.error_code not in UNSETTLED
+                reported = wire.ask(request, 7).responses[0].partition_responses[0]
+            answers.append((reported.error_code, reported.base_offset))
+            return reported.error_code not in UNSETTLED
 
         eventually(answered)
         return answers[-1]
 
     def look(self, step: str, leader_id: int, isr: list[int] | None) -> None:
-        """Wait for a leader and its in-sync replicas (None: the release tells which), then note the rest."""
+        """Wait for a leader and its in-sync replicas (None: the release decides which), then note the rest."""
         parts = {broker_id: part for part, broker_id in enumerate(self.ids, start=1)}
 
-        def told() -> tuple[int, list[int], int]:
+        def reported() -> tuple[int, list[int], int]:
             now = view(self.side)
             return parts.get(now["leader"], -1), sorted(parts[member] for member in now["isr"]), now["epoch"]
 
-        eventually(lambda: told()[0] == leader_id and isr in (None, told()[1]))
-        self.seen.append((step, told()))
+        eventually(lambda: reported()[0] == leader_id and isr in (None, reported()[1]))
+        self.seen.append((step, reported()))
 
     def kill(self, part: int) -> None:
         """Kill a broker by its part."""

@@ -176,7 +176,7 @@ ANSWERED = {
     "client id null",
     "trailing junk",
 }
-"""Where the answer is a whole one (ports, texts): what is in it is told by the tests below."""
+"""Where the answer is a whole one (ports, texts): what is in it is reported by the tests below."""
 KNOWN_ODD = {
     ("0.9.0.1", "client id null"): "0.9's newer requests demand a client id and close; here it may be null everywhere",
     ("0.10.0.1", "Fetch v99"): "0.10.0 still reads Fetch by its oldest code, which swallows what it cannot read",

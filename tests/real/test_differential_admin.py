@@ -245,8 +245,8 @@ def scene_groups(side: Side) -> None:
     group = f"{side.topic}-group"
     commit(side, group)
     for version in side.versions(DescribeGroups()):
-        told = {"include_authorized_operations": True} if version >= 3 else {}
-        side.ask(DescribeGroups(groups=[group, "never-made"], **told), version, until=accepted)
+        reported = {"include_authorized_operations": True} if version >= 3 else {}
+        side.ask(DescribeGroups(groups=[group, "never-made"], **reported), version, until=accepted)
     for version in side.versions(DeleteGroups()):
         commit(side, group)
         side.ask(DeleteGroups(groups_names=[group, "never-made", ""]), version)
@@ -271,8 +271,8 @@ def scene_offset_delete(side: Side) -> None:
 
 def scene_describe_cluster(side: Side) -> None:
     for version in side.versions(DescribeCluster()):
-        for told in (True, False):
-            side.ask(DescribeCluster(include_cluster_authorized_operations=told), version)
+        for reported in (True, False):
+            side.ask(DescribeCluster(include_cluster_authorized_operations=reported), version)
         if version >= 1:
             for kind in (2, 3):
                 side.ask(DescribeCluster(endpoint_type=kind), version)

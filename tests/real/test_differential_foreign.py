@@ -86,7 +86,7 @@ def test_foreign_requests_are_answered_alike(
     play_on_both(real_broker, embedded, real_release, topic_name, SCENES[scene])
 
 
-def producers_told(addresses: list[str]) -> list[list[int]]:
+def producers_reported(addresses: list[str]) -> list[list[int]]:
     """Return what each broker answers about a topic of two replicas and a missing partition, sorted."""
     made = CreateTopics.CreatableTopic(name="t", num_partitions=1, replication_factor=2)
     asked = DescribeProducers(topics=[DescribeProducers.TopicRequest(name="t", partition_indexes=[0, 9])])
@@ -104,6 +104,6 @@ def producers_told(addresses: list[str]) -> list[list[int]]:
 @pytest.mark.matrix
 def test_followers_describe_producers_too() -> None:
     with RealCluster("3.9.1", brokers=3) as real, LocalCluster(brokers=3, release="3.9.1") as ours:
-        told = producers_told(real.bootstrap_servers.split(","))
-        assert told == [[0, 3], [0, 3], [6, 3]], "leader and follower, and a broker without a replica"
-        assert producers_told(ours.bootstrap_servers.split(",")) == told
+        reported = producers_reported(real.bootstrap_servers.split(","))
+        assert reported == [[0, 3], [0, 3], [6, 3]], "leader and follower, and a broker without a replica"
+        assert producers_reported(ours.bootstrap_servers.split(",")) == reported

@@ -26,7 +26,7 @@ def test_c15(
 @pytest.mark.long
 @pytest.mark.parametrize("release", ["2.4.1", "3.9.1", "4.3.0"])
 def test_c15_the_coordinators_log_has_three_replicas(release: str) -> None:
-    """What one broker does at once takes three of them a moment, and a coordinator does not wait for ever."""
+    """What one broker does at once takes three of them a moment, and a coordinator does not wait forever."""
     properties = {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"}
     with (
         RealCluster(release, brokers=3, properties=properties, separate_controller=release >= "3.3") as cluster,

@@ -47,7 +47,7 @@ class Reader:
         self.ids: dict[str, bytes] = {}
         self.session_id, self.epoch = 0, 0
         self.seen: list[Any] = []
-        self.told: list[int] = []
+        self.reported: list[int] = []
         for alias in self.names:
             self.make(alias)
 
@@ -55,8 +55,8 @@ class Reader:
         """Make a topic of two partitions, and wait until the broker leads them."""
         with Client(bootstrap_servers=self.address) as client:
             client.create_topics([NewTopic(self.names[alias], 2, 1)])
-        told = self.eventually(lambda: self._metadata(alias), lambda topic: topic.error_code == 0)
-        self.ids[alias] = told.topic_id
+        reported = self.eventually(lambda: self._metadata(alias), lambda topic: topic.error_code == 0)
+        self.ids[alias] = reported.topic_id
         for index in range(2):
             self.eventually(functools.partial(self._once, alias, index), lambda part: part.error_code == 0)
 
@@ -126,7 +126,7 @@ class Reader:
         if answer.error_code == 0:
             self.session_id, self.epoch = answer.session_id, max(epoch, 0) + 1
         if note:
-            parts = [self._told(topic, part) for topic in answer.responses for part in topic.partitions]
+            parts = [self._reported(topic, part) for topic in answer.responses for part in topic.partitions]
             self.seen.append((answer.error_code, bool(answer.session_id), parts))
         return answer
 
@@ -142,7 +142,7 @@ class Reader:
             return {"topic_id": self.ids.get(alias, alias.encode() * 16)}
         return {"topic": self.names.get(alias, f"{self.names['a']}-{alias}")}
 
-    def _told(self, topic: Any, part: Any) -> tuple[Any, ...]:
+    def _reported(self, topic: Any, part: Any) -> tuple[Any, ...]:
         aliases = {name: alias for alias, name in self.names.items()} | {one: alias for alias, one in self.ids.items()}
         alias = aliases.get(topic.topic or topic.topic_id, "?")
         offsets = offsets_of(part.records) if part.records else None
@@ -156,15 +156,15 @@ class Reader:
             parts = [part for topic in answer.responses for part in topic.partitions]
             return [part.error_code for part in parts if part.error_code]
 
-        told = self.told
-        self.told = self.eventually(ask, lambda codes: codes and set(codes) <= set(FORMER) and codes != told)
-        self.seen.append((step, self.told))
+        reported = self.reported
+        self.reported = self.eventually(ask, lambda codes: codes and set(codes) <= set(FORMER) and codes != reported)
+        self.seen.append((step, self.reported))
 
 
 BOTH = {("a", 0): 0, ("a", 1): 0}
 
 
-def play_what_is_new_is_told(one: Reader) -> None:
+def play_what_is_new_is_reported(one: Reader) -> None:
     one.produce("a", 0, 3)
     one.fetch(BOTH)
     one.fetch({("a", 0): 3})
@@ -220,7 +220,7 @@ def play_sessions_end(one: Reader) -> None:
     one.fetch(session_id=12345, epoch=1)
 
 
-def play_errors_are_told_each_time(one: Reader) -> None:
+def play_errors_are_reported_each_time(one: Reader) -> None:
     one.produce("a", 0)
     one.fetch({("a", 0): 99, ("a", 1): 0})
     one.fetch()
@@ -234,11 +234,11 @@ def play_errors_are_told_each_time(one: Reader) -> None:
 
 
 SCENES = {
-    "what is new is told": play_what_is_new_is_told,
+    "what is new is reported": play_what_is_new_is_reported,
     "partitions come and go": play_partitions_come_and_go,
     "the last to have records comes last": play_the_last_to_have_records_comes_last,
     "sessions end": play_sessions_end,
-    "errors are told each time": play_errors_are_told_each_time,
+    "errors are reported each time": play_errors_are_reported_each_time,
 }
 
 

@@ -81,8 +81,8 @@ class Side:
         outcome: Any
         try:
             answer = self.wire.ask(Produce(acks=1, timeout_ms=2_000, topic_data=[topic]), version)
-            told = answer.responses[0].partition_responses[0]
-            outcome = told.error_code, told.base_offset - self.end if told.base_offset >= 0 else -1
+            reported = answer.responses[0].partition_responses[0]
+            outcome = reported.error_code, reported.base_offset - self.end if reported.base_offset >= 0 else -1
         except ConnectionError:
             self.wire.close()
             self.wire = Wire(self.address)

@@ -30,7 +30,7 @@ async def test_metadata_over_a_negotiated_connection(real_broker: RealCluster, r
 
 
 async def test_ranges_are_those_of_the_release(real_broker: RealCluster, real_release: str) -> None:
-    """What was negotiated is what our table says of the release; for 0.9, which tells nothing, by the table alone."""
+    """What was negotiated is what our table says of the release; for 0.9, which says nothing, by the table alone."""
     address = real_broker.broker(1).address
     connection = await open_connection(address, ConnectOptions(bootstrap_servers=address))
     try:

@@ -108,7 +108,7 @@ def wait_for_offset(
     """Ask until the group's offset is the wanted one: a commit is answered before its markers are written.
 
     From 2.5 on the client itself waits for them (KIP-447), so the first answer is the wanted one. Before, the
-    offset of the transaction before may be told, and no other one ever.
+    offset of the transaction before may be reported, and no other one ever.
     """
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     deadline = time.monotonic() + GENEROUS_S
@@ -234,11 +234,11 @@ def recreate(client: Client, topic: str) -> None:
         with contextlib.suppress(already_there):
             client.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
             return
-    raise AssertionError("the deletion takes for ever")
+    raise AssertionError("the deletion takes forever")
 
 
 @in_each_generation
-def test_a_topic_created_anew_in_a_transaction_fails_loudly_and_then_works_again(
+def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_again(
     transactional_release: str, client: Client, topic: str, producer: TransactionProducer
 ) -> None:
     with producer.transaction():

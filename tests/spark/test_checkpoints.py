@@ -68,7 +68,7 @@ def test_s11_a_query_goes_on_from_a_checkpoint_of_any_form(
     assert rows == [(partition, READ[partition] + n) for partition in READ for n in range(3)]
     last = query.offsets()[-1]
     assert last[name] == {"0": 9, "1": 7}
-    assert last["@parley"] == 1  # and from here on with all that the brokers tell
+    assert last["@parley"] == 1  # and from here on with all that the brokers report
     assert last["@epochs"][name].keys() == {"0", "1"}
 
 

@@ -148,12 +148,12 @@ def ranges(folder: Path) -> dict[int, dict[str, Any]]:
 def test_s01_a_driver_killed_at_any_point_reads_the_same_again(
     spark: Any, client: Client, topic: Any, drivers: Any, tmp_path: Path, seed: int
 ) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     name = topic(f"seed{seed}", partitions=2)
     for partition in (0, 1):
         put(client, name, partition, list(range(partition * 1000, partition * 1000 + 600)))
     killed = drivers(name, 300)
-    killed.wait_for_batches(dice.randint(1, 3))
+    killed.wait_for_batches(rng.randint(1, 3))
     killed.kill()
     before = ranges(tmp_path)
     for partition in (0, 1):

@@ -58,21 +58,21 @@ def test_s09_topics_that_come_and_go_under_a_pattern(
     stream: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     stem = topic("first", partitions=1).removesuffix("first")
-    dice = random.Random(9)
+    rng = random.Random(9)
     put(client, stem + "first", 0, ["0"])
     query = stream(subscribePattern=stem.replace(".", r"\.") + ".*", failOnDataLoss="false")
     query.run()
     written = {"0"}
     alive = {stem + "first"}
     for step in range(1, 16):
-        if len(alive) > 1 and dice.random() < 0.35:
-            gone = dice.choice(sorted(alive - {stem + "first"}))
+        if len(alive) > 1 and rng.random() < 0.35:
+            gone = rng.choice(sorted(alive - {stem + "first"}))
             cluster.delete_topic(gone)
             alive.discard(gone)
         else:
-            name = stem + f"t{dice.randint(1, 3)}"
+            name = stem + f"t{rng.randint(1, 3)}"
             if name not in alive:
-                cluster.create_topic(name, partitions=dice.randint(1, 3), replication_factor=3)
+                cluster.create_topic(name, partitions=rng.randint(1, 3), replication_factor=3)
                 alive.add(name)
             put(client, name, 0, [str(step)])
             written.add(str(step))

@@ -71,7 +71,7 @@ def test_a_running_query_reads_on_and_does_not_spin_when_idle(
     assert int(max((query.folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda f: int(f.name)).name) == 2
 
 
-def test_progress_tells_how_far_behind_the_query_is(stream: Any, client: Client, topic: Any) -> None:
+def test_progress_reports_how_far_behind_the_query_is(stream: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     put(client, name, 0, range(20))
     ran = stream(subscribe=name, maxOffsetsPerTrigger=5).run()
@@ -148,7 +148,7 @@ def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Any])
 
 
 @pytest.mark.parametrize("alone", ["2.4"], indirect=True)
-def test_without_topic_ids_a_shorter_log_tells(alone: tuple[LocalCluster, Any]) -> None:
+def test_without_topic_ids_a_shorter_log_reports(alone: tuple[LocalCluster, Any]) -> None:
     cluster, query = alone
     recreate(cluster, range(4))
     query.run()

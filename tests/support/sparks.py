@@ -49,8 +49,8 @@ def answers(session: Any) -> bool:
     """Return whether Java answers, and answers this call instead of an earlier one."""
     token = random.getrandbits(40)
     try:
-        told = session._jvm.java.lang.Long.toString(token)
-        return told == str(token) and not session.sparkContext._jsc.sc().isStopped()
+        reported = session._jvm.java.lang.Long.toString(token)
+        return reported == str(token) and not session.sparkContext._jsc.sc().isStopped()
     except Exception:
         return False
 

@@ -33,7 +33,7 @@ def ctl(
 
     `parley cluster ctl --data-dir D move-leader --topic t --partition 0 --to 2` sends one command and prints
     its result as JSON. `ctl --data-dir D -` reads JSON lines from stdin, as the socket takes them, and prints
-    one line for each. `ctl help` lists the commands, `ctl help COMMAND` tells about one.
+    one line for each. `ctl help` lists the commands, `ctl help COMMAND` explains one.
     """
     words = list(ctx.args)
     if not words or words[0] == "help" or words[-1] == "--help":

@@ -59,7 +59,7 @@ def compare_command(
             "sent_bytes": cost.sent_bytes,
             "received_bytes": cost.received_bytes,
             "apis": len(cost.outcome.ranges) or None,
-            "outcome": cost.outcome.verdict,
+            "outcome": cost.outcome.summary,
         }
         for label, cost in costs
     ]

@@ -57,7 +57,7 @@ def examine() -> Iterator[Finding]:
 
 
 def version_of(distribution: str) -> str | None:
-    """Return an installed distribution's version, or None where no metadata tells."""
+    """Return an installed distribution's version, or None where no metadata says."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -77,13 +77,13 @@ class AsyncClient:
         on_event: Listener | None = None,
         backend: Backend | None = None,
         clock: Clock | None = None,
-        dice: Callable[[], float] | None = None,
+        rng: Callable[[], float] | None = None,
         **named: Unpack[ClientOptionValues],
     ) -> None:
         self.options = client_options(options, named)
         arguments.listener("on_event", on_event)
         self._require = abilities.named_features(require)
-        self._make = partial(Cluster, self.options, backend=backend, clock=clock, dice=dice, on_event=on_event)
+        self._make = partial(Cluster, self.options, backend=backend, clock=clock, rng=rng, on_event=on_event)
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
         self._closed = False
@@ -276,7 +276,7 @@ class AsyncClient:
         """Return the committed offset of each partition, None where the group has committed none.
 
         Where a transaction that is not ended yet has offsets of these partitions, the answer waits for its end
-        (KIP-447, brokers from 2.5 on; older ones tell the offset before). Raises RequestTimedOut at the deadline.
+        (KIP-447, brokers from 2.5 on; older ones return the offset before). Raises RequestTimedOut at the deadline.
         """
         text("group_id", group_id)
         wanted = arguments.partitions(partitions)
@@ -292,7 +292,7 @@ class AsyncClient:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
-        """Yield the records of a partition from `start` up to, not including, `end` (None: for ever).
+        """Yield the records of a partition from `start` up to, not including, `end` (None: forever).
 
         See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
         """

@@ -1,10 +1,10 @@
-"""The blocking face, for Spark tasks, scripts and notebooks: the same operations, from any thread.
+"""The blocking client, for Spark tasks, scripts and notebooks: the same operations, from any thread.
 
 1. One event loop in one thread serves all blocking clients of a process; it only moves bytes.
 2. Decoding and encoding run in the thread that calls, so that readers in several threads use several
    processors.
 3. After a fork nothing of the parent's loop, connections or clients is touched: a client that came
-   along begins anew with its options when it is first used in the child. (Spark forks its workers.)
+   along begins again with its options when it is first used in the child. (Spark forks its workers.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from parley.client.results import (
 )
 from parley.client.transactions.calls import Transactions
 from parley.errors import LocalProtocolError
-from parley.net.faces import Work, blocking
+from parley.net.blocking import Work, blocking
 from parley.schema import ApiKey
 from parley.types import Several, TopicPartition
 from parley.versions import Feature
@@ -82,7 +82,7 @@ class Client:
         """Transactional producers, and what else concerns transactions."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), require=self._require), (self.options,)  # a copy in another process begins anew
+        return partial(type(self), require=self._require), (self.options,)  # a copy in another process begins again
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Client:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the records of a partition from `start` up to, not including, `end` (None: for ever)."""
+        """Yield the records of a partition from `start` up to, not including, `end` (None: forever)."""
         for found in self.fetch_many({arguments.partition(tp): (start, end)}, options):
             yield found.batch
 

@@ -1,4 +1,4 @@
-"""What a client tells its application without being asked: values, handed to `on_event` as they happen."""
+"""What a client reports to its application without being asked: values, handed to `on_event` as they happen."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Event = PossibleDataLoss | TopicRecreated
 Listener = Callable[[Event], None]
 
 
-def tell(listener: Listener | None, event: Event) -> None:
+def notify(listener: Listener | None, event: Event) -> None:
     """Hand an event to the application, and to the log. What the listener raises is logged, never passed on."""
     if isinstance(event, PossibleDataLoss):
         names = ", ".join(map(str, event.partitions))

@@ -10,7 +10,7 @@ import threading
 from typing import TypeVar
 
 from parley.errors import LocalProtocolError
-from parley.net.faces import Work
+from parley.net.blocking import Work
 
 T = TypeVar("T")
 

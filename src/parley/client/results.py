@@ -71,7 +71,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created; counts are -1 and the id is zero where the broker does not tell them."""
+    """A topic that was created; counts are -1 and the id is zero where the broker does not return them."""
 
     name: str
     topic_id: bytes = ZERO_UUID

@@ -6,7 +6,7 @@
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 
-Map: `cluster` holds `broker`s, `blocking` is its blocking face, `scenes` are what can be done to it; `control` drives
+Map: `cluster` holds `broker`s, `blocking` is its blocking form, `scenes` are what can be done to it; `control` drives
 it from outside. `handlers` answer requests, by the `policy` of a `release`; `apis` lists them. `faults`, `security`,
 `patterns`; `expiry` is the timer of transactions, `directory_lock` keeps a data directory to one cluster, `refusals`
 turns refusals into errors. `state` has no clock and no socket.

@@ -1,4 +1,4 @@
-"""The blocking face of the embedded cluster: one event loop in one thread of its own."""
+"""The blocking wrapper of the embedded cluster: one event loop in one thread of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.errors import ConfigError
-from parley.net.faces import Work, blocking, in_loop
+from parley.net.blocking import Work, blocking, in_loop
 
 T = TypeVar("T")
 

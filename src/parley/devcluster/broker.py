@@ -42,7 +42,7 @@ class Shared:
     expiry: Expiry
     backend: Backend | None = None
     """The network, sockets if None."""
-    dice: random.Random = field(default_factory=random.Random)
+    rng: random.Random = field(default_factory=random.Random)
     """For the ids of fetch sessions, which must not look like those of a broker's earlier life."""
 
 
@@ -96,7 +96,7 @@ class Broker:
 
     def _no_sessions(self) -> FetchSessions:
         slots = self._shared.state.settings.max_incremental_fetch_session_cache_slots
-        return FetchSessions(lambda: self._shared.dice.randrange(1, 2**31), slots)
+        return FetchSessions(lambda: self._shared.rng.randrange(1, 2**31), slots)
 
     async def listen(self) -> None:
         """Begin to accept connections, at the same ports as before. Raises NetworkError when one is taken."""
@@ -172,7 +172,7 @@ class Broker:
                 names = {} if self.state is None else self.state.image.names
                 acting, whole = self._acting(listener, connection, request), self._whole(request)
                 tampering = Tampering(connection, request, faults, acting, names, whole)
-                await tampering.answer(self._shared.clock, self._shared.faults.dice)
+                await tampering.answer(self._shared.clock, self._shared.faults.rng)
             else:
                 await self._answer(listener, connection, request)
             if isinstance(request.message, ProduceRequest):

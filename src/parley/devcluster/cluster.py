@@ -79,7 +79,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._clock = clock or AdvancingClock()
         self._backend = backend
         self._faults = Faults(random.Random(seed))
-        self._session_dice = random.Random(seed)
+        self._session_rng = random.Random(seed)
         self._requests = Requests()
         self._state: ClusterState | None = None
         self._lock: DirectoryLock | None = None
@@ -117,7 +117,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._expiry.arm()
         state.transactions.epochs_per_fence = self._epochs_per_fence
         shared = Shared(state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
-        shared.backend, shared.dice = self._backend, self._session_dice
+        shared.backend, shared.rng = self._backend, self._session_rng
         for broker_id, name in self._names.items():
             self._brokers[broker_id] = Broker(broker_id, name, shared, self.settings.host, self._ports[broker_id])
 

@@ -27,7 +27,7 @@ from parley.types import several
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """How a broker is: `isolated` from the others, told nothing new (`stale`), copying late or nothing (`lagging`)."""
+    """How a broker is: `isolated` from the others, given no news (`stale`), copying late or nothing (`lagging`)."""
 
     broker: int
     release: str
@@ -127,11 +127,11 @@ class SceneCalls:
             await self.broker(one).thaw()
 
     async def thaw(self, broker_id: int) -> None:
-        """Let a frozen broker run on: it takes the newest picture, then answers what has piled up."""
+        """Let a frozen broker run on: it takes the newest image, then answers what has piled up."""
         await self.heal(broker_id)
 
     def hold_metadata(self, broker_id: int) -> None:
-        """Let a broker hear of no change any more: it tells old leaders, and believes that it still leads."""
+        """Let a broker hear of no change any more: it reports old leaders, and believes that it still leads."""
         self._running(broker_id)
         self.state.replication.links.stale.add(broker_id)
 
@@ -292,7 +292,7 @@ class SceneCalls:
         return check_agreement(self.state)
 
     def replicas_agree(self) -> Agreement:
-        """Return the account of `check_replicas`. Raises DataLossError, which tells it, when they do not agree.
+        """Return the account of `check_replicas`. Raises DataLossError, which has it, when they do not agree.
 
         In-sync replicas have equal bytes and leader epochs, no high watermark is above its log's end, and
         every record that acks=all was answered for is there, but for those that an unclean election named.

@@ -47,7 +47,7 @@ class Answers:
 class Outcome:
     """What a strategy found out. `ranges` is empty where it learnt nothing."""
 
-    verdict: str
+    summary: str
     ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -100,10 +100,10 @@ def option_3() -> Steps:
     except RemoteProtocolError:
         return Outcome("nothing: the answer is not option 3's")
     wrong = wrongly_deduced(answer.protocol_version)
-    verdict = f"protocol version {answer.protocol_version}"
+    summary = f"protocol version {answer.protocol_version}"
     if wrong:
-        verdict += f"; minimal numbers would promise {len(wrong)} features that it lost ({wrong[0].value})"
-    return Outcome(verdict, ranges)
+        summary += f"; minimal numbers would promise {len(wrong)} features that it lost ({wrong[0].value})"
+    return Outcome(summary, ranges)
 
 
 def empty_answers() -> Steps:

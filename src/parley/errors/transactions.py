@@ -61,5 +61,5 @@ class TransactionForgottenError(TransactionError):
     """The coordinator knows no such transaction (49 INVALID_PRODUCER_ID_MAPPING).
 
     The transactional id expired (transactional.id.expiration.ms, 7 days) or has another producer id now.
-    Neither happens while a transaction is open: this one ended earlier, which way cannot be told any more.
+    Neither happens while a transaction is open: this one ended earlier, which way cannot be known any more.
     """

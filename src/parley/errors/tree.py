@@ -31,7 +31,7 @@ def own_copy(error: Error) -> Error:
 
 
 class LocalProtocolError(KafkaError):
-    """This side broke the protocol's rules; nothing was sent. Mend the call."""
+    """This side broke the protocol's rules; nothing was sent. Correct the call."""
 
 
 class RemoteProtocolError(KafkaError):
@@ -195,7 +195,7 @@ class LogTruncationError(DataLossError):
 class TopicRecreatedError(DataLossError):
     """The topic was deleted and created again under its name (KIP-516): offsets of the old one mean nothing now.
 
-    `planned_id` and `found_id` are the topic ids (16 bytes; empty where the release tells none).
+    `planned_id` and `found_id` are the topic ids (16 bytes; empty where the release has none).
     """
 
     def __init__(

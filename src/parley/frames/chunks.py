@@ -44,7 +44,7 @@ class Chunk:
         return len(self._memory)
 
     def is_seen(self) -> bool:
-        """Tell whether a view other than the chunk's own is alive. Renews `view`."""
+        """Say whether a view other than the chunk's own is alive. Renews `view`."""
         self.view.release()
         try:
             # A bytearray cannot change its length while a buffer of it is exported; one byte less

@@ -10,7 +10,7 @@ from parley.schema import ApiKey, data_names, load, load_data
 
 MODULE = "parley.messages"
 
-# Plain dictionaries, not functools.cache: its keys tell ApiKey.FETCH from 1, and two classes of one
+# Plain dictionaries, not functools.cache: its keys distinguish ApiKey.FETCH from 1, and two classes of one
 # message would never be equal.
 _REQUESTS: dict[int, type[Message]] = {}
 _RESPONSES: dict[int, type[Message]] = {}

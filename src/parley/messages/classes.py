@@ -110,7 +110,7 @@ _BASES: dict[str, type[Message]] = {"request": Request, "response": Response}
 
 
 def default_value(field: Field, fresh_structs: dict[str, type[MessageStruct]]) -> Any:
-    """Return a field's default; lists and structs are made anew."""
+    """Return a field's default; lists and structs are new each time."""
     if field.default is Fresh.LIST:
         return []
     if field.default is Fresh.STRUCT:

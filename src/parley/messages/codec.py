@@ -1,4 +1,4 @@
-"""Encoding and decoding of message bodies: the compiled code, made at first use, behind one face."""
+"""Encoding and decoding of message bodies: the compiled code, made at first use, behind two functions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Input and output: streams, connections, servers, time.
 
 `open_connection` gives a negotiated `BrokerConnection`, `Pool` shares them, `serve` is the broker's
-side. `Backend` is the seam below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
+side. `Backend` is the interface below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
 
-Map: `stream` is the seam to the network; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand behind it,
+Map: `stream` is what a network is; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand behind it,
 `clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`), which gives a `reply`; `pool`
-keeps them as `pool_plan` says, `verdicts` remembers addresses. Brokers: `server`, `server_settings`, `idle`.
-`address`, `options`, `failures`, `work`, `shared`, `lines`; `faces` makes blocking methods.
+keeps them as `pool_plan` says, `probe_outcomes` remembers addresses. Brokers: `server`, `server_settings`, `idle`.
+`address`, `options`, `failures`, `work`, `shared`, `lines`; `blocking` makes blocking methods.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from parley.net.opening import open_connection
 from parley.net.options import SASL_MECHANISMS, SECURITY_PROTOCOLS, ConnectOptions
 from parley.net.pool import MAIN_LANE, Pool
 from parley.net.pool_plan import PoolPlan
+from parley.net.probe_outcomes import ProbeOutcome, ProbeOutcomes
 from parley.net.reply import Reply
 from parley.net.stream import Backend, Listener, Receiver, Stream
-from parley.net.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
     from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
@@ -51,6 +51,8 @@ __all__ = [
     "MemoryStream",
     "Pool",
     "PoolPlan",
+    "ProbeOutcome",
+    "ProbeOutcomes",
     "Receiver",
     "Reply",
     "Server",
@@ -58,8 +60,6 @@ __all__ = [
     "ServerSettings",
     "Stream",
     "TimerHandle",
-    "Verdict",
-    "Verdicts",
     "Way",
     "open_connection",
     "parse_address",

@@ -70,7 +70,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._receiver.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Tell the receiver. Called by asyncio; see `get_buffer`."""
+        """Notify the receiver. Called by asyncio; see `get_buffer`."""
         assert self._receiver is not None
         self._receiver.buffer_updated(nbytes)
 
@@ -122,7 +122,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._unsent_bytes + held
 
     def write(self, segments: Sequence[Segment]) -> None:
-        """Queue bytes. After the end they are dropped: the receiver is told of the end, not the writer."""
+        """Queue bytes. After the end they are dropped: the receiver is notified of the end, not the writer."""
         if self._closing:
             return
         for segment in segments:

@@ -25,7 +25,7 @@ ACCEPT_AGAIN_S = 1.0
 
 
 class AsyncioListener:
-    """Accepts until it is closed, and stands still in between if it is told to."""
+    """Accepts until it is closed, and pauses in between when asked to."""
 
     def __init__(self, new_stream: Callable[[], asyncio.BufferedProtocol], tls: ssl.SSLContext | None) -> None:
         self._new_stream = new_stream

@@ -1,7 +1,7 @@
-"""The clock seam: whoever waits asks a clock, so that tests wait for nothing.
+"""The clock: whoever waits asks a clock, so that tests wait for nothing.
 
 `LoopClock` is the running event loop's time, `AdvancingClock` too until it is moved on. `ManualClock`
-stands still until it is told to advance.
+stands still until `advance` is called.
 """
 
 from __future__ import annotations

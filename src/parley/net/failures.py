@@ -1,4 +1,4 @@
-"""Foreign exceptions become parley's at this seam, with the address, the stage and the remedy."""
+"""Foreign exceptions become parley's here, with the address, the stage and the remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SILENCE_HINT = (
 """What silence instead of an answer to ApiVersions can mean."""
 
 NO_LOGIN_HINT = "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or SASL_PLAINTEXT"
-"""A listener with SASL tells its versions to everybody, and closes at the first other request."""
+"""A listener with SASL shows its versions to everybody, and closes at the first other request."""
 
 
 def lost_request(api_key: int, error: Exception | None) -> str:

@@ -1,4 +1,4 @@
-"""A network in memory: the same seam without sockets, with faults where and when a test wants them.
+"""A network in memory: the same interface without sockets, with faults where and when a test wants them.
 
 Bytes go through the event loop, in order, in pieces as small as asked for. Delays use the clock that
 the backend is given, so that a `ManualClock` decides when anything arrives.
@@ -72,7 +72,7 @@ class _Pipe:
         self.plan()
 
     def end(self) -> None:
-        """Tell the target, after all bytes, that no more come."""
+        """Signal to the target, after all bytes, that no more come."""
         self._ends = True
         self.plan()
 
@@ -216,7 +216,7 @@ class MemoryStream:
                 end.lose(ConnectionResetError("connection cut by a test"))
 
     def lose(self, cause: Exception | None) -> None:
-        """End this end and tell its receiver, once."""
+        """End this end and notify its receiver, once."""
         if self.is_over:
             return
         self.is_over = True

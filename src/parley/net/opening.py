@@ -25,9 +25,9 @@ from parley.net.connection import BrokerConnection
 from parley.net.failures import CONNECT, NAME_LOOKUP, SILENCE_HINT, VERSIONS
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
+from parley.net.probe_outcomes import ProbeOutcome, ProbeOutcomes
 from parley.net.stream import Backend
 from parley.net.tls import client_tls
-from parley.net.verdicts import Verdict, Verdicts
 from parley.protocol import ClientSettings
 from parley.schema import ApiKey
 from parley.versions import VersionRange
@@ -40,7 +40,7 @@ OLD_BROKER_RELEASE = "0.9.0.1"
 
 @cache
 def software_version() -> str:
-    """Return the version that brokers are told (KIP-511): that of the installed distribution."""
+    """Return the version that brokers are sent (KIP-511): that of the installed distribution."""
     try:
         return metadata.version("kafka-parley")
     except metadata.PackageNotFoundError:
@@ -53,7 +53,7 @@ async def open_connection(
     *,
     backend: Backend | None = None,
     clock: Clock | None = None,
-    verdicts: Verdicts | None = None,
+    probe_outcomes: ProbeOutcomes | None = None,
 ) -> BrokerConnection:
     """Return a negotiated connection to a broker.
 
@@ -64,7 +64,7 @@ async def open_connection(
     caller is cancelled.
     """
     target = parse_address(address) if isinstance(address, str) else address
-    return await Opening(target, options, backend=backend, clock=clock, verdicts=verdicts).open()
+    return await Opening(target, options, backend=backend, clock=clock, probe_outcomes=probe_outcomes).open()
 
 
 class Opening:
@@ -77,7 +77,7 @@ class Opening:
         *,
         backend: Backend | None = None,
         clock: Clock | None = None,
-        verdicts: Verdicts | None = None,
+        probe_outcomes: ProbeOutcomes | None = None,
     ) -> None:
         options = options if options is not None else ConnectOptions()
         clock = clock if clock is not None else LoopClock()
@@ -89,7 +89,7 @@ class Opening:
         self._options = options
         self._backend = backend
         self._clock = clock
-        self._verdicts = verdicts if verdicts is not None else Verdicts()
+        self._probe_outcomes = probe_outcomes if probe_outcomes is not None else ProbeOutcomes()
         self._connection: BrokerConnection | None = None
         self._deadline_ms = clock.now_ms() + options.socket_connection_setup_timeout_ms
         self._stage = NAME_LOOKUP  # how far it has come, for the error of a deadline that passes
@@ -114,7 +114,7 @@ class Opening:
             async with Deadline(self._clock, self._deadline_ms):
                 connection = await self._open()
         except TimeoutError as error:
-            self._verdicts.forget(self._address)  # silent now: 0.9 may have come back there
+            self._probe_outcomes.forget(self._address)  # silent now: 0.9 may have come back there
             hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
             limit_ms = self._options.socket_connection_setup_timeout_ms
             raise RequestTimedOut(
@@ -127,8 +127,8 @@ class Opening:
             self._forget_old()
             raise
         if self._options.release is None:
-            verdict = Verdict.SILENT if connection.inferred else Verdict.ANSWERS
-            self._verdicts.put(self._address, verdict, self._clock.now_ms())
+            outcome = ProbeOutcome.SILENT if connection.inferred else ProbeOutcome.ANSWERS
+            self._probe_outcomes.put(self._address, outcome, self._clock.now_ms())
             connection.closed.add_done_callback(lambda _: self._forget_after(connection))
         return connection
 
@@ -141,8 +141,8 @@ class Opening:
 
         That it answers ApiVersions is kept: behind some addresses it is the probe that ends connections.
         """
-        if self._verdicts.get(self._address, self._clock.now_ms()) is Verdict.SILENT:
-            self._verdicts.forget(self._address)
+        if self._probe_outcomes.get(self._address, self._clock.now_ms()) is ProbeOutcome.SILENT:
+            self._probe_outcomes.forget(self._address)
 
     async def _open(self) -> BrokerConnection:
         settings = self._settings()
@@ -188,16 +188,16 @@ class Opening:
 
     def _settings(self) -> ClientSettings:
         options = self._options
-        verdict = self._verdicts.get(self._address, self._clock.now_ms())
+        outcome = self._probe_outcomes.get(self._address, self._clock.now_ms())
         pinned = options.release
-        if pinned is None and verdict is Verdict.SILENT:
+        if pinned is None and outcome is ProbeOutcome.SILENT:
             pinned = OLD_BROKER_RELEASE
         return ClientSettings(
             client_id=options.client_id,
             software_version=software_version(),
             max_frame_bytes=options.max_frame_bytes,
             pinned_release=pinned,
-            probe_old_brokers=options.probe_old_brokers and verdict is None and not options.uses_sasl,
+            probe_old_brokers=options.probe_old_brokers and outcome is None and not options.uses_sasl,
             version_limits=options.version_limits,
             must_not_use=options.must_not_use,
             broker=str(self._address),

@@ -48,7 +48,7 @@ class ConnectOptions:
     send_buffer_bytes: int = -1
     release: str | None = None
     probe_old_brokers: bool = True
-    verdict_ttl_ms: int = 20 * 60 * 1000
+    probe_ttl_ms: int = 20 * 60 * 1000
     version_limits: Mapping[int, VersionRange] = field(default_factory=dict)
     must_not_use: tuple[MustNotUse, ...] = ()
     security_protocol: str = "PLAINTEXT"
@@ -118,7 +118,7 @@ _LIMITS = {
     "max_frame_bytes": (1024, _INT32_MAX),
     "receive_buffer_bytes": (-1, _INT32_MAX),
     "send_buffer_bytes": (-1, _INT32_MAX),
-    "verdict_ttl_ms": (0, _INT32_MAX),
+    "probe_ttl_ms": (0, _INT32_MAX),
 }
 
 

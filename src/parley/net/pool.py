@@ -17,9 +17,9 @@ from parley.net.failures import CONNECT
 from parley.net.opening import Opening
 from parley.net.options import ConnectOptions
 from parley.net.pool_plan import Lane, Open, PoolPlan, Use, Wait
+from parley.net.probe_outcomes import ProbeOutcomes
 from parley.net.shared import outcome
 from parley.net.stream import Backend
-from parley.net.verdicts import Verdicts
 
 MAIN_LANE = "main"
 
@@ -33,17 +33,17 @@ class Pool:
         *,
         backend: Backend | None = None,
         clock: Clock | None = None,
-        dice: Callable[[], float] | None = None,
+        rng: Callable[[], float] | None = None,
     ) -> None:
         self._options = options
         self._backend = backend
         self._clock = clock if clock is not None else LoopClock()
-        self.verdicts = Verdicts(options.verdict_ttl_ms)
+        self.probe_outcomes = ProbeOutcomes(options.probe_ttl_ms)
         self._plan: PoolPlan[BrokerConnection] = PoolPlan(
             options.reconnect_backoff_ms,
             options.reconnect_backoff_max_ms,
             options.connections_max_idle_ms,
-            dice if dice is not None else random.Random().random,
+            rng if rng is not None else random.Random().random,
         )
         self._nodes: dict[int, Address] = {}
         self._opening: dict[Lane, asyncio.Task[BrokerConnection]] = {}
@@ -109,7 +109,7 @@ class Pool:
     async def any_connection(self, lane: str = MAIN_LANE) -> BrokerConnection:
         """Return a connection to whatever broker can be had: one that is open, a known one, a bootstrap one.
 
-        Raises BrokersUnreachable, with the error of each address, when all were tried in vain,
+        Raises BrokersUnreachable, with the error of each address, when none could be reached,
         AuthenticationError as soon as one of them refuses the login.
         """
         servers = self._options.servers
@@ -151,7 +151,9 @@ class Pool:
         return NetworkError("the connections of this client are closed", address=str(address), stage=CONNECT)
 
     def _start_opening(self, key: Lane) -> None:
-        opening = Opening(key.address, self._options, backend=self._backend, clock=self._clock, verdicts=self.verdicts)
+        opening = Opening(
+            key.address, self._options, backend=self._backend, clock=self._clock, probe_outcomes=self.probe_outcomes
+        )
         task = asyncio.get_running_loop().create_task(opening.open())
         self._opening[key] = task
         self._stages[key] = opening

@@ -5,7 +5,7 @@ Rules:
    not hold up the requests behind them; brokers with one address share.
 2. At most one connection is being opened per address and lane; everybody else waits for that one.
 3. After a failure, or a loss, the next attempt waits: exponentially longer with each failure in a
-   row, shaken by the dice that the owner brings.
+   row, with jitter from the `rng` that the owner brings.
 4. A connection to an address that no broker has any more is closed when nothing is in flight on it.
 """
 
@@ -84,11 +84,11 @@ class _Slot(Generic[C]):
 class PoolPlan(Generic[C]):
     """The state of a pool. Every method is synchronous; what is to be done is returned."""
 
-    def __init__(self, backoff_ms: int, backoff_max_ms: int, max_idle_ms: int, dice: Callable[[], float]) -> None:
+    def __init__(self, backoff_ms: int, backoff_max_ms: int, max_idle_ms: int, rng: Callable[[], float]) -> None:
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = backoff_max_ms
         self._max_idle_ms = max_idle_ms
-        self._dice = dice
+        self._rng = rng
         self._slots: dict[Lane, _Slot[C]] = {}
 
     def step(self, lane: Lane, now_ms: int) -> Use[C] | Open | Join | Wait:
@@ -125,7 +125,7 @@ class PoolPlan(Generic[C]):
     def backoff_ms(self, failures: int) -> int:
         """Return the pause after so many earlier failures in a row, shaken."""
         pause_ms = min(self._backoff_max_ms, self._backoff_ms * 2 ** min(failures, 30))
-        return int(pause_ms * (1 + _JITTER * (2 * self._dice() - 1)))
+        return int(pause_ms * (1 + _JITTER * (2 * self._rng() - 1)))
 
     def least_busy(self, addresses: Iterable[Address], lane: str) -> C | None:
         """Return the open connection to any of these addresses with the fewest requests in flight."""
@@ -137,8 +137,8 @@ class PoolPlan(Generic[C]):
         return min(found, key=lambda connection: connection.in_flight, default=None)
 
     def by_promise(self, addresses: Iterable[Address], lane: str) -> list[Address]:
-        """Return the addresses, those that failed least first, equals in an order that the dice choose."""
-        shaken = [(self._failures(address, lane), self._dice(), address) for address in addresses]
+        """Return the addresses, those that failed least first, equals in random order."""
+        shaken = [(self._failures(address, lane), self._rng(), address) for address in addresses]
         return [address for _, _, address in sorted(shaken, key=lambda entry: entry[:2])]
 
     def sweep(self, wanted: frozenset[Address], now_ms: int) -> list[C]:

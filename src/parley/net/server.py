@@ -237,7 +237,7 @@ class ServerConnection:
             self.abort()
 
     def _wake(self) -> None:
-        self._thawed.set()  # an end is told to a frozen connection too
+        self._thawed.set()  # a frozen connection hears of its end too
         self._arrived.set()
 
     def _session_is_over(self) -> bool:
@@ -391,7 +391,7 @@ async def serve(
     """Listen on an address and run `handler` for each connection; return the running server.
 
     `policy` is a profile, or a callable that gives one for each connection. `port` 0 takes a free
-    one; `server.address` tells it. `settings` has the frame cap and the logins of a SASL listener.
+    one; `server.address` has it. `settings` has the frame cap and the logins of a SASL listener.
     Raises NetworkError (stage "listen") when the address cannot be had.
     """
     source = policy if callable(policy) else lambda: policy

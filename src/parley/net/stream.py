@@ -1,4 +1,4 @@
-"""The seam to the network: what a connection needs of a byte stream, and nothing else.
+"""The interface to the network: what a connection needs of a byte stream, and nothing else.
 
 A stream *pushes*: it asks its receiver for memory, receives into it and says how much came. That is
 one copy less than a `read()` that returns bytes, and it is how asyncio's BufferedProtocol works.
@@ -128,7 +128,7 @@ class Backend(Protocol):
     ) -> Stream:
         """Connect to one place ("connect") and shake hands if `tls` is given ("tls").
 
-        `entered` is told each stage as it begins.
+        `entered` is called with each stage as it begins.
         """
         ...
 

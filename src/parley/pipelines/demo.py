@@ -24,11 +24,11 @@ from parley.errors import ConfigError
 from parley.pipelines import job
 from parley.pipelines.account import Account, count_aggregates, count_table
 from parley.pipelines.counting import count_files, table_batches, topic_records
+from parley.pipelines.environments import EmbeddedEnvironment, Environment, OwnEnvironment
 from parley.pipelines.feed import Feeder, Pace
 from parley.pipelines.inputs import Dataset, open_input
 from parley.pipelines.progress import Display, LiveDisplay, PlainDisplay, RateMeter, Snapshot
 from parley.pipelines.scenario import Director, LeaderWatch
-from parley.pipelines.sides import EmbeddedSide, OwnSide, Side
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -37,7 +37,7 @@ TARGET_SECONDS = 35
 """The embedded cluster is fed for about as long, whatever the input's size: the upgrade takes its time."""
 
 STALL_SECONDS = 120
-"""When not a row has moved for as long, something is wrong that will not mend itself."""
+"""When not a row has moved for as long, something is wrong that will not pass."""
 
 _MARK = ".parley-demo"
 _CLIENT_ID = "parley-demo"
@@ -67,28 +67,28 @@ def run_demo(options: DemoOptions) -> Account:
     prepare_output(options.output)
     with ExitStack() as stack:
         display = stack.enter_context(choose_display())
-        display.tell(f"{dataset.row_count:,} rows in {dataset.path.name}")
-        client, side = _brokers(options, stack)
-        plan = _plan(options, dataset, side, client)
-        display.tell(f"brokers at {side.bootstrap_servers}; topics {plan.topic} and {plan.aggregates_topic}")
-        display.tell("starting Spark")
+        display.report(f"{dataset.row_count:,} rows in {dataset.path.name}")
+        client, environment = _brokers(options, stack)
+        plan = _plan(options, dataset, environment, client)
+        display.report(f"brokers at {environment.bootstrap_servers}; topics {plan.topic} and {plan.aggregates_topic}")
+        display.report("starting Spark")
         spark = stack.enter_context(job.spark_session(plan.log, options.output / "warehouse"))
-        run = _Run(plan, side, client, display, _pace(options, dataset), began)
+        run = _Run(plan, environment, client, display, _pace(options, dataset), began)
         stack.callback(run.stop)
         run.start(*job.start_queries(spark, plan))
         try:
             run.watch()
         except KeyboardInterrupt:
-            display.tell(f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers")
+            display.report(f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers")
             raise
-        display.tell("everything has arrived; counting what was written")
-        account = _account(plan, side, client, run)
+        display.report("everything has arrived; counting what was written")
+        account = _account(plan, environment, client, run)
     (options.output / "account.json").write_text(json.dumps(account.to_dict(), indent=2) + "\n")
     return account
 
 
 def prepare_output(output: Path) -> None:
-    """Make the output folder anew. Raises ConfigError rather than delete what another program wrote."""
+    """Make the output folder again. Raises ConfigError rather than delete what another program wrote."""
     if output.exists():
         ours = output.is_dir() and ((output / _MARK).exists() or not any(output.iterdir()))
         if not ours:
@@ -113,26 +113,26 @@ def choose_display() -> Iterator[Display]:
         yield display
 
 
-def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Side]:
+def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Environment]:
     """Start the embedded cluster, or reach the brokers that were named; return a client for either."""
     if options.bootstrap_servers is None:
-        embedded = EmbeddedSide()
+        embedded = EmbeddedEnvironment()
         stack.callback(embedded.close)
         client = Client(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
         return stack.enter_context(client), embedded
     client = stack.enter_context(Client(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID))
-    return client, OwnSide(options.bootstrap_servers, client)
+    return client, OwnEnvironment(options.bootstrap_servers, client)
 
 
-def _plan(options: DemoOptions, dataset: Dataset, side: Side, client: Client) -> job.JobPlan:
+def _plan(options: DemoOptions, dataset: Dataset, environment: Environment, client: Client) -> job.JobPlan:
     """Name and create the topics; on brokers that are not ours under names that nobody uses."""
     suffix = f"-{secrets.token_hex(3)}" if options.bootstrap_servers is not None else ""
     topic = f"{dataset.name}{suffix}"
     aggregates = f"{dataset.name}-by-{dataset.partition_column}".replace(" ", "-") + suffix
-    side.create_topics(client, [topic, aggregates])
+    environment.create_topics(client, [topic, aggregates])
     return job.JobPlan(
         dataset=dataset,
-        bootstrap_servers=side.bootstrap_servers,
+        bootstrap_servers=environment.bootstrap_servers,
         topic=topic,
         aggregates_topic=aggregates,
         output=options.output,
@@ -149,16 +149,16 @@ class _Run:
     """The moving parts of one run, and the loop that watches them."""
 
     def __init__(
-        self, plan: job.JobPlan, side: Side, client: Client, display: Display, pace: Pace, began: float
+        self, plan: job.JobPlan, environment: Environment, client: Client, display: Display, pace: Pace, began: float
     ) -> None:
         self._plan = plan
         self._began = began
-        self._side = side
+        self._environment = environment
         self._display = display
         send = partial(client.produce, plan.topic, options=ProduceOptions(compression_type="lz4"))
-        self.feeder = Feeder(plan.dataset, send, pace=pace, headers=side.takes_headers())
-        self.leaders = LeaderWatch(partial(side.leaders, plan.topic))
-        self._director: Director | None = side.director(plan.topic, self._fraction, display.tell)
+        self.feeder = Feeder(plan.dataset, send, pace=pace, headers=environment.takes_headers())
+        self.leaders = LeaderWatch(partial(environment.leaders, plan.topic))
+        self._director: Director | None = environment.director(plan.topic, self._fraction, display.report)
         self._queries: tuple[StreamingQuery, ...] = ()
         self._rows_done: tuple[job.RowsDone, ...] = ()
         self._rate = RateMeter()
@@ -170,7 +170,7 @@ class _Run:
         """Set everything in motion."""
         self._queries = queries
         self._rows_done = tuple(job.RowsDone(query) for query in queries)
-        self._display.tell("two streaming queries run; the rows begin to flow")
+        self._display.report("two streaming queries run; the rows begin to flow")
         self._start = time.monotonic()
         self.feeder.start()
         if self._director is not None:
@@ -230,14 +230,14 @@ class _Run:
                 rows_acknowledged=self.feeder.ledger.rows,
                 rows_in_table=rows_in_table,
                 rate=self._rate.rate(seconds, rows_in_table),
-                brokers=self._side.broker_rows(),
+                brokers=self._environment.broker_rows(),
                 leaders={partition: leader for partition, (leader, _) in leaders.items()},
                 leader_moves=self.leaders.moves,
             )
         )
 
 
-def _account(plan: job.JobPlan, side: Side, client: Client, run: _Run) -> Account:
+def _account(plan: job.JobPlan, environment: Environment, client: Client, run: _Run) -> Account:
     """Count what was written and state it."""
     run.leaders.look()
     table = count_table(table_batches(plan.table), run.feeder.ledger.checksums)
@@ -250,7 +250,7 @@ def _account(plan: job.JobPlan, side: Side, client: Client, run: _Run) -> Accoun
         table=table,
         aggregates=aggregates,
         leader_moves=run.leaders.moves,
-        brokers=side.broker_facts(),
+        brokers=environment.broker_facts(),
         seconds=run.seconds,
         output={
             "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by {plan.dataset.partition_column})",

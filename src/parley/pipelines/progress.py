@@ -66,7 +66,7 @@ class Display(Protocol):
     def __enter__(self) -> Display: ...
     def __exit__(self, *exc: object) -> None: ...
     def show(self, snapshot: Snapshot) -> None: ...
-    def tell(self, text: str) -> None: ...
+    def report(self, text: str) -> None: ...
 
 
 class PlainDisplay:
@@ -90,7 +90,7 @@ class PlainDisplay:
             self._next_line = snapshot.seconds + _PLAIN_EVERY_SECONDS
             self._print(plain_text(snapshot))
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print an event."""
         self._print(text)
 
@@ -116,7 +116,7 @@ class LiveDisplay:
 
     def __exit__(self, *exc: object) -> None:
         if exc[0] is KeyboardInterrupt:
-            # The terminal has echoed ^C into the panel: begin it anew below.
+            # The terminal has echoed ^C into the panel: begin it again below.
             self._live.console.print()
         self._live.update(self._view(), refresh=True)
         self._live.__exit__(None, None, None)
@@ -126,7 +126,7 @@ class LiveDisplay:
         self._snapshot = snapshot
         self._live.update(self._view())
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Add an event to the list below the panel."""
         self._events.append((self._clock() - self._start, text))
         self._live.update(self._view())

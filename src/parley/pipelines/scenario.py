@@ -73,7 +73,7 @@ def perform(step: Step, cluster: ClusterControl, topic: str, brokers: Sequence[i
     """Do one step."""
     if step.act is Act.MOVE_LEADERS:
         leaders = {partition: leader for partition, (leader, _) in cluster.leaders(topic).items()}
-        for partition, to in spread_anew(leaders, brokers).items():
+        for partition, to in spread_leaders(leaders, brokers).items():
             cluster.move_leader(topic, partition, to)
     elif step.act is Act.STOP:
         cluster.stop_broker(step.broker)
@@ -83,10 +83,10 @@ def perform(step: Step, cluster: ClusterControl, topic: str, brokers: Sequence[i
         cluster.start_broker(step.broker, step.release)
 
 
-def spread_anew(leaders: Mapping[int, int], brokers: Sequence[int]) -> dict[int, int]:
+def spread_leaders(leaders: Mapping[int, int], brokers: Sequence[int]) -> dict[int, int]:
     """Return another leader for every partition, evenly over the brokers.
 
-    >>> spread_anew({0: 1, 1: 1, 2: 3}, [1, 2, 3])
+    >>> spread_leaders({0: 1, 1: 1, 2: 3}, [1, 2, 3])
     {0: 2, 1: 3, 2: 1}
     """
     found: dict[int, int] = {}
@@ -127,7 +127,7 @@ class Director(threading.Thread):
         *,
         brokers: Sequence[int],
         progress: Callable[[], float],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         super().__init__(name="parley-demo-director", daemon=True)
         self.error: BaseException | None = None
@@ -136,7 +136,7 @@ class Director(threading.Thread):
         self._topic = topic
         self._brokers = brokers
         self._progress = progress
-        self._tell = tell
+        self._report = report
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -145,7 +145,7 @@ class Director(threading.Thread):
                 while self._progress() < step.due:
                     if self._stopping.wait(0.05):
                         return
-                self._tell(step.text)
+                self._report(step.text)
                 perform(step, self._cluster, self._topic, self._brokers)
         except BaseException as error:
             self.error = error

@@ -29,7 +29,7 @@ from parley.schema import ApiKey
 class BrokerSasl:
     """What a SASL listener offers: a maker of each mechanism, by name, and how long a login lasts.
 
-    `session_lifetime_ms` 0: for ever (Kafka's `connections.max.reauth.ms`).
+    `session_lifetime_ms` 0: forever (Kafka's `connections.max.reauth.ms`).
     """
 
     mechanisms: Mapping[str, Callable[[], ServerMechanism]]
@@ -113,7 +113,7 @@ class BrokerLogin:
 
 
 class Refusal(AuthenticationError):
-    """A refused login. `answer` is to be sent before the connection is closed, if there is one."""
+    """A refused login. `answer` is to be sent before the connection is closed, if any."""
 
     def __init__(self, reason: str, answer: Any = None) -> None:
         super().__init__(reason)

@@ -1,7 +1,7 @@
 """What both ends of a connection share: bytes in, events out, bytes to send.
 
 Rules:
-1. No input/output, no clock, no dice: bytes and `now_ms` come in as arguments.
+1. No input/output, no clock, no randomness: bytes and `now_ms` come in as arguments.
 2. Foreign bytes never raise. They end the connection with a `Closed` event that carries the error.
 3. `Closed` is the last event and comes once. After it bytes are ignored and nothing is sent.
 4. Memory is bounded by what was received (frames) and by what the owner asked to send.

@@ -1,4 +1,4 @@
-"""What a connection tells its owner: frozen, one per thing that happened, in order."""
+"""What a connection reports to its owner: frozen, one per thing that happened, in order."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A release of Kafka differs from the next one also in how it refuses: some close the connection, 0.9
 stays silent, ApiVersions is answered in a shape of its own. The
-connection knows the five things that can be done; which one a release does is told by its profile,
+connection knows the five things that can be done; its profile says which one a release does,
 through `BrokerPolicy`.
 """
 

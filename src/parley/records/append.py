@@ -126,7 +126,7 @@ def assign_offsets(
     """Return the checked record set with offsets from `base_offset` on (and LogAppendTime if given).
 
     Magic 2 and uncompressed messages are changed in place and returned; a compressed message set
-    keeps its bytes where relative offsets allow it (KIP-31) and is compressed anew otherwise.
+    keeps its bytes where relative offsets allow it (KIP-31) and is compressed again otherwise.
     Raises CorruptRecordError for bytes that check_batch would refuse.
     """
     view = memoryview(data).cast("B")

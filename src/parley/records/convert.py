@@ -3,7 +3,7 @@
 Rules
 
 1. Down (a fetch by a client older than the log): batches of the wanted format or an older one stay as
-   they are; the others are written anew with their own offsets and codec. Headers, producer ids and
+   they are; the others are rewritten with their own offsets and codec. Headers, producer ids and
    the transactional mark have no place in magic 0 and 1 and are lost, control batches are left out,
    timestamps are lost in magic 0.
 2. Up (a produce by an old client into a newer log): magic 0 has no timestamps, they become -1.
@@ -26,7 +26,7 @@ def convert(
 ) -> bytes:
     """Return the record set in the format `to_magic` or, unless `upward`, older ones that it holds.
 
-    Records below `first_offset` are left out of what is written anew. A partial tail is dropped.
+    Records below `first_offset` are left out of what is rewritten. A partial tail is dropped.
     Raises CorruptRecordError for damaged bytes and UnsupportedVersionError for zstd before magic 2.
     """
     parts: list[Buffer] = []

@@ -1,6 +1,6 @@
 """Where the header fields of each record format stand, as one table.
 
-All formats share the first 17 bytes far enough to tell them apart: offset (8), size of what follows
+All formats share the first 17 bytes far enough to distinguish them: offset (8), size of what follows
 (4), four bytes that differ, and the magic.
 
     at  magic 0             magic 1             magic 2

@@ -158,7 +158,7 @@ def _legacy(view: memoryview, pos: int) -> RawBatch | None:
 
 
 def first_batch_bytes(data: Buffer) -> int | None:
-    """Return the size that the first batch announces, or None where too few bytes tell it.
+    """Return the size that the first batch announces, or None where the bytes are too few to say.
 
     When it is larger than `data` the fetch returned no whole batch: a broker before Fetch v3
     (KIP-74) cannot return one that is larger than the fetch's limit.

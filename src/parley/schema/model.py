@@ -16,11 +16,11 @@ PRIMITIVES = frozenset(
 
 
 class NotationError(KafkaError):
-    """A notation file cannot be read; the text names the file and the line. Mend the file."""
+    """A notation file cannot be read; the text names the file and the line. Correct the file."""
 
 
 class Fresh(Enum):
-    """Defaults that are made anew for every message, because they can be changed."""
+    """Defaults that are made for every message, because they can be changed."""
 
     LIST = "[]"
     STRUCT = "struct"
@@ -76,7 +76,7 @@ class Struct:
 class MessageSchema:
     """A request, response, header or data message in all its versions.
 
-    `unstable` versions are drafts that brokers do not advertise unless they are told to;
+    `unstable` versions are drafts that brokers do not advertise unless they are configured to;
     `deprecated` ones were announced to go with 4.0.
     """
 

@@ -79,24 +79,24 @@ def lag(progress: Any) -> list[SourceLag]:
 
 
 class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark comes without types
-    """Calls `tell(name, lags)` after every micro-batch; `name` is the query's name, or its id where it has none.
+    """Calls `report(name, lags)` after every micro-batch; `name` is the query's name, or its id where it has none.
 
-    An error in `tell` is logged and does not disturb the query.
+    An error in `report` is logged and does not disturb the query.
     """
 
-    def __init__(self, tell: Callable[[str, list[SourceLag]], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str, list[SourceLag]], None]) -> None:
+        self._report = report
 
     def onQueryStarted(self, event: Any) -> None:
         """Do nothing."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """Tell the lag of the query that made progress."""
+        """Report the lag of the query that made progress."""
         progress = event.progress
         try:
             sources = lag(progress)
             if sources:
-                self._tell(str(_get(progress, "name") or _get(progress, "id")), sources)
+                self._report(str(_get(progress, "name") or _get(progress, "id")), sources)
         except Exception:
             log.exception("a LagListener failed")
 

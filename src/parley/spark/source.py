@@ -66,7 +66,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
-        # Spark refuses a reader with pushFilters unless its setting allows push-down, and tells nobody which
+        # Spark refuses a reader with pushFilters unless its setting allows push-down, and does not say which
         # it is; but only with the setting on does this module of Spark's ask for a reader.
         asks = sys._getframe(2).f_globals.get("__name__")
         filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
@@ -115,7 +115,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
             return StreamWriter(options, columns)
         writer = TransactionalStreamWriter(options, columns)
         # Spark asks for a writer when it plans a micro-batch and again when it commits; only the first is to
-        # take the query over. Where the module's name does not tell, the writer plans when it is pickled.
+        # take the query over. Where the module's name does not say, the writer plans when it is pickled.
         if sys._getframe(2).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
             writer.plan()
         return writer

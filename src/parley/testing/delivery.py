@@ -19,7 +19,7 @@ import pyarrow as pa
 from parley.client import Client, ProduceOptions, TopicPartition
 
 END = -1
-"""The value that tells the reader that a partition is complete."""
+"""The value that marks a partition as complete."""
 
 PATIENCE_SECONDS = 60
 

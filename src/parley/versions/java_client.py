@@ -45,7 +45,7 @@ def _range_text(low: int, high: int) -> str:
 
 
 def usability(api: JavaApi, low: int, high: int) -> str:
-    """Return the tool's verdict on one advertised range.
+    """Return what the tool says of one advertised range.
 
     >>> usability(java_apis()[0], 0, 5)
     'usable: 5'

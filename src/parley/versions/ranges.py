@@ -83,7 +83,7 @@ FIELDS_NOT_TRUSTED: tuple[NotTrusted, ...] = (
         "leader_epoch",
         9,
         "brokers before 2.4 spread stale epochs during reassignments, and a client that believes them"
-        " is fenced for ever (KAFKA-9212)",
+        " is fenced forever (KAFKA-9212)",
     ),
 )
 """Fields that older releases fill unreliably."""

@@ -82,7 +82,7 @@ def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
 
 
 def finalized(brokers: Iterable[BrokerVersions]) -> Mapping[str, int]:
-    """Return the levels of the cluster's finalized features, as the answer with the newest epoch tells them.
+    """Return the levels of the cluster's finalized features, as the answer with the newest epoch has them.
 
     Brokers learn of a change one after the other; an answer without an epoch (-1) says nothing.
     """

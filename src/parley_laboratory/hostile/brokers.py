@@ -69,7 +69,7 @@ def attack_brokers(inputs: int, seed: int, releases: tuple[str, ...] = RELEASES)
 
     After every fifty inputs an honest client asks for the broker's versions and must be answered.
     """
-    dice = Random(seed)
+    rng = Random(seed)
     account = HostileAccount(seed)
     errors = _Errors()
     log = logging.getLogger("parley")
@@ -77,19 +77,19 @@ def attack_brokers(inputs: int, seed: int, releases: tuple[str, ...] = RELEASES)
     try:
         for begun in range(0, inputs, INPUTS_PER_CLUSTER):
             release = releases[begun // INPUTS_PER_CLUSTER % len(releases)]
-            _one_cluster(release, range(begun, min(begun + INPUTS_PER_CLUSTER, inputs)), dice, account, errors)
+            _one_cluster(release, range(begun, min(begun + INPUTS_PER_CLUSTER, inputs)), rng, account, errors)
     finally:
         log.removeHandler(errors)
     return account.close()
 
 
-def _one_cluster(release: str, numbers: range, dice: Random, account: HostileAccount, errors: _Errors) -> None:
+def _one_cluster(release: str, numbers: range, rng: Random, account: HostileAccount, errors: _Errors) -> None:
     time = VirtualTime(account.seed)
     cluster = AsyncLocalCluster(1, release, clock=time.clock, seed=account.seed, backend=time.network)
     try:
         time.run(cluster.start())
         cluster.create_topic(TOPIC)
-        time.loop.run_until_complete(_attack(time, cluster, numbers, dice, account, errors))
+        time.loop.run_until_complete(_attack(time, cluster, numbers, rng, account, errors))
     finally:
         time.run(cluster.close())
         time.close()
@@ -99,16 +99,16 @@ async def _attack(
     time: VirtualTime,
     cluster: AsyncLocalCluster,
     numbers: range,
-    dice: Random,
+    rng: Random,
     account: HostileAccount,
     errors: _Errors,
 ) -> None:
     address = parse_address(cluster.bootstrap_servers)
-    maker, mutator = _RequestMaker(dice, cluster), Mutator(dice)
+    maker, mutator = _RequestMaker(rng, cluster), Mutator(rng)
     for number in numbers:
         frame = maker.frame()
-        bent = mutator.mutated(frame) if dice.random() < 0.8 else frame  # unbent ones have hostile values
-        size = struct.pack(">i", len(bent) if dice.random() < 0.9 else dice.choice((-1, 0, 2**31 - 1, len(bent) + 1)))
+        bent = mutator.mutated(frame) if rng.random() < 0.8 else frame  # unbent ones have hostile values
+        size = struct.pack(">i", len(bent) if rng.random() < 0.9 else rng.choice((-1, 0, 2**31 - 1, len(bent) + 1)))
         account.outcomes[await _send(time, address, size + bent)] += 1
         for text in errors.texts:
             account.breach(number, f"{cluster.broker(1).release}: {text}")
@@ -140,9 +140,9 @@ async def _serves(time: VirtualTime, address: Address) -> bool:
 class _RequestMaker:
     """Valid requests: any API and version that the broker advertises, now and then others; real topics and records."""
 
-    def __init__(self, dice: Random, cluster: AsyncLocalCluster) -> None:
-        self._dice = dice
-        self._maker = SampleMaker(dice, most=2, plain=True)
+    def __init__(self, rng: Random, cluster: AsyncLocalCluster) -> None:
+        self._rng = rng
+        self._maker = SampleMaker(rng, most=2, plain=True)
         self._ranges = cluster.broker(1).profile.ranges
         rows = [Record(i, 1_000 + i, 0, b"k", b"v" * 20) for i in range(3)]
         columns = columns_from_records(rows, with_offsets=False)
@@ -153,19 +153,19 @@ class _RequestMaker:
 
     def frame(self) -> bytes:
         """Return a request's bytes, without its size."""
-        dice = self._dice
+        rng = self._rng
         known = sorted(set(self._ranges) & set(ApiKey))
-        key = ApiKey(dice.choice(known) if dice.random() < 0.95 else dice.choice(list(ApiKey)))
+        key = ApiKey(rng.choice(known) if rng.random() < 0.95 else rng.choice(list(ApiKey)))
         written = load(key).request.valid_versions
         allowed = self._ranges.get(key, written)
-        version = dice.randint(max(allowed.min, written.min), min(allowed.max, written.max))
+        version = rng.randint(max(allowed.min, written.min), min(allowed.max, written.max))
         message: Any = self._maker.message(request_class(key), version)
         if key is ApiKey.PRODUCE:
             self._fill_in(message, version)
-        return b"".join(bytes(part) for part in encode_request(message, version, dice.randrange(2**31), "hostile"))
+        return b"".join(bytes(part) for part in encode_request(message, version, rng.randrange(2**31), "hostile"))
 
     def _fill_in(self, produce: Any, version: int) -> None:
-        produce.acks = self._dice.choice((-1, 0, 1, 7))
+        produce.acks = self._rng.choice((-1, 0, 1, 7))
         for topic in produce.topic_data:
             topic.name = topic.name and TOPIC
             for partition in topic.partition_data:

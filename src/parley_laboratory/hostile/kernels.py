@@ -39,11 +39,11 @@ def attack_kernels(inputs: int, seed: int) -> HostileAccount:
     Half of them are bent, some of these with their checksum made true again. Only KernelError may come out, of one
     kind from all kernels; and no call may take longer than its budget.
     """
-    dice = Random(seed)
-    account, mutator, found = HostileAccount(seed), Mutator(dice), kernels()
+    rng = Random(seed)
+    account, mutator, found = HostileAccount(seed), Mutator(rng), kernels()
     for number in range(inputs):
-        flood = _compressed if dice.random() < 0.4 else _record_set
-        name, call, data = flood(dice, mutator)
+        flood = _compressed if rng.random() < 0.4 else _record_set
+        name, call, data = flood(rng, mutator)
         outcomes: list[int | str] = []
         for kernel in found:
             begun = time.process_time()
@@ -98,15 +98,15 @@ class _Decode:
         return span_table(spans)
 
 
-def _compressed(dice: Random, mutator: Mutator) -> tuple[str, _Decompress, bytes]:
-    name = dice.choice(list(codec_shapes.SHAPES))
+def _compressed(rng: Random, mutator: Mutator) -> tuple[str, _Decompress, bytes]:
+    name = rng.choice(list(codec_shapes.SHAPES))
     codec, make = codec_shapes.SHAPES[name]
-    data = make(dice.randrange(1, LARGEST_BYTES))
-    return name, _Decompress(codec, LIMIT_BYTES), mutator.mutated(data) if dice.random() < 0.5 else data
+    data = make(rng.randrange(1, LARGEST_BYTES))
+    return name, _Decompress(codec, LIMIT_BYTES), mutator.mutated(data) if rng.random() < 0.5 else data
 
 
-def _record_set(dice: Random, mutator: Mutator) -> tuple[str, _Decode, bytes]:
-    name = dice.choice(list(record_shapes.SHAPES))
-    data = record_shapes.SHAPES[name].make(dice.randrange(1, LARGEST_BYTES)).data
-    options = DecodeOptions(max_batch_bytes=LIMIT_BYTES, check_crc=dice.random() < 0.5)
-    return name, _Decode(options), mutator.mutated(data) if dice.random() < 0.5 else data
+def _record_set(rng: Random, mutator: Mutator) -> tuple[str, _Decode, bytes]:
+    name = rng.choice(list(record_shapes.SHAPES))
+    data = record_shapes.SHAPES[name].make(rng.randrange(1, LARGEST_BYTES)).data
+    options = DecodeOptions(max_batch_bytes=LIMIT_BYTES, check_crc=rng.random() < 0.5)
+    return name, _Decode(options), mutator.mutated(data) if rng.random() < 0.5 else data

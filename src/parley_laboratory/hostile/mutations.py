@@ -15,14 +15,14 @@ SPAN = 40
 
 
 class Mutator:
-    """Changes bytes by one to three tricks, each chosen by the dice.
+    """Changes bytes by one to three tricks, each chosen at random.
 
     >>> Mutator(Random(1)).mutated(b"abcdefgh") == Mutator(Random(1)).mutated(b"abcdefgh")
     True
     """
 
-    def __init__(self, dice: Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
         self._tricks: tuple[Callable[[bytearray, int], None], ...] = (
             self._flip, self._length, self._short_length, self._varint, self._truncate, self._cut_out, self._double,
             self._fill, self._noise, self._bad_utf8, self._tag_flood,
@@ -31,45 +31,45 @@ class Mutator:
     def mutated(self, data: bytes) -> bytes:
         """Return other bytes made of these."""
         bent = bytearray(data)
-        for _ in range(self._dice.choice((1, 1, 1, 2, 3))):
-            at = self._dice.randrange(len(bent) + 1)
-            self._dice.choice(self._tricks)(bent, at)
+        for _ in range(self._rng.choice((1, 1, 1, 2, 3))):
+            at = self._rng.randrange(len(bent) + 1)
+            self._rng.choice(self._tricks)(bent, at)
         return bytes(bent)
 
     def _flip(self, data: bytearray, at: int) -> None:
         if at < len(data):
-            data[at] ^= 1 << self._dice.randrange(8)
+            data[at] ^= 1 << self._rng.randrange(8)
 
     def _length(self, data: bytearray, at: int) -> None:
-        data[at : at + 4] = struct.pack(">i", self._dice.choice(LENGTHS))
+        data[at : at + 4] = struct.pack(">i", self._rng.choice(LENGTHS))
 
     def _short_length(self, data: bytearray, at: int) -> None:
-        data[at : at + 2] = struct.pack(">h", self._dice.choice((-32768, -2, -1, 0, 1, 32767)))
+        data[at : at + 2] = struct.pack(">h", self._rng.choice((-32768, -2, -1, 0, 1, 32767)))
 
     def _varint(self, data: bytearray, at: int) -> None:
-        data[at : at + 1] = self._dice.choice(OVERLONG_VARINTS)
+        data[at : at + 1] = self._rng.choice(OVERLONG_VARINTS)
 
     def _truncate(self, data: bytearray, at: int) -> None:
         del data[at:]
 
     def _cut_out(self, data: bytearray, at: int) -> None:
-        del data[at : at + self._dice.randrange(SPAN)]
+        del data[at : at + self._rng.randrange(SPAN)]
 
     def _double(self, data: bytearray, at: int) -> None:
-        data[at:at] = data[at : at + self._dice.randrange(SPAN)]
+        data[at:at] = data[at : at + self._rng.randrange(SPAN)]
 
     def _fill(self, data: bytearray, at: int) -> None:
-        count = min(self._dice.randrange(SPAN), len(data) - at)
-        data[at : at + count] = self._dice.choice((b"\x00", b"\xff", b"\x7f", b"\x80")) * count
+        count = min(self._rng.randrange(SPAN), len(data) - at)
+        data[at : at + count] = self._rng.choice((b"\x00", b"\xff", b"\x7f", b"\x80")) * count
 
     def _noise(self, data: bytearray, at: int) -> None:
-        data[at:at] = self._dice.randbytes(self._dice.randrange(SPAN))
+        data[at:at] = self._rng.randbytes(self._rng.randrange(SPAN))
 
     def _bad_utf8(self, data: bytearray, at: int) -> None:
-        data[at : at + 2] = self._dice.choice((b"\xc0\x80", b"\xed\xa0", b"\xff\xfe", b"\xf5\x80"))
+        data[at : at + 2] = self._rng.choice((b"\xc0\x80", b"\xed\xa0", b"\xff\xfe", b"\xf5\x80"))
 
     def _tag_flood(self, data: bytearray, at: int) -> None:
-        count = self._dice.choice((3, 50, 400))
+        count = self._rng.choice((3, 50, 400))
         data[at : at + 1] = bytes([count & 0x7F | 0x80, count >> 7]) + b"".join(
             bytes([tag & 0x7F | 0x80, tag >> 7, 0]) for tag in range(count)
         )

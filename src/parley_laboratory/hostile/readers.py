@@ -28,14 +28,14 @@ def attack_readers(inputs: int, seed: int) -> HostileAccount:
     ids, negotiation), two of ten record sets of every format and codec. Only RemoteProtocolError and
     CorruptRecordError may come out.
     """
-    dice = Random(seed)
+    rng = Random(seed)
     account = HostileAccount(seed)
     attacks = (_answer,) * 6 + (_connection,) * 2 + (_record_set,) * 2
-    mutator, maker = Mutator(dice), SampleMaker(dice, most=2, plain=True)
+    mutator, maker = Mutator(rng), SampleMaker(rng, most=2, plain=True)
     for number in range(inputs):
         attack = attacks[number % len(attacks)]
         try:
-            outcome = attack(dice, mutator, maker)
+            outcome = attack(rng, mutator, maker)
         except (RemoteProtocolError, CorruptRecordError) as error:
             outcome = f"refused: {type(error).__name__}"
         except Exception as error:
@@ -45,29 +45,29 @@ def attack_readers(inputs: int, seed: int) -> HostileAccount:
     return account.close()
 
 
-def _answer(dice: Random, mutator: Mutator, maker: SampleMaker) -> str:
-    key = dice.choice(list(ApiKey))
+def _answer(rng: Random, mutator: Mutator, maker: SampleMaker) -> str:
+    key = rng.choice(list(ApiKey))
     versions = load(key).response.valid_versions
-    version = dice.randint(versions.min, versions.max)
+    version = rng.randint(versions.min, versions.max)
     frame = b"".join(bytes(part) for part in encode_response(maker.message(response_class(key), version), version, 1))
     decode_response(key, version, mutator.mutated(frame))
     return "decoded"
 
 
-def _connection(dice: Random, mutator: Mutator, maker: SampleMaker) -> str:
+def _connection(rng: Random, mutator: Mutator, maker: SampleMaker) -> str:
     """Answer a connection's first requests with bent frames, in pieces."""
-    client = ClientProtocol(ClientSettings(pinned_release=dice.choice((None, *RELEASES))))
+    client = ClientProtocol(ClientSettings(pinned_release=rng.choice((None, *RELEASES))))
     client.start(0)
     client.data_to_send()
     frames = []
     for correlation_id in range(3):
-        version = dice.choice((0, 1, 2, 3, 4))
+        version = rng.choice((0, 1, 2, 3, 4))
         message = maker.message(response_class(ApiKey.API_VERSIONS), version)
         parts = encode_response(message, version, correlation_id)
         body = b"".join(bytes(part) for part in parts)
         frames.append(struct.pack(">i", len(body)) + body)
     stream = mutator.mutated(b"".join(frames))
-    cut = dice.randrange(len(stream) + 1)
+    cut = rng.randrange(len(stream) + 1)
     outcome = "waits for more"
     for piece in (stream[:cut], stream[cut:]):
         client.receive_data(piece)
@@ -94,11 +94,11 @@ def _record_sets() -> tuple[bytes, ...]:
     return tuple(made)
 
 
-def _record_set(dice: Random, mutator: Mutator, maker: SampleMaker) -> str:
+def _record_set(rng: Random, mutator: Mutator, maker: SampleMaker) -> str:
     """Bend a record set. Half of them are read without looking at the CRC: what lies behind it must hold as well."""
-    data = dice.choice(_record_sets())
-    options = ReadOptions(check_crc=dice.random() < 0.5, max_batch_bytes=2**20)
+    data = rng.choice(_record_sets())
+    options = ReadOptions(check_crc=rng.random() < 0.5, max_batch_bytes=2**20)
     rows = 0
-    for chunk in decode_columns(mutator.mutated(data), first_offset=dice.choice((0, 0, 3)), options=options):
+    for chunk in decode_columns(mutator.mutated(data), first_offset=rng.choice((0, 0, 3)), options=options):
         rows += chunk.columns.rows
     return "records read" if rows else "no records read"

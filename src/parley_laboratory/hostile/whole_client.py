@@ -40,7 +40,7 @@ def attack_whole_clients(rounds: int, seed: int) -> HostileAccount:
 
 class _Scene:
     def __init__(self, release: str, seed: int) -> None:
-        self._dice = Random(seed)
+        self._rng = Random(seed)
         self._time = VirtualTime(seed)
         self._cluster = AsyncLocalCluster(
             2, release, clock=self._time.clock, seed=seed, backend=self._time.network
@@ -51,15 +51,15 @@ class _Scene:
         self._client = self._new_client()
 
     def _new_client(self) -> AsyncClient:
-        seams: dict[str, Any] = {"backend": self._time.network, "clock": self._time.clock}
-        return AsyncClient(bootstrap_servers=self._cluster.bootstrap_servers, **SHORT, **seams)
+        injected: dict[str, Any] = {"backend": self._time.network, "clock": self._time.clock}
+        return AsyncClient(bootstrap_servers=self._cluster.bootstrap_servers, **SHORT, **injected)
 
     def play(self, account: HostileAccount, number: int) -> None:
         """Bend answers while the client is called; then compare what was acknowledged with what is there."""
         calls = (self._write, self._write, self._read, self._ask, self._list, self._commit, self._create)
         self._cluster.corrupt(times=EVERY_TIME, probability=0.5)
         for turn in range(ROUND_CALLS):
-            call = self._dice.choice(calls)
+            call = self._rng.choice(calls)
             try:
                 self._time.run(call(turn), limit_ms=LIMIT_MS)
                 outcome = "returned"

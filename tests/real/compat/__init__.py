@@ -1,1 +1,1 @@
-"""The probes of the compatibility suite: one per feature, told to a real broker."""
+"""The probes of the compatibility suite: one per feature, sent to a real broker."""

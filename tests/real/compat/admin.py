@@ -103,7 +103,7 @@ def config_question(kind: int, name: str, **asked: bool) -> Any:
 
 
 async def config_of(s: Scene, topic: str, name: str) -> str:
-    answer = await s.tell(config_question(TOPIC, topic))
+    answer = await s.send(config_question(TOPIC, topic))
     return {config.name: config.value for config in answer.results[0].configs}[name]
 
 
@@ -141,7 +141,7 @@ async def incremental_alter_configs(s: Scene) -> None:
 
 
 async def configs_without_synonyms(s: Scene) -> None:
-    answer = await s.tell(config_question(BROKER, str(NODE)))
+    answer = await s.send(config_question(BROKER, str(NODE)))
     assert answer.results[0].configs
     assert not any(config.synonyms for config in answer.results[0].configs)
 
@@ -153,7 +153,7 @@ async def config_synonyms(s: Scene) -> None:
 
 
 async def configs_without_texts(s: Scene) -> None:
-    answer = await s.tell(config_question(BROKER, str(NODE)))
+    answer = await s.send(config_question(BROKER, str(NODE)))
     assert answer.results[0].configs
     assert not any(config.documentation for config in answer.results[0].configs)
 
@@ -175,9 +175,9 @@ async def acls(s: Scene, pattern: int) -> None:
         "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY,
     }  # fmt: skip
     assert (await s.ask(DescribeAclsRequest(**filters))).error_code == SECURITY_DISABLED
-    answer = await s.tell(CreateAclsRequest(creations=[creation]))
+    answer = await s.send(CreateAclsRequest(creations=[creation]))
     assert [found.error_code for found in answer.results] == [SECURITY_DISABLED]
-    answer = await s.tell(DeleteAclsRequest(filters=[DeleteAclsRequest.DeleteAclsFilter(**filters)]))
+    answer = await s.send(DeleteAclsRequest(filters=[DeleteAclsRequest.DeleteAclsFilter(**filters)]))
     assert [found.error_code for found in answer.filter_results] == [SECURITY_DISABLED]
 
 
@@ -228,7 +228,7 @@ async def client_quotas(s: Scene) -> None:
     part = DescribeClientQuotasRequest.ComponentData(entity_type="client-id", match_type=0, match=s.group)
 
     async def quota() -> list[float]:
-        found = await s.tell(DescribeClientQuotasRequest(components=[part], strict=True))
+        found = await s.send(DescribeClientQuotasRequest(components=[part], strict=True))
         return [value.value for entry in found.entries or [] for value in entry.values]
 
     await s.until("the quota", quota, lambda values: values == [54321.0])
@@ -245,7 +245,7 @@ async def scram_users(s: Scene) -> None:
     names = [DescribeUserScramCredentialsRequest.UserName(name=s.group)]
 
     async def iterations() -> list[int]:
-        found = await s.tell(DescribeUserScramCredentialsRequest(users=names))
+        found = await s.send(DescribeUserScramCredentialsRequest(users=names))
         return [info.iterations for result in found.results for info in result.credential_infos]
 
     await s.until("the user", iterations, lambda found: found == [4096])
@@ -268,14 +268,14 @@ async def partition_reassignment(s: Scene) -> None:
     answer = await s.ask(made(topics=topics, timeout_ms=10_000))
     assert answer.error_code == 0
     assert [part.error_code for topic in answer.responses for part in topic.partitions] == [0]
-    answer = await s.tell(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000))
+    answer = await s.send(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000))
     assert answer.error_code == 0
     view = await s.client.metadata([s.topic])
     assert view.partition(TopicPartition(s.topic, 0)) is not None
 
 
 async def handshake_0(s: Scene) -> None:
-    answer = await s.tell(SaslHandshakeRequest(mechanism="PLAIN"), high=0)
+    answer = await s.send(SaslHandshakeRequest(mechanism="PLAIN"), high=0)
     assert answer.error_code == ILLEGAL_SASL_STATE
 
 
@@ -283,7 +283,7 @@ async def handshake_0(s: Scene) -> None:
 async def sasl_authenticate(s: Scene) -> None:
     answer = await s.ask(SaslHandshakeRequest(mechanism="PLAIN"))
     assert answer.error_code == ILLEGAL_SASL_STATE  # this listener has no logins; test_sasl_real.py logs in
-    answer = await s.tell(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"))
+    answer = await s.send(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"))
     assert answer.error_code == ILLEGAL_SASL_STATE
 
 
@@ -297,7 +297,7 @@ async def nameless(s: Scene) -> None:
     versions = await s.client.api_versions(NODE)
     assert versions.ranges
     if s.since("0.10"):
-        assert (await s.tell(ApiVersionsRequest())).error_code == 0
+        assert (await s.send(ApiVersionsRequest())).error_code == 0
 
 
 @probe(Feature.CLIENT_SOFTWARE_NAME, older=nameless)

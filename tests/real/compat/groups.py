@@ -179,7 +179,7 @@ async def consumer_groups(s: Scene) -> None:
     answer = await s.ask(beat)
     assert (answer.error_code, answer.member_id) == (0, beat.member_id)
     assert answer.member_epoch > 0
-    answer = await s.tell(ConsumerGroupDescribeRequest(group_ids=[s.group]))
+    answer = await s.send(ConsumerGroupDescribeRequest(group_ids=[s.group]))
     (found,) = answer.groups
     assert (found.error_code, [member.member_id for member in found.members]) == (0, [beat.member_id])
 
@@ -203,9 +203,9 @@ async def share_groups(s: Scene) -> str | None:
         group_id=s.group, member_id=member, share_session_epoch=0, max_wait_ms=100, min_bytes=0, max_bytes=1 << 20,
         max_records=10, batch_size=10, topics=topics,
     )  # fmt: skip
-    answer = await s.tell(fetch)
+    answer = await s.send(fetch)
     assert answer.error_code == 0
-    answer = await s.tell(ShareAcknowledgeRequest(group_id=s.group, member_id=member, share_session_epoch=1, topics=[]))
+    answer = await s.send(ShareAcknowledgeRequest(group_id=s.group, member_id=member, share_session_epoch=1, topics=[]))
     assert answer.error_code == 0
     return None
 

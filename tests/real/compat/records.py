@@ -122,7 +122,7 @@ async def list_offsets_leader_epoch(s: Scene) -> None:
     at = await s.put()
     found = (await s.client.list_offsets({s.tp: LATEST}))[s.tp]
     # 2.1 has the field and leaves it at -1, in every kind of look-up; what it is sent it does look at.
-    # The topic is shared: what others tried on it may have raised its epoch, which Metadata tells from 2.4 on.
+    # The topic is shared: what others tried on it may have raised its epoch, which Metadata reports from 2.4 on.
     known = (await s.client.metadata([s.topic])).partition(s.tp)
     led = known.leader_epoch if s.since("2.4") else 0
     assert (found.offset, found.leader_epoch) == (at + 1, led if s.since("2.2") else -1)
@@ -243,7 +243,7 @@ async def reliable_leader_epochs(s: Scene) -> None:
 async def offset_for_leader_epoch(s: Scene) -> None:
     at = await s.put()
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=s.topic)])
-    epoch = (await s.tell(asked)).topics[0].partitions[0].leader_epoch
+    epoch = (await s.send(asked)).topics[0].partitions[0].leader_epoch
     parts = [OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=epoch)]
     topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=s.topic, partitions=parts)]
     answer = await s.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics))

@@ -133,7 +133,7 @@ class Scene:
         self.mark()
         return await self.client.request(NODE, message, 20_000, feature=self.feature, allowed=VersionRange(low, high))
 
-    async def tell(self, message: Any, *, high: int = 2**15 - 1) -> Any:
+    async def send(self, message: Any, *, high: int = 2**15 - 1) -> Any:
         """Send a request that any broker of this probe knows."""
         return await self.client.request(NODE, message, 20_000, allowed=VersionRange(0, high))
 
@@ -147,7 +147,7 @@ class Scene:
         part = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
         topics = [FetchRequest.FetchTopic(topic=self.topic, topic_id=topic_id, partitions=[part])]
         message = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics, **top)
-        return await (self.ask(message, high=high) if probe else self.tell(message, high=high))
+        return await (self.ask(message, high=high) if probe else self.send(message, high=high))
 
     async def produce_raw(self, batch: bytes, *, transactional_id: str | None = None, low: int = 3, high: int) -> Any:
         """Send one batch as it is; return the answer of its partition."""
@@ -185,7 +185,7 @@ class Scene:
         def code(answer: Any) -> int:
             return answer.coordinators[0].error_code if batched.max >= 4 else answer.error_code
 
-        found = await self.settled(lambda: self.tell(message), code)
+        found = await self.settled(lambda: self.send(message), code)
         assert code(found) == 0
 
     async def join(self, *, probe: bool = True, member_id: str = "", **fields: Any) -> Any:
@@ -200,7 +200,7 @@ class Scene:
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0\0\0\0\0")],
             **fields,
         )
-        send = self.ask if probe else self.tell
+        send = self.ask if probe else self.send
         return await self.settled(lambda: send(message), lambda answer: answer.error_code)
 
 

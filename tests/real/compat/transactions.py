@@ -1,4 +1,4 @@
-"""Probes of producer ids and transactions, told by hand: both generations of the protocol."""
+"""Probes of producer ids and transactions, sent by hand: both generations of the protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_MS = 10_000
 async def identity(s: Scene, transaction: str, *, first: bool = True, **fields: Any) -> Any:
     """Return the answer of InitProducerId, once the coordinator is there; the first request says what is probed."""
     message = InitProducerIdRequest(transactional_id=transaction, transaction_timeout_ms=TIMEOUT_MS, **fields)
-    send = s.ask if first else s.tell
+    send = s.ask if first else s.send
     answer = await s.settled(lambda: send(message), lambda found: found.error_code)
     assert answer.error_code == 0
     return answer
@@ -87,7 +87,7 @@ async def first_generation(s: Scene, *, probed: bool = True) -> None:
         v3_and_below_transactional_id=transaction, v3_and_below_producer_id=who.producer_id,
         v3_and_below_producer_epoch=who.producer_epoch, v3_and_below_topics=topics,
     )  # fmt: skip
-    answer = await s.settled(lambda: s.tell(message, high=3), code_of)
+    answer = await s.settled(lambda: s.send(message, high=3), code_of)
     assert code_of(answer) == 0
     s.feature, probe_feature = (s.feature if probed else Feature.EXACTLY_ONCE), s.feature
     found = await s.produce_raw(batch_of(who, b"exactly"), transactional_id=transaction, high=11)
@@ -96,13 +96,13 @@ async def first_generation(s: Scene, *, probed: bool = True) -> None:
     offsets = AddOffsetsToTxnRequest(
         transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, group_id=s.group
     )
-    assert (await s.settled(lambda: s.tell(offsets), lambda found: found.error_code)).error_code == 0
+    assert (await s.settled(lambda: s.send(offsets), lambda found: found.error_code)).error_code == 0
     commit = offset_commit(s, transaction, who)
-    assert code_of(await s.settled(lambda: s.tell(commit, high=4), code_of)) == 0
+    assert code_of(await s.settled(lambda: s.send(commit, high=4), code_of)) == 0
     end = EndTxnRequest(
         transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, committed=True
     )
-    assert (await s.tell(end, high=4)).error_code == 0
+    assert (await s.send(end, high=4)).error_code == 0
     await committed_by(s, found.base_offset, b"exactly")
 
 
@@ -120,11 +120,11 @@ async def transactions_v2(s: Scene) -> None:
     )
     assert found.error_code == 0
     commit = offset_commit(s, transaction, who)
-    assert code_of(await s.settled(lambda: s.tell(commit), code_of)) == 0
+    assert code_of(await s.settled(lambda: s.send(commit), code_of)) == 0
     end = EndTxnRequest(
         transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, committed=True
     )
-    answer = await s.tell(end)
+    answer = await s.send(end)
     assert (answer.error_code, answer.producer_epoch) == (0, who.producer_epoch + 1)
     await committed_by(s, found.base_offset, b"second")
 
@@ -137,7 +137,7 @@ async def txn_group_metadata(s: Scene) -> None:
     offsets = AddOffsetsToTxnRequest(
         transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, group_id=s.group
     )
-    assert (await s.settled(lambda: s.tell(offsets), lambda found: found.error_code)).error_code == 0
+    assert (await s.settled(lambda: s.send(offsets), lambda found: found.error_code)).error_code == 0
     stale = offset_commit(s, transaction, who, generation_id=5, member_id="gone")
     answer = await s.settled(lambda: s.ask(stale, high=4), code_of)
     assert code_of(answer) in {22, 25}  # fenced: no such generation, no such member
@@ -178,5 +178,5 @@ async def describe_transactions(s: Scene) -> None:
     answer = await s.ask(DescribeTransactionsRequest(transactional_ids=[transaction]))
     (found,) = answer.transaction_states
     assert (found.error_code, found.transaction_state) == (0, "Empty")
-    answer = await s.tell(ListTransactionsRequest(state_filters=[], producer_id_filters=[]))
+    answer = await s.send(ListTransactionsRequest(state_filters=[], producer_id_filters=[]))
     assert transaction in [state.transactional_id for state in answer.transaction_states]

@@ -84,7 +84,7 @@ def test_a_named_place_fits_any_partitions() -> None:
     start(startingTimestamp="5").check([])
 
 
-def test_no_record_as_late_is_an_error_at_the_start_unless_told_otherwise() -> None:
+def test_no_record_as_late_is_an_error_at_the_start_unless_reported_otherwise() -> None:
     answers = {A0: OffsetAndTimestamp(-1), A1: OffsetAndTimestamp(4, 99)}
     with pytest.raises(ConfigError, match=r'startingTimestamp: no record is as late.* in a-0.*"latest"'):
         start(startingTimestamp="5").unanswered(answers)
@@ -150,7 +150,7 @@ def test_a_groups_place_needs_the_group() -> None:
     assert start(Use.STREAM_READ, startingOffsets="committed", commitToGroup="g").everywhere == Committed("g", None)
 
 
-def test_a_stream_ends_only_when_told_to() -> None:
+def test_a_stream_ends_only_when_reported_to() -> None:
     assert ending_bound(read_options({}, Use.STREAM_READ), Use.STREAM_READ) is None
     assert ending_bound(read_options({"endingTimestamp": "5"}, Use.STREAM_READ), Use.STREAM_READ) is not None
 

@@ -23,7 +23,7 @@ GROUP = "watchers"
 
 
 class Log:
-    """A log as a leader tells it: the first offset of each of its epochs, and its end."""
+    """A log as a leader reports it: the first offset of each of its epochs, and its end."""
 
     def __init__(self, starts: dict[int, int], end: int) -> None:
         self.starts, self.end = starts, end
@@ -52,7 +52,7 @@ def test_a_leader_that_has_written_nothing_is_passed_over() -> None:
     assert epochs_before(Log({2: 0, 9: 10}, 10).ask, {TP: (10, 9)}) == {TP: 2}
 
 
-def test_where_nobody_tells_there_is_no_epoch() -> None:
+def test_where_nobody_reports_there_is_no_epoch() -> None:
     def unable(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEndOffset]:
         return {tp: EpochEndOffset(available=False) for tp in epochs}
 

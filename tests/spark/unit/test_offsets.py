@@ -43,9 +43,9 @@ def test_offsets_survive_the_checkpoint(state: Offsets) -> None:
 
 
 @given(offsets, st.randoms(use_true_random=False))
-def test_the_text_does_not_depend_on_the_order_in_which_things_were_learnt(state: Offsets, dice: object) -> None:
+def test_the_text_does_not_depend_on_the_order_in_which_things_were_learnt(state: Offsets, rng: object) -> None:
     items = list(state.positions.items())
-    dice.shuffle(items)  # type: ignore[attr-defined]
+    rng.shuffle(items)  # type: ignore[attr-defined]
     assert json.dumps(Offsets(dict(items), state.ids, state.epochs).to_json()) == json.dumps(state.to_json())
 
 
@@ -105,7 +105,7 @@ def test_partitions_that_come_or_go_are_a_move(end: Offsets) -> None:
 @pytest.mark.parametrize(
     "found", [{"logOffset": 3}, {"t": {"zero": 5}}, {"t": {"0": "5"}}, {"t": 5}, {"@epochs": 3, "t": {"0": 1}}]
 )
-def test_the_checkpoint_of_another_source_is_told(found: dict[str, object]) -> None:
+def test_the_checkpoint_of_another_source_is_reported(found: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="Is the checkpoint location that of another query"):
         Offsets.from_json(found)
 
@@ -122,7 +122,7 @@ def test_the_checkpoint_of_another_source_is_told(found: dict[str, object]) -> N
         (5, 5, 1, True, False),  # shorter, and no election came between
     ],
 )
-def test_without_ids_epochs_tell_what_they_can(held: int, found: int, end: int, other: bool, back: bool) -> None:
+def test_without_ids_epochs_report_what_they_can(held: int, found: int, end: int, other: bool, back: bool) -> None:
     start, now = Offsets({A0: 5}, {}, {A0: held}), Offsets({A0: end}, {}, {A0: found})
     assert ("a" in recreated(start, now), stepped_back(start, now) == [A0]) == (other, back)
     same = Offsets({A0: end}, {"a": "id"}, {A0: found})  # where both ids are known, they alone decide
@@ -131,7 +131,7 @@ def test_without_ids_epochs_tell_what_they_can(held: int, found: int, end: int, 
 
 
 def test_the_id_of_a_topic_that_is_gone_is_not_kept_for_its_successor() -> None:
-    """An old broker answered; the id that a newer one tells next is the successor's own, and no further change."""
+    """An old broker answered; the id that a newer one reports next is the successor's own, and no further change."""
     start = Offsets({A0: 5, B0: 1}, {"a": "old", "b": "id"}, {A0: 7})
     end = advance(start, Offsets({A0: 5, B0: 1}, {}, {A0: 0}))
     assert (end.ids, end.epochs) == ({"b": "id"}, {A0: 0})

@@ -40,12 +40,12 @@ def test_other_sources_are_passed_over(latest: str | None) -> None:
     assert lag(None) == []
 
 
-def test_the_listener_tells_and_survives_whoever_it_tells(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[tuple[str, int]] = []
-    LagListener(lambda name, sources: told.append((name, sources[0].records))).onQueryProgress(
+def test_the_listener_reports_and_survives_whoever_it_reports(caplog: pytest.LogCaptureFixture) -> None:
+    reported: list[tuple[str, int]] = []
+    LagListener(lambda name, sources: reported.append((name, sources[0].records))).onQueryProgress(
         SimpleNamespace(progress=progress(SOURCE))
     )
-    assert told == [("query-id", 3)]
+    assert reported == [("query-id", 3)]
     with caplog.at_level(logging.ERROR):
-        LagListener(lambda name, sources: told[9]).onQueryProgress(SimpleNamespace(progress=progress(SOURCE)))  # type: ignore[arg-type,return-value]
+        LagListener(lambda name, sources: reported[9]).onQueryProgress(SimpleNamespace(progress=progress(SOURCE)))  # type: ignore[arg-type,return-value]
     assert "LagListener failed" in caplog.text

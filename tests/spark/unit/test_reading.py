@@ -70,7 +70,7 @@ def test_a_log_that_ends_early_fails_the_task_after_what_is_there(broker: LocalC
     assert (caught.value.partition, caught.value.expected_offset, caught.value.available_offset) == (0, 5, 2)
 
 
-def test_a_log_that_ends_early_is_read_to_its_end_when_told_so(
+def test_a_log_that_ends_early_is_read_to_its_end_when_reported_so(
     broker: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     make(broker, ["a", "b"])

@@ -92,7 +92,7 @@ def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster,
         seen.append(batch)
     assert values(iter(seen)) == [str(n) for n in range(30)]
     asked = {str(entry.api) for entry in cluster.requests() if entry.client_id == "the-task"}
-    assert "LIST_OFFSETS" not in " ".join(asked)  # nothing was planned anew
+    assert "LIST_OFFSETS" not in " ".join(asked)  # nothing was planned again
 
 
 def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: Client) -> None:

@@ -72,7 +72,7 @@ def test_a_deleted_topic_fails_the_query(fake: FakeClient) -> None:
         stream.latestOffset(start, ALL)
 
 
-def test_a_deleted_topic_is_left_out_when_told_so(fake: FakeClient) -> None:
+def test_a_deleted_topic_is_left_out_when_reported_so(fake: FakeClient) -> None:
     stream = reader(subscribe="a,b", failOnDataLoss="false")
     start = {"a": {"0": 10, "1": 29}, "b": {"0": 1}}
     end = stream.latestOffset(start, ALL)
@@ -87,7 +87,7 @@ def test_a_recreated_topic_fails_the_query_whatever_its_offsets_are(fake: FakeCl
         reader().latestOffset(start, ALL)
 
 
-def test_a_recreated_topic_is_read_from_its_beginning_when_told_so(fake: FakeClient) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_when_reported_so(fake: FakeClient) -> None:
     stream = reader(failOnDataLoss="false")
     start = {"@ids": {"a": format_uuid(OLD)}, "a": {"0": 10, "1": 30}}
     fake.ids["a"] = NEW

@@ -1,6 +1,6 @@
-"""S7 below 2.8, where brokers tell no topic ids: what of a topic created again is noticed, and what cannot be.
+"""S7 below 2.8, where brokers report no topic ids: what of a topic created again is noticed, and what cannot be.
 
-2.4 to 2.7 tell leader epochs that can be trusted; before them only an end that went back tells anything.
+2.4 to 2.7 report leader epochs that can be trusted; before them only an end that went back shows anything.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ without_epochs = pytest.mark.parametrize("scene", [WITHOUT_EPOCHS], indirect=Tru
 
 @with_epochs
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_s07_an_epoch_that_begins_anew_tells_of_another_topic_whatever_its_size(scene: Scene, count: int) -> None:
+def test_s07_an_epoch_that_begins_again_reports_of_another_topic_whatever_its_size(scene: Scene, count: int) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
@@ -194,7 +194,7 @@ def test_s07_before_epochs_only_a_shorter_log_is_noticed(scene: Scene, caplog: p
     scene.put("x", "y")
     with pytest.raises(DataLossError, match=r"log of t-0 ends at 2, before offset 3 .* topic was created again"):
         scene.query().latestOffset(end, ALL)
-    scene.put("z", "u")  # and when it has grown past the position nothing tells it from the old one
+    scene.put("z", "u")  # and when it has grown past the position nothing distinguishes it from the old one
     assert run(scene.query(), end)[1] == ["u"]
 
 

@@ -96,7 +96,7 @@ def a_zombies_init_producer_id_between_intent_and_end(sink: Sink) -> None:
 
 
 def two_drivers(sink: Sink) -> None:
-    """The one that planned last decides; the other is told, and its abort touches nothing of the winner's."""
+    """The one that planned last decides; the other gets an error, and its abort touches nothing of the winner's."""
     first, second = sink.driver(), sink.driver()
     sink.run(first, 0, [["0"]])
     messages = sink.write(first.plan(), 1, [["a"]])
@@ -110,7 +110,7 @@ def two_drivers(sink: Sink) -> None:
 
 
 def expired_after_the_intent(sink: Sink, expire: Callable[[], None]) -> None:
-    """The rows are gone: the query says which, at every start, and goes on only when it is told to."""
+    """The rows are gone: the query says which, at every start, and goes on only when it is asked to."""
     driver = sink.driver()
     plan = driver.plan()
     short = replace(sink, timeout_ms=30_000)

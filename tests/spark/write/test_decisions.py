@@ -9,8 +9,8 @@ import pytest
 from parley.errors import LocalProtocolError
 from parley.spark.write.decisions import Step, lost, step_for, to_decide
 from parley.spark.write.intent import BatchOfQuery, Intent, OpenTransaction
+from parley.spark.write.interfaces import Outcome
 from parley.spark.write.messages import NothingToCommit, Prepared
-from parley.spark.write.seams import Outcome
 from parley.spark.write.turns import Identity
 
 NOW = BatchOfQuery("q", 7)

@@ -1,4 +1,4 @@
-"""Rows on their way to the client: checked, counted, and given the header that tells them apart."""
+"""Rows on their way to the client: checked, counted, and given the header that distinguishes them."""
 
 from __future__ import annotations
 

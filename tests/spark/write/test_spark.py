@@ -93,7 +93,7 @@ def test_a_transaction_time_out_beyond_the_brokers_is_refused_when_the_query_sta
     assert Sink(client, name, name).committed() == []
 
 
-def test_the_row_header_tells_every_row_apart(once: Any, client: Client, topic: Any) -> None:
+def test_the_row_header_reports_every_row_apart(once: Any, client: Client, topic: Any) -> None:
     source, name = topic("in", partitions=1), topic("out", partitions=1)
     fill(client, source, 0, 25)
     query = once(source, name, rowHeader="at")

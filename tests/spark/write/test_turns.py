@@ -45,7 +45,7 @@ def test_a_spare_stays_one_only_where_no_attempt_came_before_the_sweep() -> None
     assert after_sweep(RECORDED, Turn(2000, 0)) == Slot(Turn(2000, 0))
 
 
-def test_names_tell_query_task_and_turn_apart() -> None:
+def test_names_report_query_task_and_turn_apart() -> None:
     names = {query_id_name("q"), turn_id_name("q", 1), turn_id_name("q", 11), id_name("q", 1, Turn(1, 11))}
     assert names == {"q-driver", "q-1", "q-11", "q-1-1.11"}
 

@@ -18,8 +18,8 @@ from parley.errors import KafkaError, LocalProtocolError, NetworkError, Producer
 from parley.spark.write.attempt import attempt
 from parley.spark.write.driver import Driver
 from parley.spark.write.intent import BatchOfQuery, Entry, Intent, Mark, Newest, decode, encode, newest
+from parley.spark.write.interfaces import Outcome, ToEnd
 from parley.spark.write.messages import Plan
-from parley.spark.write.seams import Outcome, ToEnd
 from parley.spark.write.turns import Identity
 
 from ...support import GENEROUS_S
@@ -97,7 +97,7 @@ class Producer:
 
 @dataclass
 class World:
-    """Brokers, checkpoint and faults. Implements the seams `Coordination` and `Journal`."""
+    """Brokers, checkpoint and faults. Implements `Coordination` and `Journal`."""
 
     faults: Sequence[Fault] = ()
     ids: dict[str, Producer] = field(default_factory=dict)

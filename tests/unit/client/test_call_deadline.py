@@ -78,7 +78,7 @@ def network(clock: ManualClock) -> MemoryBackend:
 async def client(network: MemoryBackend, clock: ManualClock) -> AsyncIterator[AsyncClient]:
     server = await serve(BROKER.host, BROKER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network)
     made = AsyncClient(
-        bootstrap_servers=str(BROKER), default_api_timeout_ms=300, backend=network, clock=clock, dice=lambda: 0.5
+        bootstrap_servers=str(BROKER), default_api_timeout_ms=300, backend=network, clock=clock, rng=lambda: 0.5
     )
     await made.start()
     yield made

@@ -11,9 +11,9 @@ TP = TopicPartition("t", 0)
 
 
 def part(position=10, **kwargs):
-    place = PartitionPosition(TP)
-    place.seek(position)
-    return PartitionFetch(**({"tp": TP, "place": place, "end": 20, "max_bytes": 100} | kwargs))
+    positions = PartitionPosition(TP)
+    positions.seek(position)
+    return PartitionFetch(**({"tp": TP, "positions": positions, "end": 20, "max_bytes": 100} | kwargs))
 
 
 def test_only_records_move_the_position_and_never_past_the_end():

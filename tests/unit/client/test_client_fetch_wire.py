@@ -17,14 +17,14 @@ ID = b"i" * 16
 TP0, TP1, OTHER = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
-def log_bytes(dice, entries):
+def log_bytes(rng, entries):
     """Bytes as a log holds them: `entries` are (magic, codec, records)."""
-    data, offset = b"", dice.randrange(1000)
+    data, offset = b"", rng.randrange(1000)
     for magic, codec, count in entries:
-        rows = [Record(-1, 1000 + i, 0, b"k", b"v" * dice.randrange(20), ()) for i in range(count)]
+        rows = [Record(-1, 1000 + i, 0, b"k", b"v" * rng.randrange(20), ()) for i in range(count)]
         options = WriteOptions(magic=magic, codec=codec)
         for batch in encode_batches(columns_from_records(rows, with_offsets=False), None, options):
-            placed = assign_offsets(bytearray(batch.data), offset, leader_epoch=dice.randrange(9))
+            placed = assign_offsets(bytearray(batch.data), offset, leader_epoch=rng.randrange(9))
             data += bytes(placed)
             offset += batch.records
     return data
@@ -105,13 +105,12 @@ def test_answers_are_found_by_name_or_by_id_and_strangers_left_out(version):
 @pytest.mark.parametrize("seed", range(60))
 def test_the_tail_is_where_splitting_the_whole_ends(seed):
     """Oracle: `records.split`, which reads everything in each header."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     entries = [
-        (dice.choice((0, 1, 2, 2, 2)), dice.choice((0, 0, 1)), dice.randrange(1, 6))
-        for _ in range(dice.randrange(1, 7))
+        (rng.choice((0, 1, 2, 2, 2)), rng.choice((0, 0, 1)), rng.randrange(1, 6)) for _ in range(rng.randrange(1, 7))
     ]
-    data = log_bytes(dice, entries)
-    cuts = {0, 1, len(data), *(dice.randrange(len(data) + 1) for _ in range(20))}
+    data = log_bytes(rng, entries)
+    cuts = {0, 1, len(data), *(rng.randrange(len(data) + 1) for _ in range(20))}
     for cut in cuts:
         piece = memoryview(data)[:cut]
         batches = split(piece)
@@ -124,10 +123,10 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_tail_tells_where_each_leader_epoch_ends(seed):
-    dice = random.Random(seed)
-    data = bytearray(log_bytes(dice, [(2, dice.choice((0, 1)), dice.randrange(1, 4)) for _ in range(6)]))
-    epochs = sorted(dice.choice(range(-1, dice.randrange(4))) for _ in range(6))
+def test_the_tail_reports_where_each_leader_epoch_ends(seed):
+    rng = random.Random(seed)
+    data = bytearray(log_bytes(rng, [(2, rng.choice((0, 1)), rng.randrange(1, 4)) for _ in range(6)]))
+    epochs = sorted(rng.choice(range(-1, rng.randrange(4))) for _ in range(6))
     expected: dict[int, int] = {}
     for batch, epoch in zip(split(data), epochs, strict=True):
         data[batch.start + 12 : batch.start + 16] = epoch.to_bytes(4, "big", signed=True)
@@ -146,12 +145,12 @@ def test_a_tail_follows_so_many_epochs_and_no_more():
 
 
 def test_damaged_bytes_end_the_tail_and_never_raise():
-    dice = random.Random(3)
-    whole = log_bytes(dice, [(2, 0, 3), (1, 0, 2), (2, 1, 4)])
+    rng = random.Random(3)
+    whole = log_bytes(rng, [(2, 0, 3), (1, 0, 2), (2, 1, 4)])
     for _ in range(3000):
         data = bytearray(whole)
-        for _ in range(dice.randrange(1, 4)):
-            data[dice.randrange(len(data))] = dice.randrange(256)
+        for _ in range(rng.randrange(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
         tail = find_tail(memoryview(data))
         assert 0 <= tail.whole_bytes <= len(data)
         assert tail.next_offset >= -1

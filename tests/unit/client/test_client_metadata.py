@@ -262,7 +262,7 @@ def test_m17_the_last_real_epoch_is_kept_and_still_refuses_what_is_older():
     for _ in range(AGREEING_ANSWERS):
         cache.apply(answer({0: -1}, leaders={0: 2}), full=True)
     assert cache.last_seen_epoch(TP0) == 10
-    # the cluster tells no epochs any more: its next leader is believed at once
+    # the cluster reports no epochs any more: its next leader is believed at once
     assert not cache.apply(answer({0: -1}, leaders={0: 3}), full=True).outdated
     assert cache.current_leader(TP0) == LeaderAndEpoch(NODES[3], -1)
     assert cache.apply(answer({0: 9}, leaders={0: 1}), full=True).outdated == {TP0}
@@ -280,7 +280,7 @@ def test_m18_five_agreeing_answers_are_believed_and_reported():
     assert cache.last_seen_epoch(TP0) == 4
 
 
-def test_m18_answers_that_disagree_are_counted_anew():
+def test_m18_answers_that_disagree_are_counted_again():
     cache = cache_with({0: 10})
     for epoch in (4, 4, 4, 4, 5, 4, 4, 4, 4):
         assert cache.apply(answer({0: epoch}), full=True).outdated == {TP0}
@@ -313,12 +313,12 @@ def test_only_partitions_of_interest_make_an_answer_outdated():
 
 @pytest.mark.parametrize("shuffle_seed", range(20))
 def test_epochs_never_go_backwards_in_any_order_of_answers(shuffle_seed):
-    dice = random.Random(shuffle_seed)
+    rng = random.Random(shuffle_seed)
     cache, highest = cache_with({0: 0}), 0
     history = list(range(1, 40))
-    dice.shuffle(history)
+    rng.shuffle(history)
     for epoch in history:
-        cache.apply(answer({0: epoch}, leaders={0: dice.choice((1, 2, 3))}), full=dice.random() < 0.5)
+        cache.apply(answer({0: epoch}, leaders={0: rng.choice((1, 2, 3))}), full=rng.random() < 0.5)
         highest = max(highest, epoch)
         assert cache.last_seen_epoch(TP0) == highest
         assert cache.snapshot.partition(TP0).leader_epoch == highest

@@ -24,10 +24,10 @@ def test_idempotence_by_default_gives_way_to_the_topics_format():
 
 
 def test_idempotence_that_was_asked_for_fails_with_the_remedy():
-    verdict = judge(*sent(needs_idempotence=True), ANSWER, 8, hinted=False)
-    assert verdict.action is Action.FAIL
-    assert verdict.error.name == "UNSUPPORTED_FOR_MESSAGE_FORMAT"
-    assert "log.message.format.version" in verdict.error.__notes__[0]
+    follow_up = judge(*sent(needs_idempotence=True), ANSWER, 8, hinted=False)
+    assert follow_up.action is Action.FAIL
+    assert follow_up.error.name == "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+    assert "log.message.format.version" in follow_up.error.__notes__[0]
 
 
 @pytest.mark.parametrize("producer_id", [-1])

@@ -1,4 +1,4 @@
-"""Options: names, ranges, both spellings, and what bad values are told."""
+"""Options: names, ranges, both spellings, and the errors of bad values."""
 
 import datetime
 

@@ -12,7 +12,7 @@ from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, FORMER_IDS, M
 from parley.client.cluster.refresh import RefreshSchedule
 from parley.client.cluster.retry import Backoff
 from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
-from parley.client.events import PossibleDataLoss, tell
+from parley.client.events import PossibleDataLoss, notify
 from parley.drafts.global_order import GlobalOrderCache, StampedUpdate
 from parley.types import ZERO_UUID, Node, TopicPartition
 
@@ -148,14 +148,14 @@ def test_m18_without_ids_a_long_way_back_to_a_new_history_is_another_topic(
 def test_m18_possible_data_loss_is_an_event_and_a_bad_listener_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
     event = PossibleDataLoss((TopicPartition("t", 0),), ("t",))
-    tell(heard.append, event)
+    notify(heard.append, event)
     assert heard == [event]
     assert "records of t-0 may be lost" in caplog.text
 
     def broken(_: Any) -> None:
         raise ValueError("not mine")
 
-    tell(broken, event)
+    notify(broken, event)
     assert "not mine" in caplog.text
 
 
@@ -207,14 +207,14 @@ def test_m15_brokers_that_never_agree_cannot_make_a_storm(hostile: str) -> None:
 
 def test_interest_in_10_of_1000_partitions_saves_the_refreshes_for_the_other_990() -> None:
     """One broker is always one step behind on 20 partitions of 1,000 while leaders move: who asks again, how often?"""
-    dice = random.Random(232)
+    rng = random.Random(232)
     mine = [TopicPartition("t", index) for index in range(10)]
     reader = cache_of(topic("t", dict.fromkeys(range(1000), 0)), interest=mine)
     everything = cache_of(topic("t", dict.fromkeys(range(1000), 0)))
     epochs = dict.fromkeys(range(1000), 0)
     forced = {"reader": 0, "everything": 0}
     for _ in range(300):
-        moved = dice.sample(range(1000), 20)
+        moved = rng.sample(range(1000), 20)
         behind = dict(epochs)
         epochs.update({index: epochs[index] + 1 for index in moved})
         newest, late = answer(topic("t", epochs)), answer(topic("t", behind))

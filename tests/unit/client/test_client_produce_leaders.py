@@ -89,19 +89,19 @@ def numbered(*, acked: int = 3) -> PartitionLog:
 def test_an_idle_partition_starts_over_under_the_next_epoch() -> None:
     log = numbered()
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     assert (log.numbers.epoch, log.numbers.next, log.restamp, log.confirmed) == (1, 0, False, False)
 
 
-def test_open_batches_are_numbered_anew_when_all_are_answered() -> None:
+def test_open_batches_are_numbered_again_when_all_are_answered() -> None:
     log = numbered()
     first, second = out(log), out(log)
     log.sent(first)
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     assert not log.restamp  # one is in flight: its answer decides
     log.failed(first, 0, 0, 5)
-    log.begin_anew()
+    log.begin_again()
     assert log.restamp
     assert log.open_batches() == [first, second]
 
@@ -115,7 +115,7 @@ def test_a_batch_that_may_lie_in_the_new_topic_keeps_its_numbers(lies: bytes | N
     batch.maybe_in = lies
     log.failed(batch, 0, 0, 5)
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     assert log.restamp is restamp
     assert log.reborn is not restamp
 
@@ -125,9 +125,9 @@ def test_a_reset_that_is_wanted_already_is_not_cleared() -> None:
     out(log)
     log.restamp = True
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     log.see_topic(ZERO_UUID)
-    log.begin_anew()
+    log.begin_again()
     assert log.restamp
 
 
@@ -142,7 +142,7 @@ def test_without_epochs_left_a_new_producer_id_is_asked_for() -> None:
     log = PartitionLog(TP, numbers=PartitionSequences(7, MAX_EPOCH))
     log.see_topic(OLD)
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     assert log.restamp
 
 
@@ -150,6 +150,6 @@ def test_a_transaction_keeps_its_epoch() -> None:
     log = numbered()
     out(log, transaction=InTransaction("tx", 1))
     log.see_topic(NEW)
-    log.begin_anew()
+    log.begin_again()
     assert not log.restamp
     assert log.reborn

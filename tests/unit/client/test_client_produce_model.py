@@ -12,7 +12,7 @@ from collections import deque
 import pytest
 
 from parley.client.produce.answers import Action, judge
-from parley.client.produce.rebatch import rework
+from parley.client.produce.rebatch import rebatch
 from parley.client.produce.sequences import PartitionSequences, next_sequence
 from parley.client.produce.state import OutBatch, PartitionLog, ProduceCall
 from parley.client.produce.wire import ProduceAnswer
@@ -58,7 +58,7 @@ class World:
     """A producer's partition, a wire that may break, and the broker."""
 
     def __init__(self, seed, first_sequence=0):
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.broker = Broker()
         self.log = PartitionLog(TP, numbers=PartitionSequences(7, 0, first_sequence))
         self.wire = deque()
@@ -70,7 +70,7 @@ class World:
     def produce(self, batches):
         call, values = ProduceCall(), []
         for _ in range(batches):
-            count = self.dice.randrange(1, 5)
+            count = self.rng.randrange(1, 5)
             mine = [next(self.numbers) for _ in range(count)]
             values.append(mine)
             rows = [Record(-1, 0, 0, None, str(value).encode(), ()) for value in mine]
@@ -94,7 +94,7 @@ class World:
 
     def break_wire(self):
         """The connection is lost: a prefix of what is on the wire arrived, no answer did."""
-        arrived = self.dice.randrange(len(self.wire) + 1)
+        arrived = self.rng.randrange(len(self.wire) + 1)
         for index, batch in enumerate(list(self.wire)):
             if index < arrived:
                 self.broker.append(batch.data)
@@ -103,30 +103,30 @@ class World:
 
     def again(self, batch, error):
         self.log.last_error = error
-        self.log.failed(batch, self.now, self.dice.choice((0, 3)), 1)
+        self.log.failed(batch, self.now, self.rng.choice((0, 3)), 1)
 
     def answer(self, trouble):
         batch = self.wire.popleft()
         code = 0
-        if self.dice.random() < trouble:
-            code = self.dice.choice((6, 7, 19, 20, 3, INVALID_RECORD if self.dice.random() < 0.2 else 5))
+        if self.rng.random() < trouble:
+            code = self.rng.choice((6, 7, 19, 20, 3, INVALID_RECORD if self.rng.random() < 0.2 else 5))
             if code in (7, 20):  # refused, though it was appended
                 code = self.broker.append(batch.data) or code
         else:
             code = self.broker.append(batch.data)
-        verdict = judge(self.log, batch, ProduceAnswer(TP, code, 0, -1, 0, None, None), 9, hinted=False)
-        if verdict.action is Action.DONE:
+        follow_up = judge(self.log, batch, ProduceAnswer(TP, code, 0, -1, 0, None, None), 9, hinted=False)
+        if follow_up.action is Action.DONE:
             self.log.acknowledged(batch)
             batch.call.acknowledged(batch, 0, -1)
-        elif verdict.action is Action.FAIL:
+        elif follow_up.action is Action.FAIL:
             self.log.dropped(batch)
-            batch.call.failed(verdict.error)
+            batch.call.failed(follow_up.error)
             for other in self.log.open_batches():
                 if other.call is batch.call and other not in self.log.in_flight:
                     self.log.dropped(other)
         else:
-            self.log.restamp = self.log.restamp or verdict.action is Action.RESTAMP
-            self.again(batch, verdict.error)
+            self.log.restamp = self.log.restamp or follow_up.action is Action.RESTAMP
+            self.again(batch, follow_up.error)
 
     def settle(self):
         log = self.log
@@ -135,8 +135,8 @@ class World:
         if log.restamp:
             assert log.numbers.start_over()
             again = sorted(log.to_retry, key=lambda batch: batch.serial)
-            made = rework([*again, *log.queue], log.numbers)
-            log.numbered_anew()
+            made = rebatch([*again, *log.queue], log.numbers)
+            log.numbered_again()
             log.restamp = False
             log.put_back([piece for pieces in made for piece in pieces if piece.call.error is None])
         else:
@@ -154,9 +154,9 @@ class World:
     def step(self, trouble):
         self.now += 1
         self.settle()
-        what = self.dice.random()
+        what = self.rng.random()
         if what < 0.05 and trouble:
-            self.produce(self.dice.randrange(1, 6))
+            self.produce(self.rng.randrange(1, 6))
         elif what < 0.05 + trouble / 4 and self.wire:
             self.break_wire()
         elif what < 0.6:

@@ -32,10 +32,10 @@ def plan(count, magic=2):
     return TopicPlan("t", count, tuple(range(count)), dict.fromkeys(range(count), magic))
 
 
-def placed(batch, topic_plan, *, fixed=None, options=None, dice=None):
+def placed(batch, topic_plan, *, fixed=None, options=None, rng=None):
     """Return {partition: [row numbers]}."""
     parsed = columns_from_arrow(batch, now_ms=0)
-    sticky = Sticky(dice or random.Random(1).random)
+    sticky = Sticky(rng or random.Random(1).random)
     groups = assign(parsed, topic_plan, fixed, sticky, options or ProduceOptions())
     return {
         partition: list(range(batch.num_rows)) if rows is None else memoryview(rows).cast("B").cast("i").tolist()
@@ -45,8 +45,8 @@ def placed(batch, topic_plan, *, fixed=None, options=None, dice=None):
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 100])
 def test_keyed_rows_go_where_javas_murmur2_sends_them(partitions):
-    dice = random.Random(partitions)
-    keys = [dice.randbytes(dice.randrange(40)) for _ in range(2000)]
+    rng = random.Random(partitions)
+    keys = [rng.randbytes(rng.randrange(40)) for _ in range(2000)]
     found = placed(pa.record_batch({"key": keys, "value": keys}), plan(partitions))
     expected = {}
     for row, key in enumerate(keys):

@@ -45,16 +45,16 @@ def test_what_is_done_after_an_error(error, reaction):
 
 
 def test_the_pause_grows_within_its_jitter_and_never_passes_the_maximum():
-    backoff, dice = Backoff(100, 1000), random.Random(7).random
+    backoff, rng = Backoff(100, 1000), random.Random(7).random
     for attempt in range(200):
-        delay = backoff.delay_ms(attempt, dice)
+        delay = backoff.delay_ms(attempt, rng)
         middle = min(1000, 100 * 2**attempt)
         assert middle * 0.8 - 1 <= delay <= min(1000, middle * 1.2 + 1)
 
 
 def test_jitter_spreads_the_pauses():
-    backoff, dice = Backoff(100, 1000), random.Random(1).random
-    assert len({backoff.delay_ms(2, dice) for _ in range(50)}) > 20
+    backoff, rng = Backoff(100, 1000), random.Random(1).random
+    assert len({backoff.delay_ms(2, rng) for _ in range(50)}) > 20
 
 
 def test_a_deadline():

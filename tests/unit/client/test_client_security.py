@@ -53,7 +53,7 @@ def test_keywords() -> None:
     assert (made.sasl_username, made.sasl_password, made.ssl_check_hostname) == ("alice", Secret(CANARY), True)
 
 
-def test_a_mechanism_that_the_module_tells() -> None:
+def test_a_mechanism_that_the_module_reports() -> None:
     assert of(security__protocol="SASL_SSL", sasl__jaas__config=PLAIN).sasl_mechanism == "PLAIN"
 
 

@@ -44,7 +44,7 @@ def test_a_new_epoch_begins_at_zero_until_none_is_left():
         (46, False, True, 0, SequenceReaction.ACKNOWLEDGED),
         (45, True, True, 0, SequenceReaction.RESTAMP),
         (45, False, True, 0, SequenceReaction.RETRY),  # an earlier batch has not been answered yet
-        (45, True, False, 0, SequenceReaction.RETRY),  # stamped anew meanwhile
+        (45, True, False, 0, SequenceReaction.RETRY),  # stamped again meanwhile
         (59, True, True, 10, SequenceReaction.RESTAMP),
         (59, True, True, -1, SequenceReaction.RETRY),  # the partition is moving
         (59, False, True, 10, SequenceReaction.RETRY),

@@ -9,7 +9,7 @@ import pytest
 
 from parley.client import PreparedTransaction, ProduceOptions
 from parley.client.produce.answers import Action, judge, leaves_in_doubt
-from parley.client.produce.rebatch import rework
+from parley.client.produce.rebatch import rebatch
 from parley.client.produce.sequences import PartitionSequences
 from parley.client.produce.state import InTransaction, OutBatch, PartitionLog, ProduceCall
 from parley.client.produce.wire import ProduceAnswer, allowed_versions, produce_request
@@ -178,7 +178,7 @@ def test_a_batch_is_in_doubt_where_nobody_said_that_it_was_not_written(error: Ka
 
 
 @pytest.mark.parametrize(("code", "log_start_offset"), [(45, -1), (59, 10)])
-def test_a_transactions_records_are_never_numbered_anew_in_its_middle(code: int, log_start_offset: int) -> None:
+def test_a_transactions_records_are_never_numbered_again_in_its_middle(code: int, log_start_offset: int) -> None:
     state = log()
     answer = ProduceAnswer(TP, code, -1, -1, log_start_offset, None, None)
     assert judge(state, flying(state), answer, 8, hinted=False).action is Action.FAIL
@@ -191,7 +191,7 @@ def test_a_transactions_records_are_never_numbered_anew_in_its_middle(code: int,
 def test_halves_of_a_transactional_batch_stay_transactional() -> None:
     whole = batch(sequence=10, records=8)
     whole.must_split = True
-    (pieces,) = rework([whole], None)
+    (pieces,) = rebatch([whole], None)
     assert [piece.base_sequence for piece in pieces] == [10, 14]
     for piece in pieces:
         (found,) = split(piece.data)
@@ -203,7 +203,7 @@ def test_a_transactional_batch_has_no_older_format() -> None:
     made = batch()
     made.convert_to = 1
     with pytest.raises(UnsupportedVersionError) as caught:
-        rework([made], None)
+        rebatch([made], None)
     assert caught.value.feature == "exactly-once"
 
 
@@ -227,14 +227,14 @@ def test_offsets_of_calls_that_ended_in_any_order_are_well() -> None:
         written.acknowledged(acks(span))
 
 
-def test_ids_tell_a_topic_that_was_created_anew_or_deleted() -> None:
+def test_ids_report_a_topic_that_was_created_again_or_deleted() -> None:
     written = WrittenTopics()
     written.begun("t", IDS["t"])
     written.begun("t", b"x" * 16)  # the first one counts
     written.begun("old", bytes(16))
     assert written.known == ["t"]
     written.check(IDS)
-    written.check({"t": bytes(16)})  # a broker that tells none says nothing
+    written.check({"t": bytes(16)})  # a broker that reports none says nothing
     for ids in ({"t": b"x" * 16}, {}):
         with pytest.raises(DataLossError) as caught:
             written.check(ids)

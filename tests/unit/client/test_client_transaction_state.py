@@ -1,4 +1,4 @@
-"""Which call and which request may follow which: the transaction's state machine, by table and by dice."""
+"""Which call and which request may follow which: the transaction's state machine, by table and by rng."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from parley.client.transactions.decisions import Verdict, judge, judge_code
+from parley.client.transactions.decisions import Severity, judge, judge_code
 from parley.client.transactions.state import Identity, State, Step, TransactionState
 from parley.errors import (
     KafkaError,
@@ -61,35 +61,35 @@ _TABLE = """
 """
 
 
-def _rows() -> list[tuple[ApiKey, int, Verdict]]:
+def _rows() -> list[tuple[ApiKey, int, Severity]]:
     keys = {"".join(word.capitalize() for word in key.name.split("_")): key for key in ApiKey}
     found = []
     for line in _TABLE.split("\n"):
         name, *words = line.split() or [""]
         found += [
-            (keys[name], int(code), Verdict(verdict)) for code, verdict in zip(words[::2], words[1::2], strict=True)
+            (keys[name], int(code), Severity(severity)) for code, severity in zip(words[::2], words[1::2], strict=True)
         ]
     return found
 
 
-@pytest.mark.parametrize(("api", "code", "verdict"), _rows())
-def test_each_error_of_each_request_does_what_java_makes_of_it(api: ApiKey, code: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("api", "code", "severity"), _rows())
+def test_each_error_of_each_request_does_what_java_makes_of_it(api: ApiKey, code: int, severity: Severity) -> None:
     error = broker_error(code, api=api.name)
-    assert judge_code(api, code, retriable=error.retriable) is verdict
-    if verdict is Verdict.RETRY and api not in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
-        verdict = Verdict.ABORTABLE  # what was retried to the end of the caller's time
-    assert judge(ApiKey.PRODUCE, error) is verdict, "the error knows its request better than the caller"
+    assert judge_code(api, code, retriable=error.retriable) is severity
+    if severity is Severity.RETRY and api not in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
+        severity = Severity.ABORTABLE  # what was retried to the end of the caller's time
+    assert judge(ApiKey.PRODUCE, error) is severity, "the error knows its request better than the caller"
 
 
 def test_an_end_without_an_answer_is_asked_again_and_everything_else_is_aborted() -> None:
     for error in (RequestTimedOut("late", stage="request"), NetworkError("gone", stage="connect")):
-        assert judge(ApiKey.END_TXN, error) is Verdict.RETRY
-        assert judge(ApiKey.INIT_PRODUCER_ID, error) is Verdict.RETRY
+        assert judge(ApiKey.END_TXN, error) is Severity.RETRY
+        assert judge(ApiKey.INIT_PRODUCER_ID, error) is Severity.RETRY
         for api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.PRODUCE):
-            assert judge(api, error) is Verdict.ABORTABLE
-    assert judge(ApiKey.END_TXN, UnsupportedVersionError("no")) is Verdict.FATAL
-    assert judge(ApiKey.PRODUCE, RemoteProtocolError("torn")) is Verdict.ABORTABLE
-    assert judge(ApiKey.PRODUCE, KafkaError("given up")) is Verdict.ABORTABLE
+            assert judge(api, error) is Severity.ABORTABLE
+    assert judge(ApiKey.END_TXN, UnsupportedVersionError("no")) is Severity.FATAL
+    assert judge(ApiKey.PRODUCE, RemoteProtocolError("torn")) is Severity.ABORTABLE
+    assert judge(ApiKey.PRODUCE, KafkaError("given up")) is Severity.ABORTABLE
 
 
 def test_commit_and_abort_in_both_generations() -> None:
@@ -139,7 +139,7 @@ def test_calls_out_of_turn_say_what_to_do_first() -> None:
 def test_after_an_abortable_error_only_an_abort_goes_on() -> None:
     txn = written()
     cause = broker_error(29, api="ADD_PARTITIONS_TO_TXN")
-    txn.failed(Verdict.ABORTABLE, cause)
+    txn.failed(Severity.ABORTABLE, cause)
     for call in (txn.commit, txn.begin, txn.prepare):
         with pytest.raises(TransactionAbortableError, match="call abort_transaction") as caught:
             call()
@@ -156,7 +156,7 @@ def test_a_commit_without_an_answer_can_only_be_repeated() -> None:
     txn = written()
     txn.commit()
     txn.sending(Step.END_TXN)
-    txn.failed(Verdict.RETRY, RequestTimedOut("late", stage="request"))
+    txn.failed(Severity.RETRY, RequestTimedOut("late", stage="request"))
     assert txn.state is State.COMMITTING
     assert not txn.is_open, "nothing may abort it on the way out"
     with pytest.raises(LocalProtocolError, match="call commit_transaction again"):
@@ -170,7 +170,7 @@ def test_a_commit_without_an_answer_can_only_be_repeated() -> None:
 def test_a_commit_that_was_not_sent_yet_may_still_be_aborted() -> None:
     txn = written()
     txn.commit()
-    txn.failed(Verdict.ABORTABLE, broker_error(10, api="PRODUCE"))
+    txn.failed(Severity.ABORTABLE, broker_error(10, api="PRODUCE"))
     with pytest.raises(TransactionAbortableError):
         txn.commit()
     txn.abort()
@@ -210,9 +210,9 @@ def test_the_second_generations_end_renews_the_epoch_by_itself() -> None:
     txn.finish()
 
 
-def test_an_id_that_the_coordinator_forgot_is_taken_anew_without_an_end() -> None:
+def test_an_id_that_the_coordinator_forgot_is_taken_again_without_an_end() -> None:
     txn = written()
-    txn.failed(Verdict.RENEW, broker_error(49, api="ADD_PARTITIONS_TO_TXN"))
+    txn.failed(Severity.RENEW, broker_error(49, api="ADD_PARTITIONS_TO_TXN"))
     txn.abort()
     assert txn.next_step is Step.INIT_PRODUCER_ID
     txn.initialized(Identity(8, 0), can_renew=True)
@@ -220,19 +220,19 @@ def test_an_id_that_the_coordinator_forgot_is_taken_anew_without_an_end() -> Non
     txn = written()
     txn.abort()
     txn.sending(Step.END_TXN)
-    txn.failed(Verdict.RENEW, broker_error(49, api="END_TXN"))
+    txn.failed(Severity.RENEW, broker_error(49, api="END_TXN"))
     assert (txn.state, txn.next_step) == (State.ABORTING, Step.INIT_PRODUCER_ID)
     txn = written(can_renew=False)
-    txn.failed(Verdict.RENEW, broker_error(49, api="ADD_PARTITIONS_TO_TXN"))
+    txn.failed(Severity.RENEW, broker_error(49, api="ADD_PARTITIONS_TO_TXN"))
     assert txn.state is State.FATAL
 
 
 @pytest.mark.parametrize("code", [47, 90])
-def test_a_fenced_producer_is_told_what_became_of_its_records(code: int) -> None:
+def test_a_fenced_producer_is_reported_what_became_of_its_records(code: int) -> None:
     txn = written()
     txn.commit()
     txn.sending(Step.END_TXN)
-    txn.failed(Verdict.FATAL, broker_error(code, api="END_TXN"))
+    txn.failed(Severity.FATAL, broker_error(code, api="END_TXN"))
     for call in (txn.begin, txn.commit, txn.abort):
         with pytest.raises(ProducerFencedError, match="What it did not commit is discarded"):
             call()
@@ -280,12 +280,13 @@ class Producers(RuleBasedStateMachine):
 
     @precondition(lambda self: self.txn.state in (State.IN_TRANSACTION, State.COMMITTING))
     @rule(
-        verdict=st.sampled_from([Verdict.ABORTABLE, Verdict.RENEW, Verdict.FATAL]), code=st.sampled_from([10, 49, 59])
+        severity=st.sampled_from([Severity.ABORTABLE, Severity.RENEW, Severity.FATAL]),
+        code=st.sampled_from([10, 49, 59]),
     )
-    def write_fails(self, verdict: Verdict, code: int) -> None:
+    def write_fails(self, severity: Severity, code: int) -> None:
         if self.txn.end_sent:
             return  # no write is under way any more
-        self.txn.failed(verdict, broker_error(code, api="PRODUCE"))
+        self.txn.failed(severity, broker_error(code, api="PRODUCE"))
         self.seen_abortable = True
 
     @rule()
@@ -325,15 +326,15 @@ class Producers(RuleBasedStateMachine):
         elif answer == "bumped":
             self.txn.end_answered(Identity(self.txn.identity.producer_id, self.txn.identity.epoch + 1))
         elif answer == "lost":
-            self.txn.failed(Verdict.RETRY, RequestTimedOut("late", stage="request"))
+            self.txn.failed(Severity.RETRY, RequestTimedOut("late", stage="request"))
         elif answer == "abortable":
-            self.txn.failed(Verdict.ABORTABLE, broker_error(120, api="END_TXN"))
+            self.txn.failed(Severity.ABORTABLE, broker_error(120, api="END_TXN"))
             self.seen_abortable, self.commit_out = True, False  # the coordinator said no
         elif answer == "forgotten":
-            self.txn.failed(Verdict.RENEW, broker_error(49, api="END_TXN"))
+            self.txn.failed(Severity.RENEW, broker_error(49, api="END_TXN"))
             self.seen_abortable, self.commit_out = True, False
         else:
-            self.txn.failed(Verdict.FATAL, broker_error(90, api="END_TXN"))
+            self.txn.failed(Severity.FATAL, broker_error(90, api="END_TXN"))
         self._finish()
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): what is sent, what is forgotten, and when a session begins anew."""
+"""Incremental fetch sessions (KIP-227): what is sent, what is forgotten, and when a session begins again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def begun(*targets: FetchTarget, session_id: int = 7) -> IncrementalSession:
     return session
 
 
-def test_p17_the_first_request_is_full_and_the_next_ones_tell_only_what_changed() -> None:
+def test_p17_the_first_request_is_full_and_the_next_ones_report_only_what_changed() -> None:
     session = IncrementalSession()
     first = session.build([target(0), target(1)], ids_supported=True)
     assert (first.part.session_id, first.part.epoch, list(first.targets)) == (0, 0, [target(0), target(1)])
@@ -90,7 +90,7 @@ def test_a_broker_without_sessions_gets_full_requests() -> None:
     assert session.ending() is None
 
 
-def test_the_epoch_wraps_and_the_end_is_told() -> None:
+def test_the_epoch_wraps_and_the_end_is_reported() -> None:
     session = begun(target(0))
     session.epoch = LAST_EPOCH
     session.answered(7)

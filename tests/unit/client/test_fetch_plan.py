@@ -45,7 +45,7 @@ def test_nothing_is_fetched_while_enough_waits_or_a_partition_is_paused_but_posi
     paused, checked = part(TP0, paused=True), part(TP1, epoch=2)
     plan = plan_of(paused, checked)
     assert (plan.fetches, plan.validations) == ({}, {2: [checked]})
-    assert checked.place.stage is Stage.AWAIT_VALIDATION
+    assert checked.positions.stage is Stage.AWAIT_VALIDATION
     assert plan_of(part(), full=True).fetches == {}
 
 
@@ -60,7 +60,7 @@ def test_a_partition_that_nobody_leads_is_a_failed_attempt_once_its_backoff_is_o
 def test_a_failed_partition_waits_for_its_backoff_or_another_epoch() -> None:
     same, moved = part(not_before_ms=NOW + 50, failed_epoch=3), part(TP1, not_before_ms=NOW + 90, failed_epoch=2)
     for one in (same, moved):
-        one.place.meet(1, 3)
+        one.positions.meet(1, 3)
     plan = plan_of(same, moved)
     assert (plan.fetches, plan.look_again_ms) == ({2: [moved]}, NOW + 50)
 
@@ -68,7 +68,7 @@ def test_a_failed_partition_waits_for_its_backoff_or_another_epoch() -> None:
 def test_a_reset_is_looked_up_when_its_backoff_is_over() -> None:
     due, later = part(TP0), part(TP1, not_before_ms=NOW + 40)
     for one in (due, later):
-        one.place.request_reset(EARLIEST)
+        one.positions.request_reset(EARLIEST)
     plan = plan_of(due, later)
     assert (plan.resets, plan.look_again_ms) == ([due], NOW + 40)
 
@@ -100,5 +100,5 @@ def test_a_recreated_topic_drops_what_was_fetched_and_stops_without_a_policy() -
     cache.apply(answer({0: 0}, topic_id=ID_B), full=True)
     plan = plan_of(one, cache=cache, refreshes=2)
     assert (plan.recreated, plan.fetches) == ([one], {})
-    assert isinstance(one.place.error, TopicRecreatedError)
-    assert (one.topic.held, one.attempts, one.lineage) == (ID_B, 0, one.place.lineage)
+    assert isinstance(one.positions.error, TopicRecreatedError)
+    assert (one.topic.held, one.attempts, one.position_epoch) == (ID_B, 0, one.positions.position_epoch)

@@ -62,7 +62,7 @@ def test_p03_a_new_leader_epoch_makes_a_position_await_validation() -> None:
     assert state.meet(2, 6) is Stage.AWAIT_VALIDATION
 
 
-def test_p04_where_the_leader_cannot_tell_the_validation_is_skipped() -> None:
+def test_p04_where_the_leader_cannot_report_the_validation_is_skipped() -> None:
     state = place()
     assert state.validated(state.fetch, NOT_AVAILABLE) is None
     assert (state.stage, state.fetch.offset) == (Stage.FETCHING, 10)
@@ -97,11 +97,11 @@ def test_p07_truncation_without_a_policy_stops_with_both_offsets() -> None:
 
 def test_p07_what_was_only_fetched_ahead_is_no_loss() -> None:
     state = reading(None, consumed=10, fetched=50)
-    lineage = state.lineage
+    position_epoch = state.position_epoch
     state.meet(2, 6)
     assert state.validated(state.fetch, EpochEndOffset(3, 20)) is None
     assert (state.stage, state.fetch.offset, state.error) == (Stage.FETCHING, 10, None)
-    assert state.lineage > lineage, "what waits from before is not handed out"
+    assert state.position_epoch > position_epoch, "what waits from before is not handed out"
 
 
 def test_p07_a_fetch_answer_that_names_the_divergence_counts_the_same() -> None:
@@ -111,7 +111,7 @@ def test_p07_a_fetch_answer_that_names_the_divergence_counts_the_same() -> None:
     assert (loss.resumed_at, state.fetch.offset, state.fetch.offset_epoch) == (7, 7, 2)
 
 
-def test_p07_a_log_written_anew_to_the_same_length_is_found_out_by_the_fetch() -> None:
+def test_p07_a_log_written_again_to_the_same_length_is_found_out_by_the_fetch() -> None:
     state = reading(LATEST)
     loss = state.diverged(state.fetch, EpochEndOffset(2, 15))
     assert loss is not None, "never silent"
@@ -267,7 +267,7 @@ def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> None:
     assert again.meet(2, 5) is Stage.FETCHING, "the same epoch: nothing to validate"
 
 
-def test_an_error_stands_until_a_seek_and_one_that_may_be_over_until_it_was_told() -> None:
+def test_an_error_stands_until_a_seek_and_one_that_may_be_over_until_it_was_reported() -> None:
     state, error = reading(), KafkaError("no")
     state.stop(error)
     assert (state.meet(2, 9), state.error) == (Stage.STOPPED, error)

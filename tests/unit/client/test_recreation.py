@@ -59,7 +59,7 @@ def test_a_change_back_needs_a_broker_to_confirm_it() -> None:
     assert topic.observe(OLD, 9, 10**9, by_wire=False)
 
 
-def test_an_id_learned_late_and_one_that_is_not_told_change_nothing() -> None:
+def test_an_id_learned_late_and_one_that_is_not_reported_change_nothing() -> None:
     topic = Incarnation()
     assert not topic.observe(ZERO_UUID, 1, 0, by_wire=True)
     assert not topic.observe(OLD, 2, 0, by_wire=True)

@@ -14,7 +14,7 @@ def test_each_measured_release_looks_like_itself(name: str) -> None:
     assert (found.names, found.exactly) == ((name,), True)
 
 
-def test_releases_with_equal_ranges_are_told_apart_by_their_features() -> None:
+def test_releases_with_equal_ranges_are_kept_apart_by_their_features() -> None:
     """3.3 and 3.4 have the same APIs; their metadata.version differs."""
     older, newer = releases()["3.3.2"], releases()["3.4.1"]
     assert older.ranges == newer.ranges

@@ -153,7 +153,7 @@ def test_log_append_time_replaces_timestamps(
     rules = replace(NEWEST, produce_version=2 if magic == 1 else 8, stored_magic=magic, log_append_time=True)
     leader.append(prepare(produced(3, magic=magic, codec=codec), rules, now_ms=77_000, where=WHERE), now_ms=77_000)
     found = b"".join(bytes(piece) for _, piece in leader.log.batches_from(0))
-    (chunk,) = decode_columns(found, first_offset=0)  # checks the CRC that had to be written anew
+    (chunk,) = decode_columns(found, first_offset=0)  # checks the CRC that had to be rewritten
     rows = records(chunk.columns)
     assert [(row.timestamp_ms, row.timestamp_type) for row in rows] == [(77_000, 1)] * 3
     assert leader.log.max_timestamp_ms == 77_000

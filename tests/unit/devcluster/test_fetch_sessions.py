@@ -1,4 +1,4 @@
-"""What a broker keeps of incremental fetch sessions (KIP-227): epochs, what is told, and who makes room for whom."""
+"""What a broker keeps of incremental fetch sessions (KIP-227): epochs, what is sent, and who makes room for whom."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ def test_a_session_without_partitions_is_over() -> None:
     assert len(sessions) == 0
 
 
-def test_a_partition_is_told_when_something_is_new_and_again_after_an_error() -> None:
+def test_a_partition_is_reported_when_something_is_new_and_again_after_an_error() -> None:
     one = Followed("t", bytes(16), 0, None)
-    assert one.take(5, 0, worth_telling=False, failed=False)
-    assert not one.take(5, 0, worth_telling=False, failed=False)
-    assert one.take(5, 0, worth_telling=True, failed=False)
-    assert one.take(6, 0, worth_telling=False, failed=False)
-    assert one.take(6, 2, worth_telling=False, failed=False)
-    assert one.take(-1, -1, worth_telling=False, failed=True)
-    assert one.take(-1, -1, worth_telling=False, failed=True)
-    assert one.take(6, 2, worth_telling=False, failed=False)
+    assert one.take(5, 0, worth_sending=False, failed=False)
+    assert not one.take(5, 0, worth_sending=False, failed=False)
+    assert one.take(5, 0, worth_sending=True, failed=False)
+    assert one.take(6, 0, worth_sending=False, failed=False)
+    assert one.take(6, 2, worth_sending=False, failed=False)
+    assert one.take(-1, -1, worth_sending=False, failed=True)
+    assert one.take(-1, -1, worth_sending=False, failed=True)
+    assert one.take(6, 2, worth_sending=False, failed=False)
 
 
 def test_a_full_cache_gives_none_while_all_are_young() -> None:

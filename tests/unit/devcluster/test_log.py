@@ -237,12 +237,12 @@ def test_segments_behind_a_damaged_one_are_removed(tmp_path: Path, stored: Store
 
 
 @pytest.mark.parametrize(
-    ("at", "why", "told"),
+    ("at", "why", "reported"),
     [(-1, "another CRC", "12 whole batches with 60 records"), (8, "cut off, or its header", "0 whole batches with 0"),
      (1, "offsets that do not follow", "12 whole batches with 60 records")],
 )  # fmt: skip
 def test_what_a_damage_takes_away_is_said(
-    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture, at: int, why: str, told: str
+    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture, at: int, why: str, reported: str
 ) -> None:
     log = Log(FileStores(tmp_path / "t-0"))
     written = filled(log, stored, 20, 5)
@@ -261,7 +261,7 @@ def test_what_a_damage_takes_away_is_said(
     text = record.getMessage()
     assert f"{path}: the batch at byte {position}, where offset 40 is expected, " in text
     assert why in text
-    assert f"{len(data) - position} bytes, in which {told}" in text
+    assert f"{len(data) - position} bytes, in which {reported}" in text
     again.close()
 
 

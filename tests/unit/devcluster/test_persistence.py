@@ -196,7 +196,7 @@ def test_a_damaged_line_is_never_passed_over(tmp_path: Path) -> None:
             list(read_entries(bytes(damaged)))
 
 
-def test_opening_writes_the_journal_anew(tmp_path: Path) -> None:
+def test_opening_writes_the_journal_again(tmp_path: Path) -> None:
     state = start(tmp_path)
     for number in range(200):
         state.commit_offsets("g", {("t", 0): CommittedOffset(number)})

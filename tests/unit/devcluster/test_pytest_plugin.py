@@ -164,7 +164,7 @@ WRONG = {
 """Arguments of the marker, and what is said of each."""
 
 
-def test_a_wrong_marker_is_told(tmp_path: Path) -> None:
+def test_a_wrong_marker_is_reported(tmp_path: Path) -> None:
     tests = [
         f"@pytest.mark.kafka({marker})\ndef test_{number}(kafka_cluster): pass\n" for number, marker in enumerate(WRONG)
     ]

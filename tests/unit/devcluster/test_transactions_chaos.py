@@ -151,7 +151,7 @@ class Plan:
         self.state = self.start()
 
     def pass_time(self) -> None:
-        """Let transactions expire; their producers begin anew."""
+        """Let transactions expire; their producers begin again."""
         self.now_ms += self.random.choice((100, 400, TIMEOUT_MS + 1))
         self.state.transactions.expire(now_ms=self.now_ms)
         for producer in self.producers:

@@ -79,7 +79,7 @@ def test_an_unknown_code_is_kept() -> None:
     assert error_name(9_999) == "UNKNOWN_CODE_9999"
 
 
-def test_an_unsupported_version_told_by_the_broker_is_marked_as_such() -> None:
+def test_an_unsupported_version_reported_by_the_broker_is_marked_as_such() -> None:
     error = broker_error(35, api="FETCH", version=99, broker="1")
     assert isinstance(error, UnsupportedVersionError)
     assert (error.local, error.api, error.broker) == (False, "FETCH", "1")

@@ -42,10 +42,10 @@ def feed_bytes(framer: Framer, data: bytes) -> list[bytes]:
 
 
 def feed_ragged(framer: Framer, data: bytes) -> list[bytes]:
-    dice = random.Random(len(data))
+    rng = random.Random(len(data))
     found, position = [], 0
     while position < len(data):
-        step = dice.choice((1, 3, 5, 1000, 65536, 300000))
+        step = rng.choice((1, 3, 5, 1000, 65536, 300000))
         framer.feed(data[position : position + step])
         found += drain(framer)
         position += step
@@ -69,8 +69,8 @@ FEEDERS = [feed_whole, feed_bytes, feed_ragged]
     ids=["one", "three", "around a chunk", "large and small", "many"],
 )
 def test_frames_come_out_as_they_were_sent(feeder: Feeder, sizes: list[int]) -> None:
-    dice = random.Random(7)
-    contents = [dice.randbytes(size) for size in sizes]
+    rng = random.Random(7)
+    contents = [rng.randbytes(size) for size in sizes]
     framer = Framer()
     assert feeder(framer, framed(*contents)) == contents
     assert framer.pending_bytes == 0
@@ -89,8 +89,8 @@ def test_a_tail_stays_pending(feeder: Feeder) -> None:
 
 
 def test_frames_that_nobody_asked_for_yet_are_kept() -> None:
-    dice = random.Random(3)
-    contents = [dice.randbytes(dice.choice((1, 900, 40_000, 150_000))) for _ in range(60)]
+    rng = random.Random(3)
+    contents = [rng.randbytes(rng.choice((1, 900, 40_000, 150_000))) for _ in range(60)]
     framer = Framer()
     for content in contents:
         framer.feed(framed(content))
@@ -168,8 +168,8 @@ def receive_large(framer: Framer, size: int, step: int = 256 * KIB) -> Frame:
 
 
 @pytest.mark.parametrize("size", [SMALL_CHUNK_BYTES - 5, SMALL_CHUNK_BYTES, 3 * MIB])
-def test_whether_there_is_something_new_is_told_with_each_piece(size: int) -> None:
-    """Whoever asks only when told to misses no frame, and in the middle of a large one nobody has to ask."""
+def test_whether_there_is_something_new_is_reported_with_each_piece(size: int) -> None:
+    """Whoever asks only when asked to misses no frame, and in the middle of a large one nobody has to ask."""
     framer, cut, asked = Framer(), [], 0
     stream = memoryview(framed(b"x" * size, b"small", b"y" * size))
     while stream:

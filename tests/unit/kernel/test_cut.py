@@ -76,7 +76,7 @@ def test_log_append_time_is_kept(kernel: Kernel, magic: int, codec: int) -> None
     assert [one for some, _ in pieces(kernel, data, 7) for one in some] == expected
 
 
-def test_create_time_inside_a_wrapper_is_the_wrappers_to_tell(kernel: Kernel) -> None:
+def test_create_time_inside_a_wrapper_is_the_wrappers_to_report(kernel: Kernel) -> None:
     inner = bytearray(message(0) + message(1))
     inner[17] |= 8  # log append time of an inner message alone: brokers set it on the wrapper
     struct.pack_into(">I", inner, 12, reference.crc32(bytes(inner[16 : len(inner) // 2])))

@@ -268,7 +268,7 @@ async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_se
     reader, writer = await asyncio.open_connection(tls_server.address.host, tls_server.address.port)
     listener: Any = tls_server._listener
     async with asyncio.timeout(GENEROUS_S):
-        while not listener._opening:  # noqa: ASYNC110 nobody is told that a socket was accepted
+        while not listener._opening:  # noqa: ASYNC110 nobody is notified that a socket was accepted
             await asyncio.sleep(0)
         await getattr(tls_server, ending)()
         assert await reader.read() == b""

@@ -291,7 +291,7 @@ def nothing_left(network: MemoryBackend, clock: ManualClock) -> bool:
 
 
 async def cancelled_after(steps: int, work: Any) -> bool:
-    """Run `work` for some steps of the loop, cancel it; tell whether it was still running."""
+    """Run `work` for some steps of the loop, cancel it; report whether it was still running."""
     task = asyncio.ensure_future(work)
     for _ in range(steps):
         if task.done():

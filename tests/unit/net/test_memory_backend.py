@@ -1,4 +1,4 @@
-"""The network in memory breaks exactly where it is told to."""
+"""The network in memory breaks exactly where it is asked to."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from parley.net import (
     ManualClock,
     MemoryBackend,
     MemoryStream,
+    ProbeOutcome,
+    ProbeOutcomes,
     ServerConnection,
-    Verdict,
-    Verdicts,
     Way,
     open_connection,
     serve,
@@ -31,9 +31,9 @@ from parley.types import Node
 from .conftest import BROKER, Broker
 
 
-async def failure(network: MemoryBackend, clock: ManualClock, options: ConnectOptions, **seams: Any) -> Exception:
-    """Open in vain, letting as much time pass as it takes; return the error."""
-    task = asyncio.create_task(open_connection(BROKER, options, backend=network, clock=clock, **seams))
+async def failure(network: MemoryBackend, clock: ManualClock, options: ConnectOptions, **injected: Any) -> Exception:
+    """Open without success, letting as much time pass as it takes; return the error."""
+    task = asyncio.create_task(open_connection(BROKER, options, backend=network, clock=clock, **injected))
     await clock.advance(10_000)
     error = task.exception()
     assert isinstance(error, Exception)
@@ -157,17 +157,17 @@ class Old(ServeAll):
 async def test_v05_an_old_broker_is_recognised_at_once_and_remembered(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
-    broker, verdicts = Broker(), Verdicts(ttl_ms=1_000)
+    broker, probe_outcomes = Broker(), ProbeOutcomes(ttl_ms=1_000)
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Old(), backend=network)
-    connection = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     assert connection.inferred
     assert clock.now_ms() == 1_000  # no deadline had to pass
     assert connection.versions.choose(3) == 0
     await connection.close()
-    assert verdicts.get(BROKER, clock.now_ms()) is Verdict.SILENT
+    assert probe_outcomes.get(BROKER, clock.now_ms()) is ProbeOutcome.SILENT
 
     broker.seen.clear()
-    again = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     await again.request(MetadataRequest(topics=[]))
     assert again.inferred
     assert broker.keys() == [3]  # it was not probed a second time
@@ -175,8 +175,8 @@ async def test_v05_an_old_broker_is_recognised_at_once_and_remembered(
 
     await clock.advance(1_000)
     broker.seen.clear()
-    upgraded = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
-    assert broker.keys() == [16]  # the verdict has expired: asked again
+    upgraded = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    assert broker.keys() == [16]  # the outcome has expired: asked again
     await upgraded.close()
     await server.close()
 
@@ -195,10 +195,10 @@ async def test_v05_without_the_probe_silence_ends_with_advice(
 async def test_a_newer_broker_is_probed_once_only(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
-    verdicts = Verdicts()
+    probe_outcomes = ProbeOutcomes()
     for expected in ([18, 16], [18], [18]):
         broker.seen.clear()
-        connection = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+        connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
         await connection.request(MetadataRequest(topics=[]))
         await connection.close()
         assert broker.keys() == [*expected, 3]
@@ -207,10 +207,10 @@ async def test_a_newer_broker_is_probed_once_only(
 async def test_v06_versions_are_read_again_after_a_reconnect(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
-    verdicts = Verdicts()
+    probe_outcomes = ProbeOutcomes()
     for newest in (12, 4, 9):  # upgraded and downgraded under a living client
         broker.ranges[3] = (0, newest)
-        connection = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+        connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
         assert (await connection.request(MetadataRequest(topics=[]))).version == newest
         await connection.close()
 
@@ -219,14 +219,14 @@ async def test_v06_an_old_broker_that_was_upgraded_is_asked_at_the_reconnect(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
     """What was remembered of the old one goes with its connection, long before it would expire."""
-    verdicts, broker = Verdicts(), Broker()
+    probe_outcomes, broker = ProbeOutcomes(), Broker()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Old(), backend=network)
-    connection = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     assert connection.inferred
     await server.abort()
     await connection.wait_closed()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=ServeAll(), backend=network)
-    again = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     assert not again.inferred
     assert again.versions.choose(3) == 12
     await again.close()
@@ -236,12 +236,12 @@ async def test_v06_an_old_broker_that_was_upgraded_is_asked_at_the_reconnect(
 async def test_v06_a_broker_that_was_rolled_back_to_0_9_is_found_out_at_the_second_attempt(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
-    verdicts = Verdicts()
-    verdicts.put(BROKER, Verdict.ANSWERS, clock.now_ms())
+    probe_outcomes = ProbeOutcomes()
+    probe_outcomes.put(BROKER, ProbeOutcome.ANSWERS, clock.now_ms())
     server = await serve(BROKER.host, BROKER.port, Broker().serve, policy=Old(), backend=network)
-    error = await failure(network, clock, options, verdicts=verdicts)
+    error = await failure(network, clock, options, probe_outcomes=probe_outcomes)
     assert isinstance(error, RequestTimedOut)
-    again = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     assert again.inferred
     await again.close()
     await server.close()
@@ -257,10 +257,10 @@ async def test_a_broker_that_closes_on_the_probe_is_not_probed_again(
     assert broker.server is not None
     await broker.server.close()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=NoGroups(), backend=network)
-    verdicts = Verdicts()
-    first = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    probe_outcomes = ProbeOutcomes()
+    first = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     await first.wait_closed()
-    second = await open_connection(BROKER, options, backend=network, clock=clock, verdicts=verdicts)
+    second = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
     assert (await second.request(MetadataRequest(topics=[]))).version == 12
     await second.close()
     await server.close()
@@ -309,9 +309,9 @@ class Places(MemoryBackend):
     async def lookup(self, address: Address) -> Sequence[Any]:
         return self.places
 
-    async def connect(self, address: Address, place: Any, *seams: Any) -> MemoryStream:
+    async def connect(self, address: Address, place: Any, *injected: Any) -> MemoryStream:
         self.tried.append(place)
-        return await super().connect(place, place, *seams)
+        return await super().connect(place, place, *injected)
 
 
 async def test_every_place_of_a_name_is_tried(clock: ManualClock, options: ConnectOptions) -> None:

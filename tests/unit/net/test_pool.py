@@ -23,7 +23,7 @@ NOWHERE = Address("nowhere", 1)
 async def pool(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> AsyncIterator[Pool]:
-    made = Pool(options, backend=network, clock=clock, dice=lambda: 0.5)
+    made = Pool(options, backend=network, clock=clock, rng=lambda: 0.5)
     made.update_nodes({1: BROKER, 2: NOWHERE})
     yield made
     await made.close()
@@ -52,7 +52,7 @@ async def test_a_broker_that_metadata_does_not_name(pool: Pool) -> None:
     assert caught.value.refresh_metadata
 
 
-async def test_a_failure_is_told_to_all_and_the_next_attempt_waits(
+async def test_a_failure_is_reported_to_all_and_the_next_attempt_waits(
     pool: Pool, clock: ManualClock, network: MemoryBackend
 ) -> None:
     errors = await asyncio.gather(*(pool.connection(2) for _ in range(3)), return_exceptions=True)
@@ -88,7 +88,7 @@ async def test_a_lost_connection_is_opened_again_after_a_pause(
 async def test_any_connection_tries_everything_and_names_every_failure(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
-    pool = Pool(replace(options, bootstrap_servers="a:1,b:2"), backend=network, clock=clock, dice=lambda: 0.5)
+    pool = Pool(replace(options, bootstrap_servers="a:1,b:2"), backend=network, clock=clock, rng=lambda: 0.5)
     network.faults[Address("a", 1)] = Faults(unknown_name=True)
     with pytest.raises(BrokersUnreachable) as caught:
         await pool.any_connection()
@@ -100,7 +100,7 @@ async def test_any_connection_tries_everything_and_names_every_failure(
 async def test_any_connection_falls_back_to_bootstrap_servers(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
-    pool = Pool(options, backend=network, clock=clock, dice=lambda: 0.5)
+    pool = Pool(options, backend=network, clock=clock, rng=lambda: 0.5)
     pool.update_nodes({5: NOWHERE})
     connection = await pool.any_connection()
     assert connection.address == BROKER
@@ -111,7 +111,7 @@ async def test_a_cancelled_caller_does_not_take_the_opening_from_the_others(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
     network.faults[BROKER] = Faults(to_client=Way(delay_ms=20))
-    pool = Pool(options, backend=network, clock=clock, dice=lambda: 0.5)
+    pool = Pool(options, backend=network, clock=clock, rng=lambda: 0.5)
     first, second = (asyncio.create_task(pool.any_connection()) for _ in range(2))
     await clock.advance(5)
     first.cancel()
@@ -128,7 +128,7 @@ async def test_closing_gives_up_what_is_being_opened(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
     network.faults[BROKER] = Faults(to_client=Way(silent=True))
-    pool = Pool(options, backend=network, clock=clock, dice=lambda: 0.5)
+    pool = Pool(options, backend=network, clock=clock, rng=lambda: 0.5)
     waiting = asyncio.create_task(pool.connection_to(BROKER))
     await clock.advance(5)
     await pool.close()

@@ -18,8 +18,8 @@ class Fake:
     last_used_ms: int = 0
 
 
-def plan(dice: float = 0.5, max_idle_ms: int = 1_000) -> PoolPlan[Fake]:
-    return PoolPlan(50, 1_000, max_idle_ms, lambda: dice)
+def plan(rng: float = 0.5, max_idle_ms: int = 1_000) -> PoolPlan[Fake]:
+    return PoolPlan(50, 1_000, max_idle_ms, lambda: rng)
 
 
 def test_one_opens_and_the_others_join() -> None:
@@ -49,10 +49,10 @@ def test_failures_wait_longer_each_time_and_a_success_forgets_them() -> None:
     assert made.step(MAIN, now) == Wait(now + 50)
 
 
-def test_the_dice_move_the_pause_by_a_fifth() -> None:
-    assert plan(dice=0.0).backoff_ms(3) == 320
-    assert plan(dice=1.0).backoff_ms(3) == 480
-    assert plan(dice=0.5).backoff_ms(500) == 1_000
+def test_jitter_moves_the_pause_by_a_fifth() -> None:
+    assert plan(rng=0.0).backoff_ms(3) == 320
+    assert plan(rng=1.0).backoff_ms(3) == 480
+    assert plan(rng=0.5).backoff_ms(500) == 1_000
 
 
 def test_a_cancelled_opening_does_not_count() -> None:

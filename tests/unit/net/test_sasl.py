@@ -144,7 +144,7 @@ async def test_a_refused_login_is_no_timeout_and_is_not_tried_elsewhere(
     caplog.set_level(logging.DEBUG)
     server = await listening(network, clock, Broker())
     options = replace(SCRAM, sasl_password=Secret("wrong-canary"), bootstrap_servers=f"{BROKER},other:1")
-    pool = Pool(options, backend=network, clock=clock, dice=lambda: 0.0)
+    pool = Pool(options, backend=network, clock=clock, rng=lambda: 0.0)
     with pytest.raises(AuthenticationError, match=r"broker:9092: the broker refused the SCRAM-SHA-512 login") as caught:
         await pool.any_connection()
     assert clock.now_ms() == 1_000

@@ -1,4 +1,4 @@
-"""The demo's care for its output folder, and how failures of the Spark side are told."""
+"""The demo's care for its output folder, and how failures of the Spark side are reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_full_disk_is_named_with_its_folder(plan: JobPlan) -> None:
     assert str(plan.output) in str(error)
 
 
-def test_of_a_long_failure_the_telling_line_is_shown(plan: JobPlan) -> None:
+def test_of_a_long_failure_the_naming_line_is_shown(plan: JobPlan) -> None:
     text = (
         "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted\n"
         "org.apache.spark.SparkException: Job aborted due to stage failure\n"

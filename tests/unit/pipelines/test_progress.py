@@ -57,7 +57,7 @@ def test_lines_come_every_two_seconds_and_events_at_once() -> None:
             now[0] = 50 + tick * 0.5
             display.show(Snapshot(tick * 0.5, 10, rows_acknowledged=tick))
             if tick == 3:
-                display.tell("something")
+                display.report("something")
     assert [line[:9] for line in stream.getvalue().splitlines()] == [
         "[  0.0 s]", "[  1.5 s]", "[  2.0 s]", "[  4.0 s]",
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_lines_come_every_two_seconds_and_events_at_once() -> None:
 def test_the_live_display_leaves_its_last_state_on_the_screen() -> None:
     console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system=None)
     with LiveDisplay(console, lambda: 0.0) as display:
-        display.tell("starting Spark")
+        display.report("starting Spark")
         display.show(SNAPSHOT)
     assert "starting Spark" in console.file.getvalue()  # type: ignore[attr-defined]
     assert "97,000 / 336,776" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from parley.pipelines.scenario import (
     LeaderWatch,
     perform,
     rolling_upgrade,
-    spread_anew,
+    spread_leaders,
 )
 
 from ...support import GENEROUS_S
@@ -95,13 +95,13 @@ def test_each_step_has_words() -> None:
     [{0: 1, 1: 2, 2: 3, 3: 1}, {0: 1, 1: 1, 2: 1, 3: 1}, {0: -1, 1: 2, 2: -1, 3: 2}, {0: 2, 1: 3, 2: 3, 3: 2}],
 )
 def test_every_partition_gets_another_leader_and_none_too_many(leaders: dict[int, int]) -> None:
-    found = spread_anew(leaders, [3, 1, 2])
+    found = spread_leaders(leaders, [3, 1, 2])
     assert all(found[partition] != leader for partition, leader in leaders.items())
     assert {list(found.values()).count(broker) for broker in (1, 2, 3)} <= {0, 1, 2}
 
 
 def test_a_broker_that_is_alone_keeps_what_it_leads() -> None:
-    assert spread_anew({0: 1}, [1]) == {0: 1}
+    assert spread_leaders({0: 1}, [1]) == {0: 1}
 
 
 def test_leader_moves_are_counted_by_epochs_even_between_two_looks() -> None:
@@ -114,7 +114,7 @@ def test_leader_moves_are_counted_by_epochs_even_between_two_looks() -> None:
 
 
 def test_the_director_waits_for_the_rows(request: pytest.FixtureRequest) -> None:
-    cluster, told = FakeCluster(), list[str]()
+    cluster, reported = FakeCluster(), list[str]()
     fraction = [0.0]
 
     def progress() -> float:
@@ -122,19 +122,19 @@ def test_the_director_waits_for_the_rows(request: pytest.FixtureRequest) -> None
         return fraction[0]
 
     steps = rolling_upgrade()
-    director = Director(steps, cluster, "t", brokers=[1, 2, 3], progress=progress, tell=told.append)
+    director = Director(steps, cluster, "t", brokers=[1, 2, 3], progress=progress, report=reported.append)
     assert not director.finished
     director.start()
     director.join(timeout=GENEROUS_S)
     assert director.finished
-    assert told == [step.text for step in steps]
+    assert reported == [step.text for step in steps]
 
 
 def test_what_goes_wrong_in_a_step_is_kept() -> None:
     def progress() -> float:
         raise OSError("no such cluster")
 
-    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=progress, tell=lambda text: None)
+    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=progress, report=lambda text: None)
     director.start()
     director.join(timeout=GENEROUS_S)
     assert isinstance(director.error, OSError)
@@ -142,7 +142,7 @@ def test_what_goes_wrong_in_a_step_is_kept() -> None:
 
 
 def test_the_director_can_be_stopped_while_it_waits() -> None:
-    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=lambda: 0.0, tell=lambda _: None)
+    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=lambda: 0.0, report=lambda _: None)
     director.start()
     director.stop()
     director.join(timeout=GENEROUS_S)

@@ -83,10 +83,10 @@ def carry_bytes(connection: Connection, data: bytes) -> list[Any]:
 
 def carry_in_place(connection: Connection, data: bytes) -> list[Any]:
     """As a socket does: into the connection's own buffer, in ragged pieces."""
-    dice, found = random.Random(5), []
+    rng, found = random.Random(5), []
     while data:
         buffer = connection.get_buffer()
-        count = min(len(buffer), len(data), dice.choice((1, 7, 900)))
+        count = min(len(buffer), len(data), rng.choice((1, 7, 900)))
         buffer[:count] = data[:count]
         buffer.release()
         connection.buffer_updated(count)

@@ -44,7 +44,7 @@ def test_deadlines_are_those_of_wanted_requests() -> None:
     assert len(made) == 3
 
 
-def test_clearing_tells_the_wanted_requests_of_the_application() -> None:
+def test_clearing_reports_the_wanted_requests_of_the_application() -> None:
     made = table((1, 10), (2, 10), (3, 10))
     made.add(Pending(4, 16, 0, 10, Purpose.CANARY))
     made.abandon(2)

@@ -286,7 +286,7 @@ def test_the_client_too_reads_nothing_large_before_the_login() -> None:
     assert made.client.state is State.READY
 
 
-def test_a_login_that_lasts_for_ever_is_not_repeated() -> None:
+def test_a_login_that_lasts_forever_is_not_repeated() -> None:
     broker = BrokerProtocol(ServeAll(), sasl=sasl())
     broker.receive_data(HANDSHAKE + TOKEN)
     drain(broker)

@@ -221,7 +221,7 @@ def test_v05_a_newer_broker_answers_both_and_the_canary_is_forgotten(early: bool
     assert client.in_flight == (0 if early else 1)
 
 
-def test_v05_the_canary_behind_a_refused_version_is_no_verdict() -> None:
+def test_v05_the_canary_behind_a_refused_version_decides_nothing() -> None:
     client = started(probe_old_brokers=True)
     sent(client)
     client.receive_data(error_35(0, None) + framed(struct.pack(">ihi", 1, 0, 0)))
@@ -256,5 +256,5 @@ def test_v06_versions_are_forgotten_with_the_connection() -> None:
     assert client.versions is None
     with pytest.raises(LocalProtocolError, match="closed"):
         client.send_request(MetadataRequest(), now_ms=0, timeout_ms=1)
-    # Another connection to the same broker asks again, and may be told something else.
+    # Another connection to the same broker asks again, and may get another answer.
     assert ready({18: (0, 4), 3: (0, 1)}).versions.choose(ApiKey.METADATA) == 1  # type: ignore[union-attr]

@@ -100,7 +100,7 @@ def test_offsets_and_append_time(magic: int, codec: int, append_time: int | None
 
 @pytest.mark.parametrize("codec", [1, 2, 3])
 def test_relative_offsets_keep_their_compressed_bytes(codec: int) -> None:
-    """KIP-31: a magic-1 set only has its wrapper's offset set; absolute ones are compressed anew."""
+    """KIP-31: a magic-1 set only has its wrapper's offset set; absolute ones are compressed again."""
     sent = produced(1, codec)
     stored = assign_offsets(bytearray(sent), 50)
     assert bytes(stored)[8:] == bytes(sent)[8:]
@@ -108,7 +108,7 @@ def test_relative_offsets_keep_their_compressed_bytes(codec: int) -> None:
     assert bytes(assign_offsets(bytearray(sent), 50))[34:] != bytes(sent)[34:]
 
 
-def test_a_wrapper_with_wrong_inner_offsets_is_written_anew() -> None:
+def test_a_wrapper_with_wrong_inner_offsets_is_written_again() -> None:
     wrapper = produced(1, 1)
     struct.pack_into(">q", wrapper, 0, 40)  # inner 0..5 now read as 35..40
     assert offsets_of(wrapper) == list(range(35, 41))

@@ -259,7 +259,7 @@ def test_a_batch_over_its_limit_names_the_remedy() -> None:
     assert "max_batch_bytes" in str(error)
 
 
-def test_first_batch_bytes_tells_a_record_larger_than_the_fetch() -> None:
+def test_first_batch_bytes_reports_a_record_larger_than_the_fetch() -> None:
     data = made([1])
     assert first_batch_bytes(data) == len(data)
     assert first_batch_bytes(data[:12]) == len(data)

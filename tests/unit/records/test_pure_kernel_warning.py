@@ -1,4 +1,4 @@
-"""Without the native kernel a user is told once what it costs; who asked for the pure one is not."""
+"""Without the native kernel a user is warned once what it costs; who asked for the pure one is not."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_process_that_ends_early_shows_its_log(tmp_path: Path) -> None:
 
 def test_process_that_hangs_runs_into_the_deadline(tmp_path: Path) -> None:
     process = JavaProcess("thing", ["sleep", "1000"], tmp_path / "log")
-    with pytest.raises(StartError, match="in vain until it sang"):
+    with pytest.raises(StartError, match="until it sang"):
         process.wait_until(lambda: False, "it sang", 0.2)
     process.stop()
     assert not process.running

@@ -133,7 +133,7 @@ def test_the_largest_worker_counts_for_the_memory_of_a_task() -> None:
     assert section.goals == [["memory of a reading task", "≤ 200 MB more", "211 MB", "**missed**"]]
 
 
-def test_processor_time_is_told_by_kind_of_process_and_for_each_record() -> None:
+def test_processor_time_is_reported_by_kind_of_process_and_for_each_record() -> None:
     turn = {"topic": "lz4", "job": "write", "source": "spark", "jvm": 6.0, "python": 0.0, "broker": 2.0}
     facts = [turn, {**turn, "jvm": 7.0}, {**turn, "jvm": 50.0}]
     section = spark_processors.report(spark_processors.Measured(facts, 4_000_000))

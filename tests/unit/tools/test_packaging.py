@@ -280,9 +280,9 @@ def test_the_kernel_is_compiled_where_cargo_is(
 def test_one_wheel_is_for_all_pythons_with_a_gil_and_one_for_the_python_without(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, without_gil: int, limited: str | None
 ) -> None:
-    told = setup.sysconfig.get_config_var
+    before = setup.sysconfig.get_config_var
     monkeypatch.setattr(
-        setup.sysconfig, "get_config_var", lambda name: without_gil if name == "Py_GIL_DISABLED" else told(name)
+        setup.sysconfig, "get_config_var", lambda name: without_gil if name == "Py_GIL_DISABLED" else before(name)
     )
     arguments = setup.native_arguments()
     assert arguments.get("options", {}).get("bdist_wheel", {}).get("py_limited_api") == limited

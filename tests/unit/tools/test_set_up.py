@@ -94,7 +94,7 @@ def test_an_environment_that_is_as_wanted_is_left_as_it_is(
 ) -> None:
     executable(tmp_path / "bin" / "python", "#!/bin/sh\nexit 1\n")
     (tmp_path / ".parley-set-up").write_text(set_up.fingerprint("4.3.0"))
-    monkeypatch.setattr(set_up, "make_environment", lambda _: pytest.fail("it was made anew"))
+    monkeypatch.setattr(set_up, "make_environment", lambda _: pytest.fail("it was made again"))
     set_up.set_up(tmp_path, "4.3.0")
 
 
@@ -111,7 +111,7 @@ def test_with_cargo_the_kernel_must_be_native(
     if cargo:
         executable(tmp_path / "cargo", "#!/bin/sh\n")
     if fails:
-        with pytest.raises(set_up.SetUpError, match=r"(?s)cargo is present.*linker not found.*Mend the build"):
+        with pytest.raises(set_up.SetUpError, match=r"(?s)cargo is present.*linker not found.*Repair the build"):
             set_up.check_kernel(tmp_path)
     else:
         set_up.check_kernel(tmp_path)
@@ -125,7 +125,7 @@ def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
     pinned = {line.partition("==")[0].lower() for line in set_up.CONSTRAINTS.read_text().splitlines() if "==" in line}
     names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in set_up.libraries()}
     assert names <= pinned, names - pinned
-    # And what those need in turn, as far as this environment tells.
+    # And what those need in turn, as far as this environment shows.
     for name in sorted(names):
         for needed in distribution(name).requires or []:
             if ";" not in needed:

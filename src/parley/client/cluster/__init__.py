@@ -2,7 +2,7 @@
 
 Map: `core` holds it together. Metadata: `view` is what is known, `metadata_cache` what may replace what,
 `metadata_source` whom to ask, `refresh` when, `interests` and `wanted_topics` for which topics, `overdue` what a call
-says that waited in vain. Requests: `routing` finds the broker, `coordinators` that of a group, `retry` and
+says of a call that got no metadata. Requests: `routing` finds the broker, `coordinators` that of a group, `retry` and
 `call_deadline` say how long, `change` wakes who waits. Abilities: `abilities`, `survey`. `connecting` makes connection
 options.
 """

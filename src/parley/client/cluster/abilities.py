@@ -22,7 +22,7 @@ def named_features(features: Several[Feature | str]) -> tuple[Feature, ...]:
 async def versions_of(cluster: Cluster, broker: int | None) -> dict[int | None, BrokerVersions]:
     """Return what a broker speaks, or with None what every broker that is known now speaks.
 
-    Connects where needed: a broker that was upgraded answers anew on its next connection. Raises
+    Connects where needed: a broker that was upgraded answers differently on its next connection. Raises
     NetworkError where one cannot be reached.
     """
     nodes: list[int | None] = [broker] if broker is not None else [*sorted(cluster.view.brokers)] or [None]
@@ -33,7 +33,7 @@ async def versions_of(cluster: Cluster, broker: int | None) -> dict[int | None, 
 async def supports(cluster: Cluster, feature: Feature, broker: int | None) -> bool:
     """Return whether a broker, or with None each known one, has a feature.
 
-    Of several answers the one with the newest epoch tells what is finalized in the cluster.
+    Of several answers the one with the newest epoch says what is finalized in the cluster.
     """
     found = (await versions_of(cluster, broker)).values()
     levels = finalized(found)

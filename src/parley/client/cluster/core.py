@@ -33,7 +33,7 @@ from parley.client.cluster.view import (
     MetadataUpdate,
     read_nodes,
 )
-from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, tell
+from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, notify
 from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
 from parley.errors.codes import REBOOTSTRAP_REQUIRED
@@ -58,17 +58,17 @@ class Cluster:
         *,
         backend: Backend | None = None,
         clock: Clock | None = None,
-        dice: Callable[[], float] | None = None,
+        rng: Callable[[], float] | None = None,
         on_event: Listener | None = None,
     ) -> None:
         self.options = options
         self.cache = MetadataCache()
         self.clock: Clock = clock if clock is not None else LoopClock()
-        self.dice: Callable[[], float] = dice if dice is not None else random.Random().random
+        self.rng: Callable[[], float] = rng if rng is not None else random.Random().random
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
-        self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.dice)
-        self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, dice=self.dice)
-        self._source = MetadataSource(self._connect, self.dice)
+        self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.rng)
+        self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, rng=self.rng)
+        self._source = MetadataSource(self._connect, self.rng)
         self._on_event = on_event
         self._interests = Interests(self.cache)
         self._refreshing: asyncio.Task[Applied] | None = None
@@ -173,7 +173,7 @@ class Cluster:
             return False
         taken = self.cache.apply_hint(tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values())
         if taken:
-            self._tell_pool()
+            self._update_pool()
             self.schedule.moved()
             self.schedule.request_full()
         return taken
@@ -249,14 +249,14 @@ class Cluster:
         whole = MetadataCache()
         await self._merge(whole, update, full=True)
         await self._merge(self.cache, update, full=True)
-        self._tell_pool()
+        self._update_pool()
         return whole.snapshot
 
     # -- retries --------------------------------------------------------------------------------------
 
     async def pause(self, attempt: int, deadline: Deadline, backoff: Backoff | None = None) -> None:
         """Wait the backoff of a retry, at most until the deadline."""
-        delay = (backoff or self.backoff).delay_ms(attempt, self.dice)
+        delay = (backoff or self.backoff).delay_ms(attempt, self.rng)
         await self.clock.sleep_ms(min(delay, deadline.remaining_ms(self.now_ms())))
 
     async def retrying(
@@ -327,8 +327,8 @@ class Cluster:
         applied = await self._merge(self.cache, update, full=request.full)
         self._source.answered(outdated=bool(applied.outdated))
         self.schedule.finished(request, applied, self.now_ms())
-        self._tell_pool()
-        self._tell_application(applied)
+        self._update_pool()
+        self._notify_application(applied)
         return applied
 
     async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
@@ -343,13 +343,13 @@ class Cluster:
                     return applied
                 await asyncio.sleep(0)
 
-    def _tell_application(self, applied: Applied) -> None:
+    def _notify_application(self, applied: Applied) -> None:
         lost = tuple(sorted(applied.possible_data_loss))
         if lost:
             again = applied.recreated & {tp.topic for tp in lost}
-            tell(self._on_event, PossibleDataLoss(lost, tuple(sorted(again))))
+            notify(self._on_event, PossibleDataLoss(lost, tuple(sorted(again))))
         for topic in sorted(applied.recreated - {tp.topic for tp in lost}):
-            tell(self._on_event, TopicRecreated(topic))
+            notify(self._on_event, TopicRecreated(topic))
 
     async def _ask(self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline) -> MetadataUpdate:
         version = conn.versions.choose(ApiKey.METADATA)
@@ -370,5 +370,5 @@ class Cluster:
             update = MetadataUpdate(update.version, update.brokers, kept, update.controller_id, update.cluster_id)
         return update
 
-    def _tell_pool(self) -> None:
+    def _update_pool(self) -> None:
         self.pool.update_nodes({node.id: Address(node.host, node.port) for node in self.view.brokers.values()})

@@ -1,13 +1,13 @@
 """The metadata cache: what may replace what, so that leadership never goes backwards (KIP-232).
 
-No clock, no socket, no randomness: answers come in, a picture and findings come out. The rules, with the
+No clock, no socket, no randomness: answers come in, metadata and findings come out. The rules, with the
 labels under which the tests name them:
 
  M1  Epochs of Metadata before v9 are left out where answers are read (`cluster.view.read_metadata`).
  M2  An answer with a lower leader epoch than the last one seen does not touch that partition.
  M3  An equal epoch replaces (the ISR may have changed). A topic missing from a full answer goes, but
      not while that answer is outdated; its last-seen epochs stay, and an older answer does not bring
-     its leaders back: it tells that a partition exists, which counts when records are spread.
+     its leaders back: it shows that a partition exists, which counts when records are spread.
  M4  An unknown topic keeps its last-seen epochs; under another topic id any epoch is accepted.
  M5  A topic id seen for the first time, or another one, accepts any epoch at once. Ids are never used
      again (KIP-516): an answer that goes back to an id held before is stale, unless a broker has
@@ -16,7 +16,7 @@ labels under which the tests name them:
      is no longer used on the wire; it is still remembered, so that the same id coming back from a
      broker that is behind gains nothing by the detour.
  M7  An epoch seen elsewhere (Fetch, ListOffsets, OffsetFetch) raises a known one, never makes one.
- M8  While the picture is older than the last-seen epoch, the leader counts as unknown.
+ M8  While the metadata is older than the last-seen epoch, the leader counts as unknown.
  M10 A leader that is not among the brokers is unavailable; the one before is not resurrected.
  M11 An offline replica, or one that is not in the replica set, is never chosen to read from.
  M13 A partial answer leaves the other topics alone.
@@ -24,7 +24,7 @@ labels under which the tests name them:
  M17 An answer without an epoch, where one was known, counts as lower, but for an unchanged leader:
      then the known epoch stays with it. The last real epoch is kept in any case.
  M18 Five answers in a row that agree on a lower epoch, on fewer partitions, or on a former topic id
-     are believed, and reported as possible data loss: otherwise a client would refresh for ever.
+     are believed, and reported as possible data loss: otherwise a client would refresh forever.
 
 An answer is *outdated* (KIP-232) if, among the partitions of interest, an epoch is lower than the
 cached one, or a cached partition is missing while another one of its topic is there. The old entry

@@ -2,7 +2,7 @@
 
 1. After an outdated answer (KIP-232) another broker than the one that gave it: it may be behind, and
    five answers of one broker that is behind must not count as five witnesses (M18).
-2. In a cluster of several releases one that tells topic ids is looked for: without them Fetch and
+2. In a cluster of several releases one that returns topic ids is looked for: without them Fetch and
    Produce must go by name, in versions that lack the hints of KIP-951.
 """
 
@@ -24,18 +24,18 @@ NO_AUTO_CREATION_VERSION = 4
 READ_IN_THE_LOOP = 4_000
 """Topics and partitions of an answer that is read in the event loop: some 10 ms. A larger one is read in a thread."""
 TRIED_FOR_IDS = 2
-"""Brokers that one refresh may connect to in search of one that tells topic ids."""
+"""Brokers that one refresh may connect to in search of one that returns topic ids."""
 
 
 class MetadataSource:
     """Chooses the connection that the next Metadata request goes out on.
 
-    `connect` gives a connection to a broker by id, or to any for None; `dice` gives numbers from 0 to 1.
+    `connect` gives a connection to a broker by id, or to any for None; `rng` gives numbers from 0 to 1.
     """
 
-    def __init__(self, connect: Callable[[int | None], Awaitable[BrokerConnection]], dice: Callable[[], float]) -> None:
+    def __init__(self, connect: Callable[[int | None], Awaitable[BrokerConnection]], rng: Callable[[], float]) -> None:
         self._connect = connect
-        self._dice = dice
+        self._rng = rng
         self._distrusted: Address | None = None
         self._last: Address | None = None
         self._without_ids: dict[Address, BrokerConnection] = {}
@@ -74,14 +74,14 @@ class MetadataSource:
         return conn
 
     async def _other(self, view: ClusterMetadata) -> BrokerConnection:
-        """Return a connection to a broker chosen by dice, but not the one that was behind."""
+        """Return a connection to a broker chosen at random, but not the one that was behind."""
         for node in self._shaken([node for node in view.brokers.values() if _address(node) != self._distrusted]):
             with contextlib.suppress(KafkaError):
                 return await self._connect(node.id)
         return await self._connect(None)
 
     def _shaken(self, nodes: list[Node]) -> list[Node]:
-        return sorted(nodes, key=lambda _: self._dice())
+        return sorted(nodes, key=lambda _: self._rng())
 
 
 def _address(node: Node) -> Address:

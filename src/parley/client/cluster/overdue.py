@@ -20,7 +20,7 @@ _WAITS = {
 def without_metadata(
     last: KafkaError | None, opening: Collection[tuple[Address, str]], asked: Address | None
 ) -> KafkaError:
-    """Return (not raise) the error of a call that waited for metadata in vain.
+    """Return (not raise) the error of a call that got no metadata in time.
 
     `opening` are the connections being opened now, with the stage each has come to; `last` is what went wrong
     before; `asked` is the broker that the last Metadata request went to.

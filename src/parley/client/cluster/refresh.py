@@ -25,17 +25,17 @@ class RefreshRequest:
 
 
 QUIET_PAUSES = 2
-"""After this many of the longest pauses without a request the backoff starts anew: what was fruitless
+"""After this many of the longest pauses without a request the backoff starts again: what was fruitless
 then says nothing about what has happened since (a leader move must not wait for yesterday's pauses)."""
 
 
 class RefreshSchedule:
     """The need for metadata and the pauses between requests for it."""
 
-    def __init__(self, backoff: Backoff, max_age_ms: int, dice: Callable[[], float]) -> None:
+    def __init__(self, backoff: Backoff, max_age_ms: int, rng: Callable[[], float]) -> None:
         self._backoff = backoff
         self._max_age_ms = max_age_ms
-        self._dice = dice
+        self._rng = rng
         self._wanted: set[str] = set()
         self._fresh: set[str] = set()
         self._needs_full = True
@@ -121,7 +121,7 @@ class RefreshSchedule:
 
     def _pause(self, now_ms: int, fruitless: int) -> None:
         self._fruitless, self._last_end_ms = fruitless, now_ms
-        delay = self._backoff.delay_ms(fruitless - 1, self._dice) if fruitless else 0
+        delay = self._backoff.delay_ms(fruitless - 1, self._rng) if fruitless else 0
         self._not_before_ms = now_ms + delay
 
     def _too_old(self, now_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""When to try again, how long to wait first, and when to stop: pure rules, no clock and no dice.
+"""When to try again, how long to wait first, and when to stop: pure rules, no clock and no randomness.
 
 1. A call has one deadline; every attempt and every pause stays inside it.
 2. The pause grows exponentially from `retry_backoff_ms` to `retry_backoff_max_ms`, with 20 % jitter
@@ -32,7 +32,7 @@ class Reaction(Enum):
 def classify(error: BaseException) -> Reaction:
     """Return what to do after an error. Anything that parley did not raise fails at once."""
     if not isinstance(error, KafkaError) or not error.retriable:
-        # STALE broker knowledge is the one thing that a refresh mends although Kafka's table does
+        # STALE broker knowledge is the one thing that a refresh cures although Kafka's table does
         # not call the code retriable (UNKNOWN_TOPIC_ID and its kin are retriable there already).
         return Reaction.FAIL
     return Reaction.REFRESH if error.refresh_metadata else Reaction.RETRY
@@ -48,7 +48,7 @@ def nowhere(error: KafkaError) -> bool:
 class Backoff:
     """The pause before the n-th retry.
 
-    `dice` gives numbers from 0 to 1; 0.5 is no jitter at all.
+    `rng` gives numbers from 0 to 1; 0.5 is no jitter at all.
 
     >>> [Backoff(100, 1000).delay_ms(n, lambda: 0.5) for n in range(6)]
     [100, 200, 400, 800, 1000, 1000]
@@ -57,10 +57,10 @@ class Backoff:
     initial_ms: int
     max_ms: int
 
-    def delay_ms(self, attempt: int, dice: Callable[[], float]) -> int:
+    def delay_ms(self, attempt: int, rng: Callable[[], float]) -> int:
         """Return the pause before retry number `attempt`, counted from 0."""
         base = min(float(self.max_ms), self.initial_ms * 2.0 ** min(attempt, 40))
-        return min(round(base * (1 + JITTER * (2 * dice() - 1))), max(self.max_ms, self.initial_ms))
+        return min(round(base * (1 + JITTER * (2 * rng() - 1))), max(self.max_ms, self.initial_ms))
 
 
 _SOON = Backoff(20, 250)

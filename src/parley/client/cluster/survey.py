@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from parley.client.cluster.metadata_source import metadata_request
 from parley.errors import BrokersUnreachable, KafkaError
-from parley.net import Address, Backend, BrokerConnection, ConnectOptions, Verdicts, open_connection
+from parley.net import Address, Backend, BrokerConnection, ConnectOptions, ProbeOutcomes, open_connection
 from parley.schema import ApiKey
 from parley.types import Node
 from parley.versions import FEATURES, BrokerVersions, Feature, releases
@@ -65,22 +65,22 @@ async def survey(options: ConnectOptions, *, backend: Backend | None = None) -> 
 
     Raises BrokersUnreachable when none of the bootstrap servers gives Metadata.
     """
-    verdicts = Verdicts(options.verdict_ttl_ms)
-    nodes = await _nodes(options, backend, verdicts)
+    probe_outcomes = ProbeOutcomes(options.probe_ttl_ms)
+    nodes = await _nodes(options, backend, probe_outcomes)
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(node: Node) -> BrokerFinding:
         async with slots:
-            return await _ask(node, options, backend, verdicts)
+            return await _ask(node, options, backend, probe_outcomes)
 
     return list(await asyncio.gather(*(one(node) for node in sorted(nodes, key=lambda node: node.id))))
 
 
-async def _nodes(options: ConnectOptions, backend: Backend | None, verdicts: Verdicts) -> list[Node]:
+async def _nodes(options: ConnectOptions, backend: Backend | None, probe_outcomes: ProbeOutcomes) -> list[Node]:
     failures: dict[str, Exception] = {}
     for address in options.servers:
         try:
-            connection = await open_connection(address, options, backend=backend, verdicts=verdicts)
+            connection = await open_connection(address, options, backend=backend, probe_outcomes=probe_outcomes)
         except KafkaError as error:
             failures[str(address)] = error
             continue
@@ -95,10 +95,14 @@ async def _nodes(options: ConnectOptions, backend: Backend | None, verdicts: Ver
     raise BrokersUnreachable(failures)
 
 
-async def _ask(node: Node, options: ConnectOptions, backend: Backend | None, verdicts: Verdicts) -> BrokerFinding:
+async def _ask(
+    node: Node, options: ConnectOptions, backend: Backend | None, probe_outcomes: ProbeOutcomes
+) -> BrokerFinding:
     connection: BrokerConnection | None = None
     try:
-        connection = await open_connection(Address(node.host, node.port), options, backend=backend, verdicts=verdicts)
+        connection = await open_connection(
+            Address(node.host, node.port), options, backend=backend, probe_outcomes=probe_outcomes
+        )
         found = connection.versions
         named = BrokerVersions(
             found.ranges,
@@ -118,7 +122,7 @@ async def _ask(node: Node, options: ConnectOptions, backend: Backend | None, ver
 def looks_like(versions: BrokerVersions) -> LooksLike:
     """Return the measured releases whose ranges are closest.
 
-    Releases with equal ranges, as 3.3 and 3.4 in KRaft mode, are told apart by the features they support
+    Releases with equal ranges, as 3.3 and 3.4 in KRaft mode, are distinguished by the features they support
     (KIP-584), where the broker names any. For display only: versions are never chosen by it.
 
     >>> str(looks_like(BrokerVersions.from_release("2.4")))

@@ -53,7 +53,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic; `topic_id` is `ZERO_UUID` where the cluster has not told one."""
+    """One topic; `topic_id` is `ZERO_UUID` where the cluster has not returned one."""
 
     name: str
     partitions: Mapping[int, PartitionMetadata]
@@ -71,7 +71,7 @@ class LeaderAndEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """A consistent picture of brokers, topics and leaders at one moment. Never changes once made."""
+    """A consistent state of brokers, topics and leaders at one moment. Never changes once made."""
 
     brokers: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Applied:
     possible_data_loss: Set[TopicPartition] = frozenset()
     """Partitions that were let go backwards after five agreeing answers (M18)."""
     incomplete: Set[str] = frozenset()
-    """Topics with a partition or topic error that another refresh may mend (M14)."""
+    """Topics with a partition or topic error that another refresh may cure (M14)."""
     recreated: Set[str] = frozenset()
     """Topics that are another topic of the same name now: by their ids, or where there are none by a
     rewind of three epochs or more onto a nearly new history."""

@@ -1,4 +1,4 @@
 """Consumers of assigned partitions, asynchronous and blocking.
 
-Map: `async_consumer` and `consumer` are the two faces of `core`; `options`; `records` decodes what is consumed next.
+Map: `async_consumer` and `consumer` share `core`; `options`; `records` decodes what is consumed next.
 """

@@ -102,12 +102,12 @@ class AsyncConsumer:
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first offset that is there, in these partitions or all. Returns when it is found."""
         self._core.seek_to(EARLIEST, partitions)
-        await self._core.placed(partitions or tuple(self._core.assignment))
+        await self._core.positioned(partitions or tuple(self._core.assignment))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go to the end (read_committed: the last stable offset), in these partitions or all."""
         self._core.seek_to(LATEST, partitions)
-        await self._core.placed(partitions or tuple(self._core.assignment))
+        await self._core.positioned(partitions or tuple(self._core.assignment))
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record. Raises RequestTimedOut, or what stands in the way of one."""
@@ -171,7 +171,7 @@ class AsyncConsumer:
         left = 2**31 - 1 if max_records is None else max_records
         while left > 0:
             wait_ms = 0 if taken else deadline.remaining_ms(self._core.cluster.now_ms())
-            found = await self._rows(partitions, wait_ms, left, tell=not taken)
+            found = await self._rows(partitions, wait_ms, left, raise_errors=not taken)
             if found is None:
                 break
             if found:
@@ -180,14 +180,16 @@ class AsyncConsumer:
         return taken
 
     async def _rows(
-        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
+        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, raise_errors: bool = True
     ) -> list[ConsumerRecord] | None:
-        front = None
+        completed = None
         while True:
-            rows, front = await self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front)
-            if front is None:
+            rows, completed = await self._core.next_rows(
+                partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed
+            )
+            if completed is None:
                 return rows
-            await asyncio.to_thread(front.fill_rows, self._core.position_of(front))
+            await asyncio.to_thread(completed.fill_rows, self._core.position_of(completed))
 
     def __aiter__(self) -> AsyncConsumer:
         return self
@@ -196,18 +198,18 @@ class AsyncConsumer:
         return await self.getone()
 
     async def batches(self, *partitions: TopicPartition) -> AsyncGenerator[FetchedBatch, None]:
-        """Yield Arrow RecordBatches, each with its partition and the next offset, of these partitions or all; for ever.
+        """Yield Arrow RecordBatches, each with its partition and the next offset, of these partitions or all; forever.
 
         Nothing is copied per record. A batch counts as consumed when it is yielded. Close it (`aclosing`).
         """
-        front = None
+        completed = None
         while True:
-            found, front = await self._core.next_batch(partitions, front)
+            found, completed = await self._core.next_batch(partitions, completed)
             if found is not None:
                 yield found
-            front = self._core.current(front)
-            if front is not None:
-                await asyncio.to_thread(front.fill_batch, self._core.position_of(front))
+            completed = self._core.current(completed)
+            if completed is not None:
+                await asyncio.to_thread(completed.fill_batch, self._core.position_of(completed))
 
     # -- offsets --------------------------------------------------------------------------------------
 

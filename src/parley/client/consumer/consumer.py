@@ -17,7 +17,7 @@ from parley.client.options import arguments
 from parley.client.options.values import ConsumerClientOptionValues
 from parley.client.results import FetchedBatch
 from parley.errors import LocalProtocolError
-from parley.net.faces import Work, blocking, in_loop
+from parley.net.blocking import Work, blocking, in_loop
 from parley.types import Several, TopicPartition
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class Consumer:
         left = 2**31 - 1 if max_records is None else max_records
         while left > 0:
             wait_ms = 0 if taken else max(0, round((until - time.monotonic()) * 1000))
-            found = self._rows(partitions, wait_ms, left, tell=not taken)
+            found = self._rows(partitions, wait_ms, left, raise_errors=not taken)
             if found is None:
                 break
             if found:
@@ -143,26 +143,28 @@ class Consumer:
         return taken
 
     def _rows(
-        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool = True
+        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, raise_errors: bool = True
     ) -> list[ConsumerRecord] | None:
-        front = None
+        completed = None
         while True:
-            rows, front = self._run(self._core.next_rows(partitions, timeout_ms, most, tell=tell, filled=front))
-            if front is None:
+            rows, completed = self._run(
+                self._core.next_rows(partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed)
+            )
+            if completed is None:
                 return rows
-            front.fill_rows(self._core.position_of(front))
+            completed.fill_rows(self._core.position_of(completed))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             yield self.getone()
 
     def batches(self, *partitions: TopicPartition) -> Iterator[FetchedBatch]:
-        """Yield Arrow RecordBatches, each with its partition and the next offset; for ever, nothing copied."""
-        front = None
+        """Yield Arrow RecordBatches, each with its partition and the next offset; forever, nothing copied."""
+        completed = None
         while True:
-            found, front = self._run(self._core.next_batch(partitions, front))
+            found, completed = self._run(self._core.next_batch(partitions, completed))
             if found is not None:
                 yield found
-            front = self._core.current(front)
-            if front is not None:
-                front.fill_batch(self._core.position_of(front))
+            completed = self._core.current(completed)
+            if completed is not None:
+                completed.fill_batch(self._core.position_of(completed))

@@ -1,4 +1,4 @@
-"""What both faces of the consumer stand on: positions, commits, and the bytes that are consumed next.
+"""What both forms of the consumer share: positions, commits, and the bytes that are consumed next.
 
 Belongs to the event loop. Nothing is decoded here; whoever decodes says with `pass_rows` and
 `pass_batch` what was consumed.
@@ -15,7 +15,7 @@ from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.options import ConsumerOptions
-from parley.client.consumer.records import ConsumerRecord, Front
+from parley.client.consumer.records import CompletedFetch, ConsumerRecord
 from parley.client.fetch.assigned import AssignedFetch
 from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
@@ -39,7 +39,7 @@ class ConsumerCore:
         self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
         self._on_data_loss = on_data_loss
         self._parts: dict[TopicPartition, PartitionFetch] = {}
-        self._fronts: dict[TopicPartition, Front] = {}
+        self._completed: dict[TopicPartition, CompletedFetch] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._fetch: AssignedFetch | None = None
         self._placing: asyncio.Task[None] | None = None
@@ -67,7 +67,7 @@ class ConsumerCore:
             placing.cancel()
             await asyncio.gather(placing, return_exceptions=True)
         fetch, self._fetch = self._fetch, None
-        self._fronts.clear()
+        self._completed.clear()
         if fetch is not None:
             await fetch.close()
 
@@ -94,9 +94,11 @@ class ConsumerCore:
         kept = self._parts
         self._parts = {}
         for tp in wanted:
-            place = PartitionPosition(tp, self.options.reset_policy)
-            self._parts[tp] = kept.get(tp) or PartitionFetch(tp, place, None, self.options.max_partition_fetch_bytes)
-        self._fronts = {tp: front for tp, front in self._fronts.items() if tp in self._parts}
+            positions = PartitionPosition(tp, self.options.reset_policy)
+            self._parts[tp] = kept.get(tp) or PartitionFetch(
+                tp, positions, None, self.options.max_partition_fetch_bytes
+            )
+        self._completed = {tp: completed for tp, completed in self._completed.items() if tp in self._parts}
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
             self._place()
@@ -113,17 +115,17 @@ class ConsumerCore:
         """Go to an offset; an OffsetAndMetadata brings the epoch that it is validated with."""
         part = self.part(tp)
         to = arguments.offset_to_commit(tp, offset)
-        self._fronts.pop(tp, None)
+        self._completed.pop(tp, None)
         if self._fetch is None:
-            part.place.seek(to.offset, to.leader_epoch)
-            part.lineage = part.place.lineage
+            part.positions.seek(to.offset, to.leader_epoch)
+            part.position_epoch = part.positions.position_epoch
         else:
             self._fetch.seek(part, to.offset, to.leader_epoch)
 
     def seek_to(self, spec: Spec, partitions: Collection[TopicPartition]) -> None:
-        """Go to a place that is looked up."""
+        """Go to an offset that has to be looked up."""
         for part in [self.part(tp) for tp in partitions or self.assignment]:
-            self._fronts.pop(part.tp, None)
+            self._completed.pop(part.tp, None)
             self.fetch.reset(part, spec)
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
@@ -134,7 +136,7 @@ class ConsumerCore:
             else:
                 (self._fetch.pause if paused else self._fetch.resume)(part)
 
-    async def placed(self, partitions: Collection[TopicPartition]) -> None:
+    async def positioned(self, partitions: Collection[TopicPartition]) -> None:
         """Return when these partitions have positions. Raises what stands in their way, RequestTimedOut at the end."""
         deadline = self.cluster.deadline()
         while True:
@@ -150,12 +152,12 @@ class ConsumerCore:
     async def position(self, tp: TopicPartition) -> OffsetAndMetadata:
         """Return the offset of the next record that will be handed out, with the epoch of the one before."""
         part = self.part(tp)
-        await self.placed([tp])
-        return OffsetAndMetadata(part.place.consumed.offset, "", part.place.consumed.offset_epoch)
+        await self.positioned([tp])
+        return OffsetAndMetadata(part.positions.consumed.offset, "", part.positions.consumed.offset_epoch)
 
     def _place(self) -> None:
         """Begin to find positions for partitions that have none, once at a time."""
-        unset = [part for part in self._parts.values() if part.place.stage is Stage.UNSET]
+        unset = [part for part in self._parts.values() if part.positions.stage is Stage.UNSET]
         if unset and self._fetch is not None and (self._placing is None or self._placing.done()):
             self._placing = asyncio.get_running_loop().create_task(self._find_positions(unset))
 
@@ -172,7 +174,7 @@ class ConsumerCore:
                 self._trouble = error
         else:
             for part in parts:
-                if part.place.stage is Stage.UNSET and self._parts.get(part.tp) is part:
+                if part.positions.stage is Stage.UNSET and self._parts.get(part.tp) is part:
                     self._put(part, found.get(part.tp))
         self._placing = None
         self.fetch.wake()
@@ -180,8 +182,8 @@ class ConsumerCore:
     def _put(self, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
         if known is not None:
             self.fetch.seek(part, known.offset, known.leader_epoch)
-        elif part.place.policy is not None:
-            self.fetch.reset(part, part.place.policy)
+        elif part.positions.policy is not None:
+            self.fetch.reset(part, part.positions.policy)
         else:
             text = (
                 f"{part.tp} has no position: nothing is committed for it and auto_offset_reset is none. "
@@ -200,11 +202,11 @@ class ConsumerCore:
         """Commit offsets with their leader epochs, by default every position."""
         group = self._group()
         if offsets is None:
-            places = {tp: part.place for tp, part in self._parts.items()}
+            found = {tp: part.positions for tp, part in self._parts.items()}
             wanted = {
-                tp: OffsetAndMetadata(place.consumed.offset, "", place.consumed.offset_epoch)
-                for tp, place in places.items()
-                if place.consumed.offset >= 0
+                tp: OffsetAndMetadata(at.consumed.offset, "", at.consumed.offset_epoch)
+                for tp, at in found.items()
+                if at.consumed.offset >= 0
             }
         else:
             wanted = arguments.offsets_to_commit(offsets)
@@ -221,12 +223,12 @@ class ConsumerCore:
 
     # -- consuming ------------------------------------------------------------------------------------
 
-    async def front(
-        self, wanted: Collection[TopicPartition], timeout_ms: int | None, *, tell: bool = True
-    ) -> Front | None:
-        """Return bytes to consume, None when none came in time (None: wait for ever).
+    async def next_completed(
+        self, wanted: Collection[TopicPartition], timeout_ms: int | None, *, raise_errors: bool = True
+    ) -> CompletedFetch | None:
+        """Return bytes to consume, None when none came in time (None: wait forever).
 
-        Raises the error that stands at a position, where `tell` says so, after everything in front of it.
+        Raises the error that stands at a position, if `raise_errors`, after everything in front of it.
         """
         fetch = self.fetch
         if not self._parts:
@@ -238,86 +240,96 @@ class ConsumerCore:
         while True:
             self._place()
             self._drop_stale()
-            if tell:
+            if raise_errors:
                 self._raise_trouble(of)
-            for tp, front in self._fronts.items():
+            for tp, completed in self._completed.items():
                 if not self._parts[tp].paused and (of is None or tp in of):
-                    return front
+                    return completed
             raw = fetch.take(of)
             if raw is not None:
-                front = self._fronts[raw.tp] = Front(raw, self.options)
-                return front
+                completed = self._completed[raw.tp] = CompletedFetch(raw, self.options)
+                return completed
             if not await self._wait(deadline):
                 return None
 
-    def position_of(self, front: Front) -> int:
-        """Return where the decoding of a front begins."""
-        return self._parts[front.raw.tp].place.consumed.offset
+    def position_of(self, completed: CompletedFetch) -> int:
+        """Return where the decoding of a completed fetch begins."""
+        return self._parts[completed.raw.tp].positions.consumed.offset
 
     async def next_rows(
-        self, wanted: Collection[TopicPartition], timeout_ms: int | None, most: int, *, tell: bool, filled: Front | None
-    ) -> tuple[list[ConsumerRecord] | None, Front | None]:
+        self,
+        wanted: Collection[TopicPartition],
+        timeout_ms: int | None,
+        most: int,
+        *,
+        raise_errors: bool,
+        filled: CompletedFetch | None,
+    ) -> tuple[list[ConsumerRecord] | None, CompletedFetch | None]:
         """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them and call again with them."""
         if filled is not None and (rows := self.pass_rows(filled, most)):
             return rows, None
-        front = await self.front(wanted, timeout_ms, tell=tell)
-        if front is None:
+        completed = await self.next_completed(wanted, timeout_ms, raise_errors=raise_errors)
+        if completed is None:
             return None, None
-        return ([], front) if front.at >= len(front.rows) else (self.pass_rows(front, most), None)
+        return ([], completed) if completed.at >= len(completed.rows) else (self.pass_rows(completed, most), None)
 
     async def next_batch(
-        self, wanted: Collection[TopicPartition], filled: Front | None
-    ) -> tuple[FetchedBatch | None, Front | None]:
-        """Return the batch of a decoded front, and what is to be decoded next; without a batch it waits for that."""
+        self, wanted: Collection[TopicPartition], filled: CompletedFetch | None
+    ) -> tuple[FetchedBatch | None, CompletedFetch | None]:
+        """Return the batch of a decoded fetch, and what is to be decoded next; without a batch it waits for that."""
         batch = self.pass_batch(filled) if filled is not None else None
-        return batch, await self.front(wanted, None if batch is None else 0, tell=batch is None)
+        return batch, await self.next_completed(wanted, None if batch is None else 0, raise_errors=batch is None)
 
-    def pass_rows(self, front: Front, most: int) -> list[ConsumerRecord]:
-        """Return up to so many decoded rows of a front; they count as consumed."""
-        if self.current(front) is None:
+    def pass_rows(self, completed: CompletedFetch, most: int) -> list[ConsumerRecord]:
+        """Return up to so many decoded rows of a completed fetch; they count as consumed."""
+        if self.current(completed) is None:
             return []
-        part = self._parts[front.raw.tp]
-        rows = front.take_rows(most)
-        after = front.position_after
-        if rows or front.exhausted:
-            self._passed(part, front, after)
-        self._drop_if_done(part, front)
+        part = self._parts[completed.raw.tp]
+        rows = completed.take_rows(most)
+        after = completed.position_after
+        if rows or completed.exhausted:
+            self._passed(part, completed, after)
+        self._drop_if_done(part, completed)
         return rows
 
-    def pass_batch(self, front: Front) -> FetchedBatch | None:
-        """Return the decoded batch of a front; it counts as consumed."""
-        if self.current(front) is None:
+    def pass_batch(self, completed: CompletedFetch) -> FetchedBatch | None:
+        """Return the decoded batch of a completed fetch; it counts as consumed."""
+        if self.current(completed) is None:
             return None
-        part = self._parts[front.raw.tp]
-        batch, front.batch = front.batch, None
+        part = self._parts[completed.raw.tp]
+        batch, completed.batch = completed.batch, None
         if batch is not None:
-            self._passed(part, front, batch.next_offset)
-        elif front.exhausted:
-            self._passed(part, front, front.next_offset)
-        self._drop_if_done(part, front)
+            self._passed(part, completed, batch.next_offset)
+        elif completed.exhausted:
+            self._passed(part, completed, completed.next_offset)
+        self._drop_if_done(part, completed)
         return batch
 
-    def _passed(self, part: PartitionFetch, front: Front, next_offset: int) -> None:
-        if next_offset > part.place.consumed.offset:
-            part.place.passed(next_offset, front.raw.epoch_before(next_offset))
+    def _passed(self, part: PartitionFetch, completed: CompletedFetch, next_offset: int) -> None:
+        if next_offset > part.positions.consumed.offset:
+            part.positions.passed(next_offset, completed.raw.epoch_before(next_offset))
 
-    def current(self, front: Front | None) -> Front | None:
-        """Return a front if it is still to be consumed: between two calls a seek or a reset may have come."""
-        if front is None or self._fronts.get(front.raw.tp) is not front:
+    def current(self, completed: CompletedFetch | None) -> CompletedFetch | None:
+        """Return a completed fetch if it is still to be consumed: between two calls a seek or a reset may have come."""
+        if completed is None or self._completed.get(completed.raw.tp) is not completed:
             return None
-        return front if front.raw.lineage == self._parts[front.raw.tp].place.lineage else None
+        return (
+            completed
+            if completed.raw.position_epoch == self._parts[completed.raw.tp].positions.position_epoch
+            else None
+        )
 
     def _drop_stale(self) -> None:
         """Forget bytes that lie before a seek or a reset, or in another history."""
-        for tp, front in tuple(self._fronts.items()):
-            if front.raw.lineage != self._parts[tp].place.lineage:
-                del self._fronts[tp]
+        for tp, completed in tuple(self._completed.items()):
+            if completed.raw.position_epoch != self._parts[tp].positions.position_epoch:
+                del self._completed[tp]
 
-    def _drop_if_done(self, part: PartitionFetch, front: Front) -> None:
-        if front.exhausted:
-            del self._fronts[part.tp]
-            if front.error is not None:
-                self.fetch.stop(part, front.error)
+    def _drop_if_done(self, part: PartitionFetch, completed: CompletedFetch) -> None:
+        if completed.exhausted:
+            del self._completed[part.tp]
+            if completed.error is not None:
+                self.fetch.stop(part, completed.error)
 
     # -- inside ---------------------------------------------------------------------------------------
 
@@ -326,7 +338,7 @@ class ConsumerCore:
         if error is not None:
             raise error
         error = self.fetch.failure(of)
-        if error is not None and not any(self._parts[tp].place.error is error for tp in self._fronts):
+        if error is not None and not any(self._parts[tp].positions.error is error for tp in self._completed):
             self.fetch.reported(error)
             raise error
 

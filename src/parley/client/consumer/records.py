@@ -36,11 +36,11 @@ class ConsumerRecord(NamedTuple):
     leader_epoch: int = -1
 
 
-class Front:
+class CompletedFetch:
     """The bytes of one partition that are being consumed.
 
     `fill` decodes the next piece; then either `rows` from `at` on or `batch` wait to be taken. What was
-    taken as records and what as batches may alternate: decoding begins anew at the position.
+    taken as records and what as batches may alternate: decoding begins again at the position.
     """
 
     def __init__(self, raw: RawFetch, options: FetchOptions) -> None:

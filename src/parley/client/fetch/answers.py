@@ -32,7 +32,7 @@ class Do(Enum):
     LOOK_INTO_RANGE = "look into range"
 
 
-class Verdict(NamedTuple):
+class FollowUp(NamedTuple):
     """What to do, and what goes with it. `loss` is to be reported; `epoch` was seen in the records."""
 
     do: Do
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     part: PartitionFetch
     flight: object
     position: Position
-    lineage: int
+    position_epoch: int
     from_follower: bool
 
     @property
@@ -67,7 +67,7 @@ class Limits(NamedTuple):
     """How long a preferred replica is kept."""
 
 
-def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> Verdict:
+def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> FollowUp:
     """Return what follows from an answer. Mutates: the partition's position and what is kept about it."""
     part = asked.part
     if answer.error_code:
@@ -78,56 +78,56 @@ def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> Ve
     part.high_watermark, part.last_stable_offset = answer.high_watermark, answer.last_stable_offset
     if answer.diverging is not None:
         has_id = part.topic.held != ZERO_UUID
-        return Verdict(Do.GO_ON, loss=part.place.diverged(asked.position, answer.diverging, has_id=has_id))
+        return FollowUp(Do.GO_ON, loss=part.positions.diverged(asked.position, answer.diverging, has_id=has_id))
     if answer.preferred_replica >= 0:
         part.preferred = (answer.preferred_replica, limits.now_ms + limits.preferred_ms)
     if answer.records is None or not len(answer.records):
         error = part.idle(limits.now_ms, limits.patience_ms) if answer.preferred_replica < 0 else None
-        return Verdict(Do.STOP, error) if error is not None else Verdict(Do.GO_ON)
+        return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
     return _judge_records(asked, answer, answer.records, limits)
 
 
-def left_out(asked: Asked, limits: Limits) -> Verdict:
+def left_out(asked: Asked, limits: Limits) -> FollowUp:
     """Return what follows when an answer has nothing new about a partition of its session (KIP-227)."""
     asked.part.succeeded()
     error = asked.part.idle(limits.now_ms, limits.patience_ms)
-    return Verdict(Do.STOP, error) if error is not None else Verdict(Do.GO_ON)
+    return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
 
 
-def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: Limits) -> Verdict:
+def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: Limits) -> FollowUp:
     part, options = asked.part, limits.options
     tail = find_tail(data)
     if len(tail.epochs) == MOST_EPOCHS:
         data = data[: tail.whole_bytes]
     if tail.next_offset >= 0 and tail.next_offset <= part.position:
-        return Verdict(Do.STOP, RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"))
+        return FollowUp(Do.STOP, RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"))
     if tail.next_offset < 0 and _is_cut_off(data):
         error = part.grow(data, options.fetch_max_bytes)
-        return Verdict(Do.STOP, error) if error is not None else Verdict(Do.GO_ON)
+        return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
     aborted = answer.aborted if options.isolation_level == READ_COMMITTED else ()
     first, after = part.position, max(tail.next_offset, part.position)
-    raw = RawFetch(part.tp, first, part.end, data, aborted, after, tail.epochs, asked.lineage)
+    raw = RawFetch(part.tp, first, part.end, data, aborted, after, tail.epochs, asked.position_epoch)
     if tail.next_offset < 0:  # damaged at its very front: the decoding says how
         part.end = part.position
     else:
         part.moved(tail.next_offset, tail.leader_epoch, len(data))
-    return Verdict(Do.HAND_OUT, raw=raw, epoch=tail.leader_epoch)
+    return FollowUp(Do.HAND_OUT, raw=raw, epoch=tail.leader_epoch)
 
 
-def _judge_error(asked: Asked, code: int, version: int) -> Verdict:
+def _judge_error(asked: Asked, code: int, version: int) -> FollowUp:
     part, tp = asked.part, asked.part.tp
     error = broker_error(code, topic=tp.topic, partition=tp.partition, api="FETCH", version=version)
     if code == OFFSET_OUT_OF_RANGE and asked.from_follower:
         part.preferred = None  # the follower is behind or ahead: the leader decides
-        return Verdict(Do.GO_ON)
+        return FollowUp(Do.GO_ON)
     if code == OFFSET_OUT_OF_RANGE:
         part.lost_range += 1
-        return Verdict(Do.LOOK_INTO_RANGE, error)
+        return FollowUp(Do.LOOK_INTO_RANGE, error)
     if code == CORRUPT_MESSAGE:
-        return Verdict(Do.STOP, damaged(tp, part.position))
+        return FollowUp(Do.STOP, damaged(tp, part.position))
     if code in (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID):
         part.topic.refused()
-    return Verdict(Do.STOP if classify(error) is Reaction.FAIL else Do.RETRY, error)
+    return FollowUp(Do.STOP if classify(error) is Reaction.FAIL else Do.RETRY, error)
 
 
 def damaged(tp: TopicPartition, offset: int) -> CorruptRecordError:
@@ -145,7 +145,7 @@ def _is_cut_off(data: memoryview) -> bool:
 
 
 def unexpected(error: BaseException) -> KafkaError:
-    """Return (not raise) what the reader is told when reading ended with anything but an error of parley's own."""
+    """Return (not raise) the error for the reader when reading ended with anything but an error of parley's own."""
     wrapped = KafkaError(f"reading ended with an unexpected {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped

@@ -72,8 +72,8 @@ class AssignedFetch:
         for part in self._fetcher.forget_failure(error):
             if passing:
                 part.not_before_ms = self.cluster.now_ms() + self.cluster.options.retry_backoff_max_ms
-                part.failed_epoch = part.place.fetch.leader_epoch
-                part.place.go_on()
+                part.failed_epoch = part.positions.fetch.leader_epoch
+                part.positions.go_on()
                 self._fetcher.settle(part)
         self._fetcher.kick()
 
@@ -81,12 +81,12 @@ class AssignedFetch:
 
     def seek(self, part: PartitionFetch, offset: int, epoch: int = -1) -> None:
         """Go to an offset; what was fetched for another one is dropped, and an error that stands is over."""
-        part.place.seek(offset, epoch)
+        part.positions.seek(offset, epoch)
         self._moved(part)
 
     def reset(self, part: PartitionFetch, spec: Spec) -> None:
-        """Go to a place that has to be looked up."""
-        part.place.request_reset(spec)
+        """Go to an offset that has to be looked up."""
+        part.positions.request_reset(spec)
         self._moved(part)
 
     def _moved(self, part: PartitionFetch) -> None:
@@ -105,10 +105,10 @@ class AssignedFetch:
     def stop(self, part: PartitionFetch, error: KafkaError) -> None:
         """Let an error that was found while decoding stand at the position of now."""
         self._fetcher.drop(part)
-        part.place.stop(error)
+        part.positions.stop(error)
         self._fetcher.settle(part)
 
     @staticmethod
     def positioned(part: PartitionFetch) -> bool:
         """Return whether a partition has a position."""
-        return part.place.stage not in (Stage.UNSET, Stage.AWAIT_RESET) and part.place.consumed.offset >= 0
+        return part.positions.stage not in (Stage.UNSET, Stage.AWAIT_RESET) and part.positions.consumed.offset >= 0

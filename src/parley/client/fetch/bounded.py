@@ -39,7 +39,7 @@ class BoundedRead:
         fetcher = self._fetcher
         while True:
             if (raw := fetcher.take()) is not None:
-                fetcher.parts[raw.tp].place.passed(raw.next_offset, raw.epoch_before(raw.next_offset))
+                fetcher.parts[raw.tp].positions.passed(raw.next_offset, raw.epoch_before(raw.next_offset))
                 return raw
             if (error := fetcher.failure()) is not None:
                 raise error

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.view import Endpoint
-from parley.client.fetch.answers import Asked, Do, Limits, Verdict, judge, left_out
+from parley.client.fetch.answers import Asked, Do, FollowUp, Limits, judge, left_out
 from parley.client.fetch.incremental import IncrementalSession, SessionRequest
 from parley.client.fetch.wire import (
     NO_SESSION,
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     """Whether every partition had to be in the answer; in a session only those with something new are."""
 
 
-def judged(outcome: Outcome, asked: Asked, limits: Limits) -> Verdict:
+def judged(outcome: Outcome, asked: Asked, limits: Limits) -> FollowUp:
     """Return what follows for one partition that was asked for. Mutates the partition."""
     answer = outcome.answers.get(asked.part.tp)
     if answer is not None:
@@ -60,7 +60,7 @@ def judged(outcome: Outcome, asked: Asked, limits: Limits) -> Verdict:
         return left_out(asked, limits)
     error = RemoteProtocolError(f"the broker's Fetch answer leaves out {asked.part.tp}")
     error.refresh_metadata = True
-    return Verdict(Do.RETRY, error)
+    return FollowUp(Do.RETRY, error)
 
 
 class Lanes:
@@ -81,7 +81,7 @@ class Lanes:
         return None
 
     def quiet(self, node_id: int) -> str:
-        """Return a lane on which a short question waits behind nothing else, if there is one."""
+        """Return a lane on which a short question waits behind nothing else, if available."""
         return next((lane for lane in LANES if (node_id, lane) not in self._in_flight), "main")
 
     def release(self, node_id: int, lane: str) -> None:
@@ -89,10 +89,10 @@ class Lanes:
         self._in_flight.discard((node_id, lane))
 
     async def end_sessions(self) -> None:
-        """Tell the brokers that their sessions are no longer needed; what cannot be told, they forget by themselves."""
+        """Let the brokers close their sessions; those that cannot be reached forget them by themselves."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
-                await asyncio.gather(*(self._end(*place, session) for place, session in self._sessions.items()))
+                await asyncio.gather(*(self._end(*where, session) for where, session in self._sessions.items()))
 
     async def _end(self, node_id: int, lane: str, session: IncrementalSession) -> None:
         ending = session.ending()

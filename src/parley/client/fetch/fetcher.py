@@ -24,7 +24,7 @@ from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
 from parley.client.cluster.view import HINTED
-from parley.client.fetch.answers import Asked, Do, Limits, Verdict, unexpected
+from parley.client.fetch.answers import Asked, Do, FollowUp, Limits, unexpected
 from parley.client.fetch.exchange import Lanes, Outcome, judged
 from parley.client.fetch.incremental import SESSION_ERRORS
 from parley.client.fetch.out_of_range import explain_out_of_range
@@ -97,14 +97,14 @@ class Fetcher:
         for tp in self._stopped:
             part = self.parts[tp]
             if not part.queued and not part.paused and (wanted is None or tp in wanted):
-                return part.place.error
+                return part.positions.error
         return None
 
     def forget_failure(self, error: KafkaError) -> list[PartitionFetch]:
         """Go on after an error that `failure` returned; return the partitions that it still stops."""
         if self._failure is error:
             self._failure = None
-        return [part for tp in self._stopped if (part := self.parts[tp]).place.error is error]
+        return [part for tp in self._stopped if (part := self.parts[tp]).positions.error is error]
 
     async def changed(self) -> None:
         """Return when there may be something to take, an error, or nothing more at all."""
@@ -201,7 +201,9 @@ class Fetcher:
         flight, asked = object(), []
         for part in parts:
             part.flight = flight
-            asked.append(Asked(part, flight, part.place.fetch, part.place.lineage, part.preferred is not None))
+            asked.append(
+                Asked(part, flight, part.positions.fetch, part.positions.position_epoch, part.preferred is not None)
+            )
         return asked
 
     def _leaderless(self, part: PartitionFetch) -> None:
@@ -209,7 +211,7 @@ class Fetcher:
         code = self.cluster.cache.topic_error(part.tp.topic)
         error = broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA") if code else None
         if error is not None and classify(error) is Reaction.FAIL:
-            part.place.stop(error)
+            part.positions.stop(error)
         else:
             text = "no broker leads this partition at the moment"
             none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
@@ -253,35 +255,35 @@ class Fetcher:
         limits = self._limits()
         for asked in outcome.asked:
             if asked.stands:
-                verdict = judged(outcome, asked, limits)
-                if verdict.do is not Do.LOOK_INTO_RANGE:
+                follow_up = judged(outcome, asked, limits)
+                if follow_up.do is not Do.LOOK_INTO_RANGE:
                     asked.part.flight = None
-                self._apply(asked, verdict, outcome)
+                self._apply(asked, follow_up, outcome)
 
     def _limits(self) -> Limits:
         max_age_ms = self.cluster.options.metadata_max_age_ms
         return Limits(self._options, self.cluster.now_ms(), self._policy.patience_ms, max_age_ms)
 
-    def _apply(self, asked: Asked, verdict: Verdict, outcome: Outcome) -> None:
+    def _apply(self, asked: Asked, follow_up: FollowUp, outcome: Outcome) -> None:
         part = asked.part
-        if verdict.raw is not None:
-            self._queue.put(part, verdict.raw)
-            self.cluster.see_epoch(part.tp, verdict.epoch)
+        if follow_up.raw is not None:
+            self._queue.put(part, follow_up.raw)
+            self.cluster.see_epoch(part.tp, follow_up.epoch)
             self.parts[part.tp] = self.parts.pop(part.tp)  # the others come first in the next request
             self.wake()
         if part.topic.is_refused:
             self.cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
-        if verdict.do is Do.STOP and verdict.error is not None:
-            part.place.stop(verdict.error)
-        elif verdict.do is Do.LOOK_INTO_RANGE and verdict.error is not None:
-            self._spawn(None, self._look_into_range, asked, verdict.error)
-        elif verdict.do is Do.RETRY and verdict.error is not None:
+        if follow_up.do is Do.STOP and follow_up.error is not None:
+            part.positions.stop(follow_up.error)
+        elif follow_up.do is Do.LOOK_INTO_RANGE and follow_up.error is not None:
+            self._spawn(None, self._look_into_range, asked, follow_up.error)
+        elif follow_up.do is Do.RETRY and follow_up.error is not None:
             epoch = asked.position.leader_epoch
             hinted = self._take_hint(part, epoch, outcome)
-            refresh = verdict.error.refresh_metadata and not hinted
+            refresh = follow_up.error.refresh_metadata and not hinted
             now = self.cluster.now_ms()
-            self._troubled(part, verdict.error, now, refresh=refresh, immediate=hinted, epoch=epoch)
-        self.settle(part, verdict.loss)
+            self._troubled(part, follow_up.error, now, refresh=refresh, immediate=hinted, epoch=epoch)
+        self.settle(part, follow_up.loss)
 
     def _take_hint(self, part: PartitionFetch, epoch: int, outcome: Outcome) -> bool:
         answer = outcome.answers.get(part.tp)
@@ -301,9 +303,9 @@ class Fetcher:
             else:
                 part.succeeded()
                 if isinstance(found, Found):
-                    loss = part.place.reset_to(found.asked, found.offset)
+                    loss = part.positions.reset_to(found.asked, found.offset)
                 else:
-                    loss = part.place.validated(asked.position, found)
+                    loss = part.positions.validated(asked.position, found)
             self.settle(part, loss)
 
     async def _look_into_range(self, asked: Asked, error: KafkaError) -> None:
@@ -318,17 +320,17 @@ class Fetcher:
             return
         part.flight = None
         if lost is not None:
-            part.place.out_of_range(asked.position.offset, lost)
+            part.positions.out_of_range(asked.position.offset, lost)
         else:
-            part.place.revalidate()
+            part.positions.revalidate()
             self._position_trouble(asked, trouble, passing=trouble is error)
         self.settle(part)
 
     def settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
-        """Do what follows when a partition's place has changed: nothing of another history is handed out."""
+        """Do what follows when a partition's position has changed: nothing of another history is handed out."""
         if part.follow_place():
             self._left_history(part)
-        stopped = part.place.stage is Stage.STOPPED
+        stopped = part.positions.stage is Stage.STOPPED
         (self._stopped.add if stopped else self._stopped.discard)(part.tp)
         if stopped:
             self.wake()
@@ -357,9 +359,9 @@ class Fetcher:
             self.settle(one.part)
 
     def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
-        """L2: whatever goes wrong here is tried again or told; a position is never reset because of it."""
+        """L2: whatever goes wrong here is tried again or reported; a position is never reset because of it."""
         if classify(error) is Reaction.FAIL and not passing:
-            asked.part.place.stop(error)
+            asked.part.positions.stop(error)
             return
         refresh = isinstance(error, NetworkError) or error.refresh_metadata or passing
         now = self.cluster.now_ms()
@@ -375,10 +377,10 @@ class Fetcher:
         immediate: bool = False,
         epoch: int = -1,
     ) -> None:
-        delay = retry_delay(part, self.cluster.backoff, self.cluster.dice(), immediate=immediate)
+        delay = retry_delay(part, self.cluster.backoff, self.cluster.rng(), immediate=immediate)
         final = part.failed(error, now, delay_ms=delay, patience_ms=self._policy.patience_ms, epoch=epoch)
         if final is not None:
-            part.place.stop(final)
+            part.positions.stop(final)
         elif refresh or part.stubborn:
             self.cluster.leader_failed(part.tp, epoch)
             self._refresh_soon()

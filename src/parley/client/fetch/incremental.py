@@ -8,7 +8,7 @@
    topics become known, or one is lost, a new session begins. A topic that has another id is forgotten
    under the old one and sent in full under the new one.
 4. A lost request, or an error at the top of an answer, ends the session: the next request closes what
-   may be left of it and begins anew.
+   may be left of it and begins again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parley.errors.codes import (
 from parley.types import ZERO_UUID, TopicPartition
 
 SESSION_ERRORS = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
-"""Errors at the top of an answer that a new session mends."""
+"""Errors at the top of an answer that a new session clears."""
 FIRST_EPOCH, LAST_EPOCH, FINAL_EPOCH = 0, 2**31 - 1, -1
 
 

@@ -52,7 +52,7 @@ class Plan:
     recreated: list[PartitionFetch] = field(default_factory=list)
     """Whose topic turned out to be another one: what was fetched of the former is dropped."""
     needs_metadata: bool = False
-    """Whether only a new Metadata answer can tell which topic stands under a name."""
+    """Whether only a new Metadata answer can say which topic stands under a name."""
     look_again_ms: int = 0
     """When something may be due that is not due now."""
 
@@ -62,7 +62,7 @@ def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Mom
     # Paused partitions have leaders too: they are looked at again although nothing of them is fetched.
     plan = Plan(look_again_ms=max(moment.metadata_due_ms, moment.now_ms + ROUND_MS))
     for part in parts:
-        if not (part.busy or part.done or part.place.stage in (Stage.UNSET, Stage.STOPPED)):
+        if not (part.busy or part.done or part.positions.stage in (Stage.UNSET, Stage.STOPPED)):
             again_ms = _plan_one(plan, part, cache, moment)
             if again_ms is not None:
                 plan.look_again_ms = min(plan.look_again_ms, again_ms)
@@ -74,15 +74,15 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
     now_ms = moment.now_ms
     if _is_in_doubt(plan, part, cache, moment):
         return now_ms + ROUND_MS
-    if part.place.stage is Stage.AWAIT_RESET:
+    if part.positions.stage is Stage.AWAIT_RESET:
         if part.not_before_ms > now_ms:
             return part.not_before_ms
         plan.resets.append(part)
         return None
     node_id = _source(plan, part, cache, now_ms)
-    if node_id is None or part.must_wait(now_ms, part.place.fetch.leader_epoch):
+    if node_id is None or part.must_wait(now_ms, part.positions.fetch.leader_epoch):
         return max(part.not_before_ms, now_ms + 1)
-    if part.place.stage is Stage.AWAIT_VALIDATION:
+    if part.positions.stage is Stage.AWAIT_VALIDATION:
         plan.validations.setdefault(node_id, []).append(part)
     elif not (moment.full or part.paused):
         plan.fetches.setdefault(node_id, []).append(part)
@@ -92,9 +92,9 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
 def _is_in_doubt(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> bool:
     """Return whether nothing may be asked because another topic may stand under the name (KIP-516)."""
     topic, named = part.topic, cache.snapshot.topic_id(part.tp.topic)
-    by_wire = part.by_wire and not part.paused and part.place.stage is Stage.FETCHING
+    by_wire = part.by_wire and not part.paused and part.positions.stage is Stage.FETCHING
     if topic.observe(named, moment.refreshes, moment.now_ms, by_wire=by_wire):
-        part.place.recreated(*topic.accept(moment.now_ms))
+        part.positions.recreated(*topic.accept(moment.now_ms))
         _note_recreation(plan, part)
     if not topic.in_doubt:
         return False
@@ -111,12 +111,12 @@ def _source(plan: Plan, part: PartitionFetch, cache: MetadataCache, now_ms: int)
         if part.not_before_ms <= now_ms:
             plan.leaderless.append(part)
         return None
-    if part.topic.held == ZERO_UUID and rewound(part.place.fetch.leader_epoch, leader.epoch):
-        part.place.recreated(ZERO_UUID, ZERO_UUID)
+    if part.topic.held == ZERO_UUID and rewound(part.positions.fetch.leader_epoch, leader.epoch):
+        part.positions.recreated(ZERO_UUID, ZERO_UUID)
         _note_recreation(plan, part)
     if part.topic.in_doubt:
-        return leader.node.id  # what metadata says may be of another topic: only a fetch by id tells
-    stage = part.place.meet(leader.node.id, leader.epoch)
+        return leader.node.id  # what metadata says may be of another topic: only a fetch by id shows it
+    stage = part.positions.meet(leader.node.id, leader.epoch)
     if part.preferred is not None and stage is Stage.FETCHING:
         node_id, until_ms = part.preferred
         if now_ms < until_ms and cache.online_replica(part.tp, node_id) is not None:

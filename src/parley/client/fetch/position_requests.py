@@ -1,6 +1,6 @@
 """Asking what positions need: whether they are still in the leader's log, and where a reset leads.
 
-P4, P5 A leader that cannot tell epochs is found out when it is connected to; the position then counts as valid.
+P4, P5 A leader without epochs is found out when it is connected to; the position then counts as valid.
 P6 One request per leader.
 P11 Each partition gets its answer or its error; what is to be done about it is decided elsewhere.
 P16 A reset that meets an old leader is asked again after a refresh, and stays a reset.
@@ -63,7 +63,7 @@ class PositionKeeper:
 
         The end is asked for before the time: what is written between the two questions is then read, not skipped.
         """
-        wanted = [(one, spec) for one in asked if (spec := one.part.place.reset) is not None]
+        wanted = [(one, spec) for one in asked if (spec := one.part.positions.reset) is not None]
         specs = {one.part.tp: _place(spec) for one, spec in wanted}
         deadline = self._cluster.deadline()
         try:

@@ -7,7 +7,7 @@ leader that it was last held against. There are two of them: what was *consumed*
  P1  A seek without an epoch is never validated, and ends a validation under way.
  P2  A seek with an epoch awaits validation: readable, but nothing is fetched.
  P3  Another leader epoch makes a position await validation; one without an epoch lets it fetch (L6).
- P4  Where the leader cannot tell epochs the validation is skipped; nothing stays stuck.
+ P4  Where the leader has no epochs the validation is skipped; nothing stays stuck.
  P7  An epoch that ends at or after the position: valid. Before it: truncated. With a reset policy the
      position goes to where the histories part, never to earliest or latest; without one it stops.
  P8  The leader knows nothing of the epoch: reset by the policy; without one it stops.
@@ -16,7 +16,7 @@ leader that it was last held against. There are two of them: what was *consumed*
  P12 The epoch of a position follows the batches; format 0 and 1 have none.
  P13 Only a position in stage FETCHING is fetched.
  P15 OFFSET_OUT_OF_RANGE for another position than the present one is ignored; for the present one the
-     reset policy decides, as in Java: without an epoch nothing tells where the histories part.
+     reset policy decides, as in Java: without an epoch nothing shows where the histories part.
 
 What is only fetched ahead and not consumed is no loss: the position then goes back to what was consumed.
 """
@@ -54,7 +54,7 @@ class Stage(Enum):
 
 
 class Position(NamedTuple):
-    """A place in a partition. Epochs and leader are -1 where they are not known."""
+    """A position in a partition. Epochs and leader are -1 where they are not known."""
 
     offset: int
     offset_epoch: int = -1
@@ -78,7 +78,7 @@ class Cause(Enum):
 class DataLoss(NamedTuple):
     """Records that were read or promised are gone, and reading goes on elsewhere. Never silent.
 
-    `resumed_at` is the offset at which it goes on; None until the place it is reset to is looked up.
+    `resumed_at` is the offset at which it goes on; None until the offset it is reset to is looked up.
     """
 
     partition: TopicPartition
@@ -145,7 +145,7 @@ class PartitionPosition:
     """A loss that is reported as soon as it is known where reading goes on."""
     planned: bool = False
     """Whether the position's epoch is only that of a leader when it was planned: no record need have it."""
-    lineage: int = 0
+    position_epoch: int = 0
     """Counts the jumps: what was fetched before one is not handed out after it."""
 
     # -- where to -------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class PartitionPosition:
     def request_reset(self, spec: Spec) -> None:
         """Let the position be looked up; until then there is none to read from."""
         self.stage, self.reset, self.error = Stage.AWAIT_RESET, spec, None
-        self.lineage += 1
+        self.position_epoch += 1
 
     def reset_to(self, asked: Spec, offset: int) -> DataLoss | None:
         """Take the offset that was looked up; return the loss that led to it. Ignored unless it is still wanted."""
@@ -178,7 +178,7 @@ class PartitionPosition:
         self.stage, self.error = Stage.STOPPED, error
 
     def go_on(self) -> None:
-        """Try again from the same place after an error that was told once and may be over."""
+        """Try again from the same position after an error that was reported once and may be over."""
         if self.stage is Stage.STOPPED:
             self.error = None
             self.revalidate()
@@ -216,12 +216,12 @@ class PartitionPosition:
     def diverged(self, asked: Position, found: EpochEndOffset, *, has_id: bool = True) -> DataLoss | None:
         """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to report.
 
-        A log that has another epoch in front of the position and yet is as long has been written anew:
+        A log that has another epoch in front of the position and yet is as long has been rewritten:
         the offset stays (P7), under the epoch that is there. Not so for an epoch that was only planned with: a
         leader that wrote nothing leaves no trace in the logs of the others.
 
         A log that ends before the position in the very epoch that its leader still has was not truncated, for that
-        takes another leader: another topic stands under the name. With `has_id` its id tells that; on 2.7, where
+        takes another leader: another topic stands under the name. With `has_id` its id shows that; on 2.7, where
         topics have none, nothing else does.
         """
         if self.stage is not Stage.FETCHING or asked != self.fetch:
@@ -253,7 +253,7 @@ class PartitionPosition:
         """Take note that the log does not hold an offset (P15): the policy decides, without one the error stands.
 
         Nothing finer is safe. Another topic may stand under the name, whose records are older than the last one
-        read, and on brokers below 2.8 nothing tells: the time of that record would lead past all of them.
+        read, and on brokers below 2.8 nothing shows it: the time of that record would lead past all of them.
         """
         if self.stage is not Stage.FETCHING or asked_offset != self.fetch.offset:
             return
@@ -310,4 +310,4 @@ class PartitionPosition:
     def _jump(self, position: Position, stage: Stage) -> None:
         self.fetch = self.consumed = position
         self.stage, self.planned = stage, False
-        self.lineage += 1
+        self.position_epoch += 1

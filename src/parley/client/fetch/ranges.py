@@ -39,10 +39,10 @@ async def open_read(cluster: Cluster, ranges: Mapping[TopicPartition, Range], op
             raise ConfigError(f"{tp}: cannot read from {start} to {end}; offsets start at 0")
         value = ranges[tp]
         given = value if isinstance(value, PartitionRange) else PartitionRange(start)
-        place = PartitionPosition(tp)
-        place.seek(start, given.leader_epoch, planned=True)
+        positions = PartitionPosition(tp)
+        positions.seek(start, given.leader_epoch, planned=True)
         topic = Incarnation(given.topic_id)
-        parts.append(PartitionFetch(tp, place, end, options.max_partition_fetch_bytes, topic))
+        parts.append(PartitionFetch(tp, positions, end, options.max_partition_fetch_bytes, topic))
     read = BoundedRead(cluster, parts, options, patience_ms)
     await read.start()
     return read

@@ -1,9 +1,9 @@
-"""Is it another topic that stands under the name? Evidence by what the release can tell (KIP-516). Pure.
+"""Is it another topic that stands under the name? Evidence by what the release reports (KIP-516). Pure.
 
 1. Topics fetched by id (3.1 and later): a broker that refuses the held id, while metadata names another.
 2. Ids in metadata only (2.8 to 3.0), or a partition that is not fetched now: two answers in a row that
    agree on another id, or one where the id was held for more than a minute.
-3. No ids (before 2.8): a leader epoch that falls by 3 or more onto a nearly new lineage (2 or less);
+3. No ids (before 2.8): a leader epoch that falls by 3 or more to that of a nearly new topic (2 or less);
    any other step back is judged as a truncation.
 4. Ids are never used again: a change back to an id held before is stale metadata, and only a broker
    that refuses the id held now confirms it.
@@ -93,7 +93,7 @@ class Incarnation:
 
 
 def rewound(held_epoch: int, found_epoch: int) -> bool:
-    """Return whether a leader epoch, where there are no ids, tells of another topic (rule 3).
+    """Return whether a leader epoch, where there are no ids, means another topic (rule 3).
 
     >>> rewound(7, 1), rewound(4, 2), rewound(9, 5), rewound(2, -1)
     (True, False, False, False)

@@ -1,4 +1,4 @@
-"""One partition being read: its place and what an answer does to it. Pure, the time is an argument.
+"""One partition being read: its position and what an answer does to it. Pure, the time is an argument.
 
 1. The position is the next offset to ask for. Only whole batches move it; an error never does. What may
    be done with it is decided in `positions`, whether it is still the same topic in `recreation`.
@@ -29,7 +29,7 @@ FIRST_BYTES, LEAST_BYTES, SPARE = 2**20, 2**16, 1.25
 """What is asked of a range with an end: before anything is known of it, at least, and beyond the estimate."""
 
 STUBBORN = 5
-"""Failures in a row after which metadata is asked for whatever the error says: no broker is behind for ever."""
+"""Failures in a row after which metadata is asked for whatever the error says: no broker is behind forever."""
 
 
 class RawFetch(NamedTuple):
@@ -47,8 +47,8 @@ class RawFetch(NamedTuple):
     """Offset after the whole batches in it; the first offset where the very first batch is damaged."""
     epochs: tuple[tuple[int, int], ...] = ()
     """(next offset, leader epoch) of the last batch of each epoch, in order."""
-    lineage: int = 0
-    """The position's lineage when this was asked for: stale after a seek or a reset."""
+    position_epoch: int = 0
+    """The position epoch when this was asked for: stale after a seek or a reset."""
 
     def epoch_before(self, offset: int) -> int:
         """Return the leader epoch of the record before an offset in these bytes, -1 where there is none (P12)."""
@@ -71,15 +71,15 @@ class PartitionFetch:
     """The state of reading one partition."""
 
     tp: TopicPartition
-    place: PartitionPosition
+    positions: PartitionPosition
     end: int | None
     max_bytes: int
     topic: Incarnation = field(default_factory=Incarnation)
     by_wire: bool = True
     """Whether the leader takes topic ids in Fetch, so that it refuses one that is gone; until it is known: yes."""
     paused: bool = False
-    lineage: int = 0
-    """The place's lineage that `flight` and what is queued belong to."""
+    position_epoch: int = 0
+    """The position epoch that `flight` and what is queued belong to."""
     flight: object | None = None
     """The request that this partition waits for; an answer to another one is not for it."""
     queued: int = 0
@@ -103,12 +103,12 @@ class PartitionFetch:
     last_stable_offset: int = -1
 
     def __post_init__(self) -> None:
-        self.lineage = self.place.lineage
+        self.position_epoch = self.positions.position_epoch
 
     @property
     def position(self) -> int:
         """The next offset to ask for."""
-        return self.place.fetch.offset
+        return self.positions.fetch.offset
 
     @property
     def busy(self) -> bool:
@@ -139,15 +139,15 @@ class PartitionFetch:
         return self.attempts >= STUBBORN
 
     def follow_place(self) -> bool:
-        """Take over where the place is now; return whether what was fetched before belongs to another history."""
-        if self.lineage == self.place.lineage:
+        """Take over where the position is now; return whether what was fetched before belongs to another history."""
+        if self.position_epoch == self.positions.position_epoch:
             return False
-        self.lineage = self.place.lineage
+        self.position_epoch = self.positions.position_epoch
         self.jumped()
         return True
 
     def jumped(self) -> None:
-        """Forget what belongs to the place that was left: by a seek, a reset, or another topic."""
+        """Forget what belongs to the position that was left: by a seek, a reset, or another topic."""
         self.flight = self.preferred = self.idle_since_ms = None
         self.lost_range = 0
         self.succeeded()
@@ -205,7 +205,7 @@ class PartitionFetch:
         """Take note of `size_bytes` of whole batches up to `next_offset`. Mutates: the position."""
         if size_bytes:
             self.bytes_per_offset = size_bytes / (next_offset - self.position)
-        self.place.fetched(next_offset if self.end is None else min(next_offset, self.end), epoch)
+        self.positions.fetched(next_offset if self.end is None else min(next_offset, self.end), epoch)
         self.idle_since_ms = None
         self.lost_range = 0
 
@@ -224,6 +224,6 @@ class PartitionFetch:
         return None
 
 
-def retry_delay(part: PartitionFetch, backoff: Backoff, dice: float, *, immediate: bool) -> int:
+def retry_delay(part: PartitionFetch, backoff: Backoff, rng: float, *, immediate: bool) -> int:
     """Return the pause before a partition is asked for again."""
-    return 0 if immediate and part.hops < AT_ONCE else backoff.delay_ms(part.attempts, lambda: dice)
+    return 0 if immediate and part.hops < AT_ONCE else backoff.delay_ms(part.attempts, lambda: rng)

@@ -165,7 +165,7 @@ class Tail(NamedTuple):
 def find_tail(data: memoryview) -> Tail:
     """Return where the whole batches at the front of `data` end, from their headers alone.
 
-    Only what tells the next position is read; the next request can be sent while everything else is
+    Only what gives the next position is read; the next request can be sent while everything else is
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
     front = follow_front(data, MOST_EPOCHS)

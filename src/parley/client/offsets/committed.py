@@ -82,7 +82,7 @@ async def committed_offsets(
     """Return the committed offset of each partition, None where the group has committed none.
 
     An offset that an open transaction is about to change is waited for, as Java's consumer does (KIP-447):
-    UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker tells the offset before.
+    UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker returns the offset before.
     """
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
@@ -106,7 +106,7 @@ async def _catch_up(
 ) -> None:
     """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader might be asked.
 
-    Where the cluster tells no epochs there is nothing to wait for. Raises RequestTimedOut, naming what is
+    Where the cluster has no epochs there is nothing to wait for. Raises RequestTimedOut, naming what is
     missing, at the deadline.
     """
     epochs = {tp: known.leader_epoch for tp, known in found.items() if known is not None and known.leader_epoch >= 0}

@@ -38,7 +38,7 @@ Answers = dict[TopicPartition, EpochEndOffset | KafkaError]
 Asked = int | tuple[int] | tuple[int, int]
 
 
-def can_tell_epochs(versions: BrokerVersions) -> bool:
+def knows_epochs(versions: BrokerVersions) -> bool:
     """Return whether a broker can be asked where an epoch ends, and be believed."""
     return versions.supports(Feature.OFFSET_FOR_LEADER_EPOCH) and versions.supports(Feature.RELIABLE_LEADER_EPOCHS)
 
@@ -47,7 +47,7 @@ async def ask_leader(
     cluster: Cluster, conn: BrokerConnection, questions: Mapping[TopicPartition, EpochQuestion], timeout_ms: int
 ) -> Answers:
     """Ask one broker once. Returns an answer or the broker's error for each partition; raises for the whole request."""
-    if not can_tell_epochs(conn.versions):
+    if not knows_epochs(conn.versions):
         return dict.fromkeys(questions, NOT_AVAILABLE)
     return read_answers(await cluster.ask(conn, epochs_request(questions), timeout_ms), questions)
 

@@ -34,7 +34,7 @@ Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
 
 
 def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
-    """Return the leader epoch to send to a broker: none to one whose metadata cannot tell epochs right.
+    """Return the leader epoch to send to a broker: none to one whose metadata has unreliable epochs.
 
     A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer one.
     """

@@ -35,7 +35,7 @@ class Action(Enum):
     OLDER_FORMAT = "older format"
 
 
-class Verdict(NamedTuple):
+class FollowUp(NamedTuple):
     """What to do with a batch, and what else an answer calls for."""
 
     action: Action
@@ -46,11 +46,11 @@ class Verdict(NamedTuple):
     """Without backoff: the answer named the new leader (KIP-951)."""
 
 
-def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool) -> Verdict:
+def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool) -> FollowUp:
     """Return what an answer calls for. `hinted`: the cache has just learned the new leader from it."""
     code, tp = answer.error_code, batch.tp
     if code == 0:
-        return Verdict(Action.DONE)
+        return FollowUp(Action.DONE)
     error = broker_error(code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version)
     if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:  # log.message.format.version is an older one
         return _without_idempotence(batch, error)
@@ -62,15 +62,15 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
             log_start_offset=answer.log_start_offset,
         )
         if reaction is SequenceReaction.RESTAMP and batch.transaction is not None:
-            return Verdict(Action.FAIL, error)  # one epoch for the whole transaction: abort, and take the next one
+            return FollowUp(Action.FAIL, error)  # one epoch for the whole transaction: abort, and take the next one
         if reaction is not None:
-            return Verdict(_BY_SEQUENCE[reaction], error)
+            return FollowUp(_BY_SEQUENCE[reaction], error)
     if code in TOO_LARGE and batch.records > 1:
-        return Verdict(Action.SPLIT, error)
+        return FollowUp(Action.SPLIT, error)
     if classify(error) is Reaction.FAIL:
-        return Verdict(Action.FAIL, error)
+        return FollowUp(Action.FAIL, error)
     at_once = hinted and log.hops < AT_ONCE
-    return Verdict(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once)
+    return FollowUp(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once)
 
 
 def leaves_in_doubt(error: KafkaError) -> bool:
@@ -82,15 +82,15 @@ def leaves_in_doubt(error: KafkaError) -> bool:
     return isinstance(error, RemoteProtocolError)
 
 
-def _without_idempotence(batch: OutBatch, error: KafkaError) -> Verdict:
+def _without_idempotence(batch: OutBatch, error: KafkaError) -> FollowUp:
     """A topic in the middle of an upgrade: written as by a broker before 0.11, unless the caller insists."""
     if not batch.needs_idempotence:
-        return Verdict(Action.OLDER_FORMAT, error)
+        return FollowUp(Action.OLDER_FORMAT, error)
     error.add_note(
         "The topic keeps records in a format before 0.11 (log.message.format.version), which has no producer ids. "
         "Raise the topic's format, or do without enable_idempotence=True."
     )
-    return Verdict(Action.FAIL, error)
+    return FollowUp(Action.FAIL, error)
 
 
 _MAYBE_WRITTEN = (-1, 7, 13, 20, 56)

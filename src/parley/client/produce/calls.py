@@ -70,7 +70,7 @@ def write_blocking(loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Wri
 
 
 def given_up(error: BaseException) -> KafkaError:
-    """Return what the batches of a call that ended early are told."""
+    """Return the error that the batches of a call that ended early get."""
     return error if isinstance(error, KafkaError) else KafkaError("the call was given up")
 
 

@@ -120,7 +120,7 @@ class Producer:
         now_ms = int(time.time() * 1000)
         parsed = columns_from_arrow(rows, now_ms=now_ms)
         check_columns(rows)
-        sticky = self._sticky.setdefault(plan.topic, Sticky(self._cluster.dice))
+        sticky = self._sticky.setdefault(plan.topic, Sticky(self._cluster.rng))
         made: list[OutBatch] = []
         undo: list[tuple[PartitionSequences, int]] = []
         try:
@@ -241,7 +241,7 @@ class Producer:
         if log.numbers is None:
             log.numbers = PartitionSequences(*self._identity)
         elif log.is_empty and self.transaction is None:
-            log.begin_anew()
+            log.begin_again()
         return log.numbers
 
     def _is_fresh(self, plan: TopicPlan) -> bool:

@@ -1,4 +1,4 @@
-"""Encoded batches written anew: in halves, in another format, or under new sequences. Runs in a thread."""
+"""Encoded batches rewritten: in halves, in another format, or under new sequences. Runs in a thread."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from parley.records import (
 )
 
 
-def rework(todo: list[OutBatch], numbers: PartitionSequences | None) -> list[list[OutBatch]]:
+def rebatch(todo: list[OutBatch], numbers: PartitionSequences | None) -> list[list[OutBatch]]:
     """Return what each batch becomes. The given batches and their bytes are left as they are.
 
-    With `numbers` all of them are stamped anew, in order. Mutates: `numbers`. Raises
+    With `numbers` all of them are stamped again, in order. Mutates: `numbers`. Raises
     UnsupportedVersionError where a format cannot hold what is in a batch.
     """
     made = []

@@ -1,4 +1,4 @@
-"""What a partition has to send again, written anew first where it cannot go as it is.
+"""What a partition has to send again, rewritten first where it cannot go as it is.
 
 Splitting, converting and stamping touch every byte: `produce.rebatch` does them in a thread, and the
 partition is locked meanwhile. What comes out stands in the queue before everything that waits there.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from parley.client.produce.buffer_memory import Room
-from parley.client.produce.rebatch import rework
+from parley.client.produce.rebatch import rebatch
 from parley.client.produce.state import OutBatch, PartitionLog
 from parley.errors import KafkaError
 
@@ -20,8 +20,8 @@ def goes_as_it_is(log: PartitionLog) -> bool:
     return not log.restamp and not any(batch.needs_work for batch in log.to_retry)
 
 
-class Anew:
-    """Writes the batches of partitions anew. Belongs to the event loop of the sender whose `memory` it counts in.
+class Resend:
+    """Rewrites batches for another attempt. Belongs to the event loop of the sender whose `memory` it counts in.
 
     `lock` is held while batches are numbered; `renew_identity` returns a new producer id and epoch when those
     of a partition are used up.
@@ -35,7 +35,7 @@ class Anew:
         self._renew_identity = renew_identity
 
     async def write(self, log: PartitionLog, fail: Callable[[PartitionLog, OutBatch, KafkaError], None]) -> None:
-        """Put back what is to be sent again, written anew. `fail` gets each batch where that cannot be done.
+        """Put back what is to be sent again, rewritten. `fail` gets each batch where that cannot be done.
 
         Call with the partition locked; the lock is open when this returns or raises.
         """
@@ -47,9 +47,9 @@ class Anew:
                 if numbers is not None and not numbers.start_over():
                     numbers.renew(*await self._renew_identity())
                 waiting = list(log.queue) if numbers is not None else []
-                made = await asyncio.to_thread(rework, [*again, *waiting], numbers)
+                made = await asyncio.to_thread(rebatch, [*again, *waiting], numbers)
                 if numbers is not None:
-                    log.numbered_anew()
+                    log.numbered_again()
                 self._replace(log, [*again, *waiting], made)
         except KafkaError as error:
             for batch in [*again, *waiting]:

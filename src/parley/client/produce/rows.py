@@ -72,8 +72,8 @@ class TopicPlan:
 class Sticky:
     """Which partition rows without a key go to, and for how many more bytes. Mutates with each use."""
 
-    def __init__(self, dice: Callable[[], float]) -> None:
-        self._dice = dice
+    def __init__(self, rng: Callable[[], float]) -> None:
+        self._rng = rng
         self._current: int | None = None
         self._left_bytes = 0
 
@@ -83,7 +83,7 @@ class Sticky:
         while rows > 0:
             if self._current not in choices or self._left_bytes <= 0:
                 others = [choice for choice in choices if choice != self._current] or list(choices)
-                self._current = others[min(len(others) - 1, int(self._dice() * len(others)))]
+                self._current = others[min(len(others) - 1, int(self._rng() * len(others)))]
                 self._left_bytes = max(1, run_bytes)
             count = min(rows, max(1, -(-self._left_bytes // row_bytes)))
             self._left_bytes -= count * row_bytes

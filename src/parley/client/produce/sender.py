@@ -17,7 +17,7 @@ from parley.client.cluster.retry import Reaction, classify
 from parley.client.cluster.view import HINTED
 from parley.client.produce.answers import NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
 from parley.client.produce.buffer_memory import Room
-from parley.client.produce.resend import Anew, goes_as_it_is
+from parley.client.produce.resend import Resend, goes_as_it_is
 from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
 from parley.client.produce.wire import (
     ProduceAnswer,
@@ -50,8 +50,8 @@ class Sender:
         self._timer: Any = None
         self.memory = Room()
         self.lock = asyncio.Lock()
-        """Held while batches are numbered, encoded and added, and while a partition is numbered anew."""
-        self._anew = Anew(self.memory, self.lock, renew_identity)
+        """Held while batches are numbered, encoded and added, and while a partition is numbered again."""
+        self._resend = Resend(self.memory, self.lock, renew_identity)
         self.max_in_flight = 5
         self.max_request_size = 2**20
 
@@ -95,7 +95,7 @@ class Sender:
         self.memory.notify()
 
     async def quiet(self) -> None:
-        """Return when no request is under way and nothing is being written anew."""
+        """Return when no request is under way and nothing is being rewritten."""
         while any(log.in_flight or log.locked for log in self.logs.values()):
             await self.memory.change()
 
@@ -130,7 +130,7 @@ class Sender:
                 del self._active[tp]
                 continue
             log.see_topic(self._cluster.view.topic_id(tp.topic))
-            log.begin_anew()
+            log.begin_again()
             if log.settled:
                 self._put_back(log)
             leader = self._cluster.leader(log.tp)
@@ -151,12 +151,12 @@ class Sender:
             self._call_at(min(wake_at))
 
     def _put_back(self, log: PartitionLog) -> None:
-        """Queue what is to be sent again, after writing anew what cannot go as it is."""
+        """Queue what is to be sent again, after rewriting what cannot go as it is."""
         if goes_as_it_is(log):
             log.put_back()
         else:
             log.locked = True
-            self._spawn(self._anew.write(log, lambda log, batch, error: self._finish(log, batch, error=error)))
+            self._spawn(self._resend.write(log, lambda log, batch, error: self._finish(log, batch, error=error)))
 
     def _kick_soon(self) -> None:
         if not self._kicked:
@@ -229,7 +229,7 @@ class Sender:
         future.add_done_callback(lambda done: self._answered(node_id, conn, chosen, topic_ids, done))
 
     def _convert(self, entries: Iterable[Chosen], magic: int) -> None:
-        """Have batches written anew in the format of a leader of another release."""
+        """Have batches rewritten in the format of a leader of another release."""
         for log, batch, epoch in entries:
             batch.convert_to = magic
             self._again(log, batch, 0, epoch)
@@ -284,21 +284,21 @@ class Sender:
         hinted = answer.error_code in HINTED and self._cluster.next_leader(
             batch.tp, epoch, answer.leader, reply.message.node_endpoints
         )
-        verdict = judge(log, batch, answer, reply.version, hinted=hinted)
-        if verdict.action is Action.DONE:
+        follow_up = judge(log, batch, answer, reply.version, hinted=hinted)
+        if follow_up.action is Action.DONE:
             self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
-        elif verdict.action is Action.FAIL or verdict.error is None:
-            self._finish(log, batch, error=verdict.error)
-        elif verdict.action is Action.SPLIT:
+        elif follow_up.action is Action.FAIL or follow_up.error is None:
+            self._finish(log, batch, error=follow_up.error)
+        elif follow_up.action is Action.SPLIT:
             batch.must_split = True
             self._again(log, batch, 0, epoch)
-        elif verdict.action is Action.OLDER_FORMAT:
+        elif follow_up.action is Action.OLDER_FORMAT:
             log.newest_magic = batch.convert_to = 1
             self._again(log, batch, 0, epoch)
         else:
-            log.restamp = log.restamp or verdict.action is Action.RESTAMP
-            refresh, immediate = verdict.refresh, verdict.immediate
-            self._failed(log, batch, verdict.error, epoch, refresh=refresh, immediate=immediate, final=False)
+            log.restamp = log.restamp or follow_up.action is Action.RESTAMP
+            refresh, immediate = follow_up.refresh, follow_up.immediate
+            self._failed(log, batch, follow_up.error, epoch, refresh=refresh, immediate=immediate, final=False)
 
     def _failed(
         self,
@@ -317,7 +317,7 @@ class Sender:
         if final and classify(error) is Reaction.FAIL:
             self._finish(log, batch, error=error)
             return
-        delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.dice)
+        delay = 0 if immediate else self._cluster.backoff.delay_ms(log.attempts, self._cluster.rng)
         log.last_error = error
         self._again(log, batch, delay, epoch)
         if refresh:

@@ -1,12 +1,12 @@
 """Producer ids, epochs and sequence numbers of the idempotent producer (KIP-98, KIP-360): pure.
 
 1. Every batch of a partition carries (producer id, producer epoch, first sequence); a retry carries
-   the same ones, so that the broker can tell it from a new batch.
-2. A batch whose fate is unknown (connection lost, timeout) is never stamped anew: it may be in the
+   the same ones, so that the broker can distinguish it from a new batch.
+2. A batch whose fate is unknown (connection lost, timeout) is never stamped again: it may be in the
    log. It is sent again as it is until the broker says what became of it.
 3. The broker refusing the *lowest* outstanding batch as out of order says that it is not in the log,
-   and then no later one of the partition is either: they may all be stamped anew.
-4. Stamping anew takes the next producer epoch of that partition and starts at sequence 0. The broker
+   and then no later one of the partition is either: they may all be stamped again.
+4. Stamping again takes the next producer epoch of that partition and starts at sequence 0. The broker
    keeps its state per partition, so partitions need not move to the new epoch together.
 5. Sequences run from 0 to 2^31-1 and start over at 0.
 """
@@ -33,11 +33,11 @@ class SequenceReaction(Enum):
     """What to do with a batch after an error that speaks of sequences."""
 
     ACKNOWLEDGED = "acknowledged"
-    """The broker has it already: success, though its offset is not told."""
+    """The broker has it already: success, though its offset is unknown."""
     RETRY = "retry"
     """Send it again as it is."""
     RESTAMP = "restamp"
-    """It is not in the log: stamp it and all later ones anew, under a new epoch."""
+    """It is not in the log: stamp it and all later ones again, under a new epoch."""
     FAIL = "fail"
 
 
@@ -83,7 +83,7 @@ def react(error_code: int, *, is_lowest: bool, is_current: bool, log_start_offse
     """Return what to do about an error code that speaks of sequences, None for any other code.
 
     `is_lowest`: no earlier batch of the partition is outstanding. `is_current`: the batch carries the
-    partition's current id and epoch (it was not stamped anew meanwhile).
+    partition's current id and epoch (it was not stamped again meanwhile).
     """
     if error_code == DUPLICATE_SEQUENCE_NUMBER:
         return SequenceReaction.ACKNOWLEDGED

@@ -10,7 +10,7 @@
 4. A topic that was deleted and created again is another log: its batches are numbered from 0 there, under
    the next epoch, but only when none of them can be in it already, as one whose answer was lost may be.
 5. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
-   lesson). Encoded bytes are never changed while they may still be sent; stamping anew copies them.
+   lesson). Encoded bytes are never changed while they may still be sent; stamping again copies them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parley.types import ZERO_UUID, TopicPartition
 
 WINDOW = 5
 """Batches per partition from the first unanswered one on, answered ones between them counted: a broker
-remembers that many of an idempotent producer. Of an older one it could not tell that it has it already."""
+remembers that many of an idempotent producer. It would not recognize an older one as a duplicate."""
 
 AT_ONCE = 5
 """New leaders that are tried without a pause, one after the other: hints may send a batch round and round."""
@@ -53,7 +53,7 @@ class ProduceCall:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more can change what the caller is told."""
+        """Whether nothing more can change what the caller learns."""
         return self.open == 0 or self.error is not None
 
     def opened(self) -> None:
@@ -112,7 +112,7 @@ class OutBatch:
     """Whether its bytes count against buffer_memory."""
     transaction: InTransaction | None = None
     in_doubt: bool = False
-    """Whether an attempt got no answer, or one that does not tell if it was written."""
+    """Whether an attempt got no answer, or one that does not say whether it was written."""
 
     @property
     def size(self) -> int:
@@ -126,7 +126,7 @@ class OutBatch:
 
     @property
     def needs_work(self) -> bool:
-        """Whether it must be written anew before it can be sent again."""
+        """Whether it must be rewritten before it can be sent again."""
         return self.must_split or self.convert_to is not None
 
 
@@ -168,8 +168,8 @@ class PartitionLog:
             self.reborn, self.confirmed = True, False
         self.topic_id = topic_id
 
-    def begin_anew(self) -> None:
-        """Let all open batches be numbered anew if the topic is another one (rule 4), once that is safe.
+    def begin_again(self) -> None:
+        """Let all open batches be numbered again if the topic is another one (rule 4), once that is safe.
 
         Mutates: sets `restamp`, and never clears it; with nothing open the numbering starts over at once.
         A transaction keeps its one epoch: what becomes of it is decided there.
@@ -183,7 +183,7 @@ class PartitionLog:
             return
         self.reborn = False
         if self.is_empty and self.numbers.start_over():
-            self.numbered_anew()
+            self.numbered_again()
         else:
             self.restamp = True
 
@@ -263,7 +263,7 @@ class PartitionLog:
         """Whether the batches to be retried can be put back: everything in flight was answered."""
         return bool(self.to_retry or self.restamp) and not self.in_flight and not self.locked
 
-    def numbered_anew(self) -> None:
+    def numbered_again(self) -> None:
         """Take note that all open batches begin a new epoch: the broker has seen none of it yet."""
         self.queue.clear()
         self.window.clear()

@@ -20,7 +20,7 @@ from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.calls import given_up, write
 from parley.client.produce.state import InTransaction, OutBatch
 from parley.client.results import ProduceResult
-from parley.client.transactions.decisions import Verdict, judge
+from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.handover import PreparedTransaction
 from parley.client.transactions.options import TransactionOptions
@@ -43,7 +43,7 @@ WHO_HAS_THE_EPOCH = (
     "another producer has begun with this transactional id, or the coordinator aborted the transaction after "
     "transaction_timeout_ms; abort_transaction finds out which: it raises ProducerFencedError, or this producer goes on"
 )
-"""A partition's leader cannot tell the two apart (KIP-588), so neither does the error of `produce`."""
+"""A partition's leader cannot distinguish the two (KIP-588), so neither does the error of `produce`."""
 
 
 class AsyncTransactionProducer:
@@ -285,7 +285,7 @@ class AsyncTransactionProducer:
                 raise
             raise seen from raised
 
-    # -- one write call, for the blocking face too ----------------------------------------------------
+    # -- one write call, for the blocking wrapper too ----------------------------------------------------
 
     def enter(self) -> TransactionWriter:
         """Count a produce call as running and return where it writes to. Raises where none is allowed now."""
@@ -315,10 +315,10 @@ class AsyncTransactionProducer:
         ):
             error.add_note(WHO_HAS_THE_EPOCH)
         if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
-            verdict = judge(api, known)
+            severity = judge(api, known)
             if _names_unknown_producer(known) and not self._txn.can_renew:
-                verdict = Verdict.ABORTABLE  # the partitions that say so begin at sequence 0 again
-            self._txn.failed(verdict, known)
+                severity = Severity.ABORTABLE  # the partitions that say so begin at sequence 0 again
+            self._txn.failed(severity, known)
             if isinstance(error, DataLossError):
                 self._lost(error)
         if self._txn.state is State.FATAL and isinstance(error, KafkaError):
@@ -353,16 +353,16 @@ class AsyncTransactionProducer:
             raise self._txn.trouble()
 
     async def _still_whole(self, deadline: Deadline) -> None:
-        """Raise, and make an abort necessary, where a topic written to was deleted or created anew meanwhile."""
+        """Raise, and make an abort necessary, where a topic written to was deleted or created again meanwhile."""
         try:
             await check_topics(self._cluster, self._written, deadline)
         except DataLossError as error:
-            self._txn.failed(Verdict.ABORTABLE, error)
+            self._txn.failed(Severity.ABORTABLE, error)
             self._lost(error)
             raise self._txn.trouble() from error
 
     def _lost(self, error: DataLossError) -> None:
-        """The new topic knows nothing of this producer: its numbering must begin anew."""
+        """The new topic knows nothing of this producer: its numbering must begin again."""
         if self._txn.can_renew:
             self._txn.doubt()
         elif error.topic is not None:

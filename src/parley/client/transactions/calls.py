@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from parley.client.loop_thread import shared_loop
 from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
-from parley.net.faces import Work, blocking
+from parley.net.blocking import Work, blocking
 from parley.types import Names, texts
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class AsyncTransactions:
     ) -> builtins.list[TransactionListing]:
         """Return the transactional ids that the brokers coordinate, each with its producer id and state.
 
-        Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot tell (before Kafka
+        Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot say (before Kafka
         3.0; the filters by duration and pattern need 3.8 and 4.1), and ConfigError for a state no broker knows.
         """
         from parley.client.transactions.listing import TransactionFilter, list_transactions
@@ -135,7 +135,7 @@ class AsyncTransactions:
     ) -> dict[str, TransactionDescription | None]:
         """Return how each transactional id stands at its coordinator, None for one that it does not know.
 
-        Raises UnsupportedVersionError before anything is sent where a coordinator cannot tell (before Kafka 3.0).
+        Raises UnsupportedVersionError before anything is sent where a coordinator cannot say (before Kafka 3.0).
         """
         from parley.client.transactions.listing import describe_transactions
 

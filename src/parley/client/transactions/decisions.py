@@ -33,7 +33,7 @@ from parley.schema import ApiKey
 FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 
-class Verdict(Enum):
+class Severity(Enum):
     """What an error does to the producer's transaction."""
 
     RETRY = "retry"
@@ -46,45 +46,45 @@ class Verdict(Enum):
 
 
 _EVERYWHERE = {
-    INVALID_PRODUCER_EPOCH: Verdict.FATAL,
-    PRODUCER_FENCED: Verdict.FATAL,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Verdict.FATAL,
-    TRANSACTION_ABORTABLE: Verdict.ABORTABLE,
-    INVALID_PRODUCER_ID_MAPPING: Verdict.RENEW,
-    UNKNOWN_PRODUCER_ID: Verdict.RENEW,
-    INVALID_TXN_STATE: Verdict.FATAL,
+    INVALID_PRODUCER_EPOCH: Severity.FATAL,
+    PRODUCER_FENCED: Severity.FATAL,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Severity.FATAL,
+    TRANSACTION_ABORTABLE: Severity.ABORTABLE,
+    INVALID_PRODUCER_ID_MAPPING: Severity.RENEW,
+    UNKNOWN_PRODUCER_ID: Severity.RENEW,
+    INVALID_TXN_STATE: Severity.FATAL,
 }
-_GROUP = {22: Verdict.ABORTABLE, 25: Verdict.ABORTABLE, 30: Verdict.ABORTABLE, 82: Verdict.ABORTABLE}
+_GROUP = {22: Severity.ABORTABLE, 25: Severity.ABORTABLE, 30: Severity.ABORTABLE, 82: Severity.ABORTABLE}
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID: the group has moved on."""
-_BY_API: dict[ApiKey, dict[int, Verdict]] = {
-    ApiKey.INIT_PRODUCER_ID: dict.fromkeys((49, 59, 120), Verdict.FATAL),
-    ApiKey.FIND_COORDINATOR: {30: Verdict.ABORTABLE},
+_BY_API: dict[ApiKey, dict[int, Severity]] = {
+    ApiKey.INIT_PRODUCER_ID: dict.fromkeys((49, 59, 120), Severity.FATAL),
+    ApiKey.FIND_COORDINATOR: {30: Severity.ABORTABLE},
     ApiKey.ADD_OFFSETS_TO_TXN: _GROUP,
-    ApiKey.TXN_OFFSET_COMMIT: {**_GROUP, 29: Verdict.ABORTABLE, 12: Verdict.ABORTABLE, 28: Verdict.ABORTABLE},
+    ApiKey.TXN_OFFSET_COMMIT: {**_GROUP, 29: Severity.ABORTABLE, 12: Severity.ABORTABLE, 28: Severity.ABORTABLE},
     ApiKey.PRODUCE: {
-        CLUSTER_AUTHORIZATION_FAILED: Verdict.FATAL,
-        OUT_OF_ORDER_SEQUENCE_NUMBER: Verdict.RENEW,
-        INVALID_PRODUCER_EPOCH: Verdict.RENEW,
-        INVALID_TXN_STATE: Verdict.RENEW,
+        CLUSTER_AUTHORIZATION_FAILED: Severity.FATAL,
+        OUT_OF_ORDER_SEQUENCE_NUMBER: Severity.RENEW,
+        INVALID_PRODUCER_EPOCH: Severity.RENEW,
+        INVALID_TXN_STATE: Severity.RENEW,
     },
 }
-_OTHERWISE = {ApiKey.ADD_PARTITIONS_TO_TXN: Verdict.ABORTABLE, ApiKey.PRODUCE: Verdict.ABORTABLE}
+_OTHERWISE = {ApiKey.ADD_PARTITIONS_TO_TXN: Severity.ABORTABLE, ApiKey.PRODUCE: Severity.ABORTABLE}
 """For codes that stand nowhere above: what is wrong with a partition is no reason to give the producer up."""
 
 
-def judge_code(api: ApiKey, code: int, *, retriable: bool = False) -> Verdict:
+def judge_code(api: ApiKey, code: int, *, retriable: bool = False) -> Severity:
     """Return what an error code in the answer to a request does to the transaction.
 
     >>> judge_code(ApiKey.END_TXN, 51, retriable=True), judge_code(ApiKey.PRODUCE, 47)
-    (<Verdict.RETRY: 'retry'>, <Verdict.RENEW: 'renew'>)
+    (<Severity.RETRY: 'retry'>, <Severity.RENEW: 'renew'>)
     """
     found = _BY_API.get(api, {}).get(code) or _EVERYWHERE.get(code)
     if found is not None:
         return found
-    return Verdict.RETRY if retriable and api is not ApiKey.PRODUCE else _OTHERWISE.get(api, Verdict.FATAL)
+    return Severity.RETRY if retriable and api is not ApiKey.PRODUCE else _OTHERWISE.get(api, Severity.FATAL)
 
 
-def judge(api: ApiKey, error: KafkaError) -> Verdict:
+def judge(api: ApiKey, error: KafkaError) -> Severity:
     """Return what an error that ended a request for good does to the transaction.
 
     `api` is what the caller was about; a broker's error says itself which request it answers. A request
@@ -93,13 +93,13 @@ def judge(api: ApiKey, error: KafkaError) -> Verdict:
     """
     if isinstance(error, BrokerError):
         api = ApiKey[error.api] if error.api is not None and error.api in ApiKey.__members__ else api
-        verdict = judge_code(api, error.code, retriable=error.retriable)
+        severity = judge_code(api, error.code, retriable=error.retriable)
     elif api is ApiKey.PRODUCE:
-        verdict = Verdict.ABORTABLE
+        severity = Severity.ABORTABLE
     elif isinstance(error, RequestTimedOut) or classify(error) is not Reaction.FAIL:
-        verdict = Verdict.RETRY
+        severity = Severity.RETRY
     else:
-        verdict = Verdict.FATAL
-    if verdict is Verdict.RETRY and api not in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
-        return Verdict.ABORTABLE  # the caller's time is over
-    return verdict
+        severity = Severity.FATAL
+    if severity is Severity.RETRY and api not in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
+        return Severity.ABORTABLE  # the caller's time is over
+    return severity

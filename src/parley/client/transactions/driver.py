@@ -13,7 +13,7 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
-from parley.client.transactions.decisions import Verdict, judge
+from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.options import TransactionOptions
 from parley.client.transactions.requests import (
     GroupMember,
@@ -66,10 +66,10 @@ class TransactionDriver:
             try:
                 await (self._initialize(deadline) if step is Step.INIT_PRODUCER_ID else self._end(deadline))
             except KafkaError as error:
-                verdict = judge(_API[step], error)
-                if verdict is Verdict.RETRY or starting:
+                severity = judge(_API[step], error)
+                if severity is Severity.RETRY or starting:
                     raise
-                txn.failed(verdict, error)
+                txn.failed(severity, error)
                 if txn.state in (State.ABORTABLE_ERROR, State.FATAL):
                     raise txn.trouble() from error
         if not starting:

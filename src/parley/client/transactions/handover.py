@@ -106,7 +106,7 @@ def _outcome(prepared: PreparedTransaction, error: BrokerError, *, committed: bo
             TransactionForgottenError,
             f"the coordinator does not know {who} of producer {prepared.producer_id}: the id expired "
             "(transactional.id.expiration.ms) or has another producer id. It ended earlier, and which way "
-            "cannot be told: look for its records",
+            "cannot be known: look for its records",
         )
     else:
         return None

@@ -1,4 +1,4 @@
-"""The blocking face of a transactional producer: rows are encoded in the thread that calls."""
+"""The blocking wrapper of a transactional producer: rows are encoded in the thread that calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parley.client.results import ProduceResult
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.client.transactions.state import State
 from parley.errors import KafkaError, LocalProtocolError
-from parley.net.faces import Work, blocking
+from parley.net.blocking import Work, blocking
 
 if TYPE_CHECKING:
     from parley.client.produce.producer import Producer, Writing

@@ -90,7 +90,7 @@ async def init_producer_id(
 async def add_partitions(
     cluster: Cluster, conn: BrokerConnection, writer: Writer, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> None:
-    """Tell the coordinator which partitions will be written to. Raises the worst partition's error."""
+    """Register with the coordinator the partitions that will be written to. Raises the worst partition's error."""
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -118,7 +118,7 @@ async def add_partitions(
 async def add_offsets(
     cluster: Cluster, conn: BrokerConnection, writer: Writer, group_id: str, deadline: Deadline
 ) -> None:
-    """Tell the coordinator that a group's offsets will be part of the transaction."""
+    """Register a group's offsets as part of the transaction with the coordinator."""
     message = AddOffsetsToTxnRequest(
         transactional_id=writer.transactional_id,
         producer_id=writer.identity.producer_id,

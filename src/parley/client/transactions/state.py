@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from parley.client.transactions.decisions import FENCED, Verdict
+from parley.client.transactions.decisions import FENCED, Severity
 from parley.errors import (
     BrokerError,
     KafkaError,
@@ -196,16 +196,16 @@ class TransactionState:
             raise self.error
         self.state, self.error = State.READY, None
 
-    def failed(self, verdict: Verdict, error: KafkaError) -> None:
+    def failed(self, severity: Severity, error: KafkaError) -> None:
         """Take note of what an error does to the transaction. FATAL stays, the first abortable error too."""
-        if self.state in (State.FATAL, State.PREPARED) or verdict is Verdict.RETRY:
+        if self.state in (State.FATAL, State.PREPARED) or severity is Severity.RETRY:
             return
-        if verdict is Verdict.RENEW and not self.can_renew and self.generation < 2:
-            verdict = Verdict.FATAL
-        if verdict is Verdict.FATAL or self.state in (State.UNINITIALIZED, State.READY):
+        if severity is Severity.RENEW and not self.can_renew and self.generation < 2:
+            severity = Severity.FATAL
+        if severity is Severity.FATAL or self.state in (State.UNINITIALIZED, State.READY):
             self.state, self.error = State.FATAL, error
             return
-        self.must_renew = self.must_renew or verdict is Verdict.RENEW
+        self.must_renew = self.must_renew or severity is Severity.RENEW
         forgotten = _code(error) == INVALID_PRODUCER_ID_MAPPING
         if self.state is State.ABORTING:
             if not forgotten or self.ended or not self.can_renew:

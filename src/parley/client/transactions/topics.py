@@ -1,7 +1,7 @@
-"""Whether a topic was deleted or created anew while a transaction was writing to it.
+"""Whether a topic was deleted or created again while a transaction was writing to it.
 
 What was written to the former topic is gone, and a commit would make the rest of the transaction visible
-without it. Two things tell: another topic id (Kafka 2.8), and offsets that start over.
+without it. Two things show it: another topic id (Kafka 2.8), and offsets that start over.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadl
 
 
 async def _topic_ids(cluster: Cluster, topics: list[str], deadline: Deadline) -> dict[str, bytes] | None:
-    """Return the ids that topics have now, as a broker says; None where the one asked tells no ids."""
+    """Return the ids that topics have now, as a broker says; None where the one asked has no ids."""
     conn = await cluster.connection(None)
     usable = conn.versions.usable(ApiKey.METADATA)
     if usable is None or usable.max < TOPIC_IDS_VERSION:

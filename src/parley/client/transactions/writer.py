@@ -95,4 +95,4 @@ class TransactionWriter(Producer):
                 log.renumber()
 
     async def _renew(self) -> tuple[int, int]:
-        raise LocalProtocolError("a transaction's records are never numbered anew; it has to be aborted")
+        raise LocalProtocolError("a transaction's records are never numbered again; it has to be aborted")

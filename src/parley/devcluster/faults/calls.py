@@ -1,4 +1,4 @@
-"""The faults of a cluster and what its clients did: errors, cuts, delays on request; the journal; clock and dice.
+"""The faults of a cluster and what its clients did: errors, cuts, delays on request; the journal; clock and seed.
 
 `AsyncLocalCluster` has these methods, as it has those of `scenes`.
 """
@@ -19,7 +19,7 @@ MOST_MS = 100 * 365 * 24 * 3_600_000
 class On(TypedDict, total=False):
     """Which requests a fault acts on, besides their API: those of all that is given.
 
-    With `probability` only on that share of them, by the cluster's dice.
+    With `probability` only on that share of them, chosen by the cluster's random numbers.
     """
 
     broker: int | None
@@ -83,7 +83,7 @@ class FaultCalls:
         self._faults.add(Fault(Kind.DELAY, Target(api=_key(api), **on), times, delay_ms=delay_ms, executed=executed))
 
     def drop(self, api: str | int | None = None, *, times: int = 1, executed: bool = False, **on: Unpack[On]) -> None:
-        """Never answer the next `times` requests; what comes behind them on the same connection waits for ever too."""
+        """Never answer the next `times` requests; what comes behind them on the same connection waits forever too."""
         self._faults.add(Fault(Kind.DROP, Target(api=_key(api), **on), times, executed=executed))
 
     def reorder(self, api: str | int | None = None, *, times: int = 1, **on: Unpack[On]) -> None:
@@ -93,7 +93,7 @@ class FaultCalls:
     def corrupt(
         self, api: str | int | None = None, *, times: int = 1, at_byte: int | None = None, **on: Unpack[On]
     ) -> None:
-        """Turn one byte of the next `times` answers over: one behind the size, by the dice, or byte `at_byte`.
+        """Turn one byte of the next `times` answers over: a random one behind the size, or byte `at_byte`.
 
         Bytes 0 to 3 are the size.
         """
@@ -126,7 +126,7 @@ class FaultCalls:
         """Return the versions that clients used: broker id → client id → API → versions."""
         return self._requests.versions_used()
 
-    # -- clock and dice ------------------------------------------------------------------------
+    # -- clock and seed ------------------------------------------------------------------------
 
     async def advance(self, duration_ms: int) -> None:
         """Move the cluster's clock on at once: what falls due meanwhile happens (sessions, idle connections).
@@ -140,8 +140,8 @@ class FaultCalls:
         await self._clock.advance(duration_ms)
 
     def seed(self, seed: int) -> None:
-        """Throw the dice anew: the faults with a probability hit as they did after the same seed before."""
-        self._faults.dice.seed(seed)
+        """Seed the random numbers: the faults with a probability hit as they did after the same seed before."""
+        self._faults.rng.seed(seed)
 
 
 def _key(api: str | int | None) -> int | None:

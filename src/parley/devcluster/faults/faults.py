@@ -4,7 +4,7 @@ Rules of this file:
 1. A fault names what it acts on (API, broker, client, topic, partition; or all of them) and how often; after
    that it is gone.
 2. Faults act in the order in which they were asked for; at most one of each kind acts on a request.
-3. Chance comes from the dice that are given: with the cluster's seed the same faults hit again.
+3. Chance comes from the `rng` that is given: with the cluster's seed the same faults hit again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Target:
         return self.topic in (None, topic) and (self.partition is None or partition in (None, self.partition))
 
     def fits(self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]) -> bool:
-        """Whether it acts on a request; `asked` tells the topics and partitions, when that is looked at."""
+        """Whether it acts on a request; `asked` names the topics and partitions, when that is looked at."""
         if self.api not in (None, api) or self.broker not in (None, broker) or self.client_id not in (None, client_id):
             return False
         if self.topic is None:
@@ -115,7 +115,7 @@ class Fault:
 
     `executed`: whether the broker acts on the request all the same (the answer is lost, late or wrong) or
     does not (the request is lost). `after_bytes`: how much of the answer, size included, gets through a cut;
-    None resets the connection instead. `at_byte`: which byte is corrupted, None for one by the dice.
+    None resets the connection instead. `at_byte`: which byte is corrupted, None for a random one.
     """
 
     kind: Kind
@@ -136,8 +136,8 @@ class Fault:
 class Faults:
     """The faults that are waiting to happen."""
 
-    def __init__(self, dice: random.Random | None = None) -> None:
-        self.dice = dice or random.Random()
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random()
         self._waiting: list[Fault] = []
 
     def __bool__(self) -> bool:
@@ -157,7 +157,7 @@ class Faults:
         for fault in self._waiting:
             if fault.kind in taken or not fault.times or not fault.target.fits(api, broker, client_id, asked):
                 continue
-            if fault.target.probability < 1 and self.dice.random() >= fault.target.probability:
+            if fault.target.probability < 1 and self.rng.random() >= fault.target.probability:
                 continue
             taken[fault.kind] = fault
             fault.times -= fault.times > 0

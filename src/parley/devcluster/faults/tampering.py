@@ -28,7 +28,7 @@ Act = Callable[[Message], Awaitable[Message | NoAnswer | None]]
 
 
 class Tampering:
-    """One request under faults. `act` is what the broker does with it, `names` tells topics by their ids.
+    """One request under faults. `act` is what the broker does with it, `names` gives topics by their ids.
 
     `whole` is the request with all that it asks for, where that is more than it names.
     """
@@ -49,7 +49,7 @@ class Tampering:
         self._names = names
         self._whole = whole
 
-    async def answer(self, clock: Clock, dice: random.Random) -> None:
+    async def answer(self, clock: Clock, rng: random.Random) -> None:
         """Answer the request as the faults will have it, or not at all."""
         delay = self._faults.get(Kind.DELAY)
         if delay is not None and not delay.executed:
@@ -73,7 +73,7 @@ class Tampering:
             if answer.close:
                 self._connection.close()
         elif answer is not None:
-            await self._send(answer, dice)
+            await self._send(answer, rng)
 
     async def _answer(self) -> Message | NoAnswer | None:
         message = self._request.message
@@ -104,13 +104,13 @@ class Tampering:
         else:
             self._connection.abort(reset=cut.after_bytes is None)
 
-    async def _send(self, answer: Message, dice: random.Random) -> None:
+    async def _send(self, answer: Message, rng: random.Random) -> None:
         corrupt, hold = self._faults.get(Kind.CORRUPT), Kind.REORDER in self._faults
 
         def change(data: bytes) -> bytes:
             if corrupt is not None:
                 first = min(SIZE_BYTES, len(data) - 1)  # the size stays right unless it is asked for
-                at = dice.randrange(first, len(data)) if corrupt.at_byte is None else corrupt.at_byte
+                at = rng.randrange(first, len(data)) if corrupt.at_byte is None else corrupt.at_byte
                 if at < len(data):
                     data = b"%b%c%b" % (data[:at], data[at] ^ 0xFF, data[at + 1 :])
             return data

@@ -56,12 +56,12 @@ class Call:
             self._seen = known, known.seen_from(self.listener)
         return self._seen[1]
 
-    def told_isr(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Return the in-sync replicas as this release tells them."""
-        return () if self.told_eligible(partition) else partition.isr
+    def reported_isr(self, partition: PartitionImage) -> tuple[int, ...]:
+        """Return the in-sync replicas as this release reports them."""
+        return () if self.reported_eligible(partition) else partition.isr
 
-    def told_eligible(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Return the replicas that are told as eligible leaders: those that all records are on, and none runs."""
+    def reported_eligible(self, partition: PartitionImage) -> tuple[int, ...]:
+        """Return the replicas that are reported as eligible leaders: those that all records are on, and none runs."""
         gone = partition.leader == NO_LEADER and self.profile.behaviour.names_eligible_leaders
         return partition.isr if gone else ()
 

@@ -29,6 +29,6 @@ def require_transaction_coordinator(call: Call, transactional_id: str) -> None:
     if not transactional_id:
         raise Refused(INVALID_REQUEST, "a transactional id is not empty")
     cluster = call.cluster
-    # A coordinator that was deposed behind its back finds that out by its log: the newest picture counts.
+    # A coordinator that was deposed behind its back finds that out by its log: the newest image counts.
     if cluster.coordinators.of(TRANSACTION, transactional_id, cluster.image.brokers.keys()) != call.broker.id:
         raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {transactional_id!r}")

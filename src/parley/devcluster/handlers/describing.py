@@ -48,7 +48,7 @@ class Described:
 
     @property
     def value(self) -> str | None:
-        """The value that counts; sensitive ones are never told."""
+        """The value that counts; sensitive ones are never shown."""
         return None if self.config.sensitive else self.places[0].value
 
     @property

@@ -1,4 +1,4 @@
-"""Fetch requests and the sessions that they belong to (KIP-227): which partitions one asks for, and what it is told.
+"""Fetch requests and the sessions that they belong to (KIP-227): which partitions one asks for, and what it is sent.
 
 What a session keeps is in `state.fetch_sessions`; here requests and answers are translated.
 """
@@ -27,12 +27,12 @@ FIRST_ID_VERSION = 13
 
 
 @dataclass(slots=True)
-class Told:
-    """One partition of an answer; `worth_telling` where there are records or a word about where to read."""
+class Answered:
+    """One partition of an answer; `worth_sending` where there are records or a word about where to read."""
 
     followed: Followed
     part: FetchResponse.PartitionData
-    worth_telling: bool
+    worth_sending: bool
 
 
 class Reading:
@@ -60,13 +60,13 @@ class Reading:
             [one for _, one in asked] if self._session is None else list(self._session.partitions.values())
         )
 
-    def answer(self, response: FetchResponse, told: Iterable[Told]) -> FetchResponse:
+    def answer(self, response: FetchResponse, answered: Iterable[Answered]) -> FetchResponse:
         """Put into an answer what its reader does not know yet. Mutates: the session, which one there is then."""
         session = self._session
         if session is not None and session.epoch != next_epoch(self._epoch):
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         response.session_id = NO_SESSION if session is None else session.id
-        kept = [one for one in told if self._takes(one)]
+        kept = [one for one in answered if self._takes(one)]
         if self._begins:
             partitions = {self._key(one.followed): one.followed for one in kept}
             response.session_id = self._sessions.begin(partitions, by_id=self._by_id, now_ms=self._call.now_ms)
@@ -74,12 +74,12 @@ class Reading:
             _add(response, one.followed, one.part)
         return response
 
-    def _takes(self, told: Told) -> bool:
-        one, part = told.followed, told.part
+    def _takes(self, answered: Answered) -> bool:
+        one, part = answered.followed, answered.part
         news = one.take(
             part.high_watermark,
             part.log_start_offset,
-            worth_telling=told.worth_telling,
+            worth_sending=answered.worth_sending,
             failed=part.error_code != NONE,
         )
         if self._session is None:

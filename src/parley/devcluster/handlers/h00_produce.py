@@ -68,7 +68,7 @@ CODES_WITH_LOG_START = frozenset(
     {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
      UNKNOWN_PRODUCER_ID, UNKNOWN_SERVER_ERROR}
 )  # fmt: skip
-"""Refusals of the log itself: they tell its start offset, those from before it is touched do not [measured]."""
+"""Refusals of the log itself: they carry its start offset, those from before it is touched do not [measured]."""
 
 FIRST_HINT_VERSION = 10
 FIRST_ID_VERSION = 13
@@ -193,7 +193,7 @@ def _append_topic(call: Call, request: ProduceRequest, topic: ProduceRequest.Top
 
 def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: memoryview | None) -> None:
     replica: Replica | None = None
-    explained = False  # whether the producer is told why, in words
+    explained = False  # whether the answer says why, in words
     acks = request.acks
     try:
         if acks not in (-1, 0, 1):
@@ -233,7 +233,7 @@ def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: mem
         outcome.base_offset, outcome.last_offset, outcome.replica = appended.base_offset, appended.last_offset, replica
         outcome.log_start_offset = replica.log.start_offset
         outcome.min_isr = settings.min_insync_replicas
-        if appended.duplicate:  # Kafka tells the remembered batch's time, whatever kind of time it is
+        if appended.duplicate:  # Kafka returns the remembered batch's time, whatever kind of time it is
             outcome.log_append_time_ms = appended.duplicate_timestamp_ms
         elif settings.log_append_time:
             outcome.log_append_time_ms = call.now_ms
@@ -289,7 +289,7 @@ def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
 def _name_records(
     call: Call, response: ProduceResponse, partition: ProduceResponse.PartitionProduceResponse, invalid: RefusedRecords
 ) -> None:
-    """Tell which records are refused, as the release does (v8+; older versions have no place for it)."""
+    """Name the records that are refused, as the release does (v8+; older versions have no place for it)."""
     lists, records = call.profile.behaviour.lists_invalid_records, invalid.records
     partition.record_errors = [
         response.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=invalid.message if lists else None)

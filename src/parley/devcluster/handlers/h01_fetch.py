@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Slices, Wait
-from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Reading, Told
+from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Answered, Reading
 from parley.devcluster.handlers.produce_ahead import is_large
 from parley.devcluster.state.fetch_sessions import Followed
 from parley.devcluster.state.log.batches import walk
@@ -83,12 +83,12 @@ class _Wanted:
 
     @property
     def turn(self) -> int:
-        """Where it stands in an answer: brokers tell unknown ids behind the rest, and unknown partitions last."""
+        """Where it stands in an answer: brokers list unknown ids behind the rest, and unknown partitions last."""
         return (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION).index(self.code) + 1 if self.unknown else 0
 
     @property
     def unknown(self) -> bool:
-        """Whether this broker's picture has no such partition."""
+        """Whether this broker's image has no such partition."""
         return self.code in (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -281,14 +281,14 @@ class _Fetch:
 
     def _response(self, reads: Sequence[_Read]) -> FetchResponse:
         response = FetchResponse()
-        told = []
+        answered = []
         for one, read in zip(self._wanted, reads, strict=True):
-            worth_telling = read.size > 0 or one.preferred is not None or one.diverging is not None
-            told.append(Told(one.followed, self._partition(response, one, read), worth_telling))
-        answer = self._reading.answer(response, told)
+            worth_sending = read.size > 0 or one.preferred is not None or one.diverging is not None
+            answered.append(Answered(one.followed, self._partition(response, one, read), worth_sending))
+        answer = self._reading.answer(response, answered)
         if self._call.version >= FIRST_HINT_VERSION:
             hints = LeaderHints(self._call.image, answer, HINT_CODES)
-            for shown in told:
+            for shown in answered:
                 hints.hint(shown.part, shown.part.error_code, shown.followed.topic, shown.followed.index)
             hints.write()
         return answer
@@ -309,7 +309,7 @@ class _Fetch:
         if read.code == NONE and replica is not None:
             partition.high_watermark = replica.high_watermark
             partition.log_start_offset = replica.log.start_offset
-            if committed or behaviour.tells_last_stable_offset:
+            if committed or behaviour.returns_last_stable_offset:
                 partition.last_stable_offset = replica.last_stable_offset
             if committed:
                 partition.aborted_transactions = [

@@ -11,7 +11,7 @@ Version notes:
   timestamp (KIP-734), v8+ -4 the earliest local offset (KIP-405), v9+ -5 the latest tiered offset
   (KIP-1005), v10+ timeout, v11+ -6 the earliest offset not uploaded yet (KIP-1023).
 - A special time below its version is refused since 3.9, understood before, and a plain time to releases
-  that do not know it. No leader epoch is told by 2.1, though v4 has the field.
+  that do not know it. 2.1 returns no leader epoch, though v4 has the field.
 - Asking for a time is refused with UNSUPPORTED_FOR_MESSAGE_FORMAT where the log is of magic 0.
 
 Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
@@ -66,7 +66,7 @@ def _partition(
     else:
         answer.error_code = NONE
         answer.offset, answer.timestamp = found.offset, found.timestamp_ms
-        if call.version >= FIRST_EPOCH_VERSION and call.profile.behaviour.tells_list_offsets_epoch:
+        if call.version >= FIRST_EPOCH_VERSION and call.profile.behaviour.returns_list_offsets_epoch:
             answer.leader_epoch = found.leader_epoch
     return answer
 

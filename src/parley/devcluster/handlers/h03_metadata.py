@@ -1,7 +1,7 @@
 """Metadata (3), v0-13.
 
 Behaviours:
-- Tells what *this* broker knows; a broker kept stale tells old leaders with old epochs.
+- Reports what *this* broker knows; a broker kept stale reports old leaders with old epochs.
 - A topic that does not exist is created if the request and the cluster allow it; the answer to the
   creating request still says LEADER_NOT_AVAILABLE (ZooKeeper releases) or UNKNOWN_TOPIC_OR_PARTITION
   (KRaft, 3.3+).
@@ -62,8 +62,8 @@ def handle(call: Call, request: MetadataRequest) -> Answer:
     else:
         response.topics = [_asked(call, request, response, asked) for asked in request.topics]
     if call.version in CLUSTER_OPERATIONS_VERSIONS:
-        told = request.include_cluster_authorized_operations
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS if told else _unasked(call)
+        included = request.include_cluster_authorized_operations
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS if included else _unasked(call)
     return response
 
 
@@ -133,14 +133,14 @@ def _partition(
 ) -> MetadataResponse.MetadataResponsePartition:
     alive = call.image.brokers
     led = partition.leader in alive
-    tells_epoch = led or call.profile.behaviour.tells_epoch_without_leader
+    returns_epoch = led or call.profile.behaviour.returns_epoch_without_leader
     return response.MetadataResponsePartition(
         error_code=NONE if led else LEADER_NOT_AVAILABLE,
         partition_index=index,
         leader_id=partition.leader if led else -1,
-        leader_epoch=partition.leader_epoch if tells_epoch else -1,
+        leader_epoch=partition.leader_epoch if returns_epoch else -1,
         replica_nodes=list(partition.replicas),
-        isr_nodes=list(call.told_isr(partition)),
+        isr_nodes=list(call.reported_isr(partition)),
         offline_replicas=[replica for replica in partition.replicas if replica not in alive],
     )
 

@@ -32,8 +32,8 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Answer:
     for name in request.groups:
         group = response.DescribedGroup(group_id=name)
         if call.version >= FIRST_OPERATIONS_VERSION:
-            behaviour, told = call.profile.behaviour, request.include_authorized_operations
-            group.authorized_operations = behaviour.group_operations if told else behaviour.unasked_operations
+            behaviour, included = call.profile.behaviour, request.include_authorized_operations
+            group.authorized_operations = behaviour.group_operations if included else behaviour.unasked_operations
         try:
             require_coordinator(call, name)
             _describe(call, group, name)

@@ -6,7 +6,7 @@ Behaviours:
 
 Version notes:
 - v1+ throttle time, v5+ error message (KIP-599; empty before 3.3), v6+ by name or by id (KIP-516; the id
-  of a topic named is told since 3.3).
+  of a topic named is returned since 3.3).
 
 Not implemented: delete.topic.enable=false, `timeout_ms`.
 """

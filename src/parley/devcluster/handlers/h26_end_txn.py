@@ -7,7 +7,7 @@ Behaviours:
 
 Version notes:
 - v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ the second generation (KIP-890): each
-  end raises the epoch, which is told with the producer id, and an abort may end a transaction without records.
+  end raises the epoch, which is returned with the producer id, and an abort may end a transaction without records.
 
 Not implemented: -
 """

@@ -31,7 +31,7 @@ from parley.errors.codes import (
 from parley.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 
-FIRST_FENCED_VERSION = 99  # none tells PRODUCER_FENCED: a group knows epochs only from its log
+FIRST_FENCED_VERSION = 99  # none returns PRODUCER_FENCED: a group knows epochs only from its log
 NO_GENERATION = -1
 
 Codes = dict[tuple[str, int], int]

@@ -107,7 +107,7 @@ def _entry(
         config_source=described.source,
     )
     if call.version < FIRST_SOURCE_VERSION:
-        entry.is_default = described.source == DEFAULT and call.profile.behaviour.tells_defaults_in_v0
+        entry.is_default = described.source == DEFAULT and call.profile.behaviour.returns_defaults_in_v0
         return entry
     if request.include_synonyms:
         entry.synonyms = [

@@ -2,7 +2,7 @@
 
 Behaviours:
 - The controller is the quorum's only voter and its leader, the other brokers alive observe it. Every
-  picture of the cluster counts as one record of the metadata log, which everybody has read.
+  image of the cluster counts as one record of the metadata log, which everybody has read.
 - Asked for anything else than partition 0 of `__cluster_metadata`, alone: UNKNOWN_TOPIC_OR_PARTITION at
   each partition, as real brokers do.
 

@@ -6,7 +6,7 @@ Behaviours:
 - A topic that does not exist: UNKNOWN_TOPIC_OR_PARTITION. Nothing is created.
 
 Version notes:
-- v0 is the only one; authorized operations are always told.
+- v0 is the only one; authorized operations are always returned.
 
 Not implemented: eligible leader replicas beyond the last one in sync. Where min.insync.replicas is above 1, brokers
 from 4.1 on keep those too that died while fewer were in sync, and elect them.
@@ -97,9 +97,9 @@ def _described(
                 leader_id=partition.leader if led else -1,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
-                isr_nodes=list(call.told_isr(partition)),
-                eligible_leader_replicas=list(call.told_eligible(partition)),
-                last_known_elr=list(call.told_eligible(partition)),
+                isr_nodes=list(call.reported_isr(partition)),
+                eligible_leader_replicas=list(call.reported_eligible(partition)),
+                last_known_elr=list(call.reported_eligible(partition)),
                 offline_replicas=[replica for replica in partition.replicas if replica not in alive],
             )
         )

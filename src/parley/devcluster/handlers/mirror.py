@@ -37,7 +37,7 @@ ENCLOSING = ("dirs",)
 def top(request: Request[R], version: int, code: int, text: str | None = None) -> R:
     """Return a response that says `code` at its head, or at each entry when it has no such place."""
     response = _response_to(request)
-    if not _tell(response, response.SCHEMA.root, version, code, text):
+    if not _set_error(response, response.SCHEMA.root, version, code, text):
         return each(request, version, lambda chain: code, text)
     return response
 
@@ -77,7 +77,7 @@ class _Mirror:
             self.fill(entry, struct, chain)
             return entry
         code = self._code_of(chain)
-        _tell(entry, struct, self._version, code, self._text if code else None)
+        _set_error(entry, struct, self._version, code, self._text if code else None)
         for field in _struct_arrays(struct, self._version):
             if not _holds_code(field.struct, self._version):  # a quota's entity, which names it
                 found = getattr(chain[-1], field.name, None) or ()
@@ -103,7 +103,7 @@ class _Mirror:
         return entry
 
 
-def _tell(target: MessageStruct, struct: Struct, version: int, code: int, text: str | None) -> bool:
+def _set_error(target: MessageStruct, struct: Struct, version: int, code: int, text: str | None) -> bool:
     """Set the code, and the text beside it; return False when the struct has no place for a code."""
     place = _code_field(struct, version)
     if place is None:

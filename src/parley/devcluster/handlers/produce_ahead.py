@@ -119,7 +119,7 @@ def is_large(sets: Iterable[Bytes | None]) -> bool:
 
 
 def _batches(sets: list[Bytes]) -> Iterator[tuple[int, int, int]]:
-    """Yield codec, size and record count of each batch; the count is -1 where only the inside tells it."""
+    """Yield codec, size and record count of each batch; the count is -1 where only the inside says."""
     for records in sets:
         for _, facts in walk(records):
             known = facts.magic == 2 or not facts.codec

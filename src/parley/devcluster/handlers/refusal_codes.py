@@ -196,7 +196,7 @@ def alter_share_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> M
 
 
 def share_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> Message:
-    """Tell that no partition asked for has an offset; where the protocol is off, that."""
+    """Report that no partition asked for has an offset; where the protocol is off, that."""
     if not _shares(call):
         return each(request, call.version, lambda chain: UNSUPPORTED_VERSION)
     response = DescribeShareGroupOffsetsResponse()

@@ -27,7 +27,7 @@ Build = Callable[[Call, Any], Message]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What one API answers: `codes` are all that it may say (0: nothing to tell), `why` is for people.
+    """What one API answers: `codes` are all that it may say (0: nothing to report), `why` is for people.
 
     `choose` picks one of them; without it the first is said. `at_each` puts it at each thing asked for
     instead of the head of the response. `build` makes the response instead.

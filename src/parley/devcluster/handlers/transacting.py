@@ -42,7 +42,7 @@ def admit_batch(call: Call, name: str | None, replica: Replica, records: Bytes |
     codes, or OSError.
     """
     if records is None or len(records) <= ATTRIBUTES_END or not records[ATTRIBUTES_END] & layout.TRANSACTIONAL:
-        return  # most batches are plain: one look tells
+        return  # most batches are plain: one look shows it
     behaviour, facts = call.profile.behaviour, read_facts(records)
     if facts is None or not facts.is_transactional:
         return

@@ -1,4 +1,4 @@
-"""What settings are for, in parley's own words: DescribeConfigs v3+ tells it to whoever asks.
+"""What settings are for, in parley's own words: DescribeConfigs v3+ returns it to whoever asks.
 
 Settings that are not listed are known by name, type and default only, and have no effect here.
 """
@@ -36,7 +36,7 @@ _TOPIC_TEXTS = {
     "remote.log.delete.on.disable": "Whether remote segments go when remote storage is switched off.",
     "remote.storage.enable": "Whether old segments go to remote storage.",
     "retention.bytes": "How large a partition may grow before its oldest segments are deleted; -1 is without limit.",
-    "retention.ms": "How long records are kept; -1 is for ever.",
+    "retention.ms": "How long records are kept; -1 is forever.",
     "segment.bytes": "The size at which a new segment is begun.",
     "segment.index.bytes": "The size of a segment's offset index.",
     "segment.jitter.ms": "The random part of segment.ms, so that segments are not begun all at once.",
@@ -45,7 +45,7 @@ _TOPIC_TEXTS = {
 }
 
 _BROKER_TEXTS = {
-    "advertised.listeners": "The addresses that clients are told.",
+    "advertised.listeners": "The addresses that clients are given.",
     "auto.create.topics.enable": "Whether asking for a topic that does not exist creates it.",
     "broker.id": "The number of this broker.",
     "default.replication.factor": "How many replicas a topic has when its creator does not say.",

@@ -83,13 +83,13 @@ class Behaviour:
     producer_rules: ProducerRules = RULES_0_11
     cuts_conversion: bool = False
     """What grows when it is converted for an old reader is cut at the size it had."""
-    tells_last_stable_offset: bool = False
-    """To read_uncommitted fetches too; before, they are told -1."""
+    returns_last_stable_offset: bool = False
+    """To read_uncommitted fetches too; before, they are sent -1."""
     selects_replicas: bool = False
     """Fetch sends a consumer to a replica in its own rack (KIP-392)."""
     aborted_of_unknown: bool = False
     """Fetch answers an empty list of aborted transactions, not null, for a partition that it does not know."""
-    tells_list_offsets_epoch: bool = False
+    returns_list_offsets_epoch: bool = False
     known_times: Mapping[int, int] = field(default_factory=dict)
     """ListOffsets' special times beyond -1 and -2, and the version that brought each; others are plain times."""
     checks_times: bool = False
@@ -121,7 +121,7 @@ class Behaviour:
     """DescribeLogDirs names every topic, those not asked for without partitions."""
     describes_with_text: bool = False
     """DescribeConfigs says an empty text where nothing is wrong; before, null."""
-    tells_defaults_in_v0: bool = True
+    returns_defaults_in_v0: bool = True
     """DescribeConfigs v0 marks defaults."""
     echoes_unknown_resources: bool = False
     """DescribeConfigs repeats the number of a resource type that it does not know; before, it says 0."""
@@ -166,10 +166,10 @@ class Behaviour:
     """DescribeTransactions has no start time between transactions; before, that of the last one."""
     aborted_when_empty: bool = True
     """Fetch lists aborted transactions beyond the last stable offset where no record can be read."""
-    tells_epoch_without_leader: bool = False
+    returns_epoch_without_leader: bool = False
     """Metadata gives the leader epoch of a partition that has no leader; before, -1."""
     names_eligible_leaders: bool = False
-    """The last in-sync replica that died is no longer told as in sync, but as an eligible leader (KIP-966)."""
+    """The last in-sync replica that died is no longer reported as in sync, but as an eligible leader (KIP-966)."""
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
@@ -189,12 +189,12 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "knows_zstd": True,
             "invalid_records": InvalidRecords.CLOSE_IF_EMPTY,
-            "tells_last_stable_offset": True,
+            "returns_last_stable_offset": True,
             "invalid_value_code": INVALID_CONFIG,
         },
     ),
     ("2.2", {"refused_generation": -1}),
-    ("2.2", {"tells_list_offsets_epoch": True}),
+    ("2.2", {"returns_list_offsets_epoch": True}),
     ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
@@ -203,7 +203,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.4", {"message_sets": MessageSetRules(counts_inner=True)}),
     ("2.4", {"knows_loggers": True, "has_topic_defaults": True}),  # KIP-412, KIP-464
     ("2.4", {"selects_replicas": True}),  # by its own text
-    ("2.5", {"tells_epoch_without_leader": True}),  # not seen in 2.4.1, seen in 3.9.1
+    ("2.5", {"returns_epoch_without_leader": True}),  # not seen in 2.4.1, seen in 3.9.1
     ("2.5", {"unasked_operations": NOT_ASKED, "aborted_when_empty": False}),
     ("2.5", {"producer_rules": ProducerRules()}),  # KIP-360, by its own text
     (
@@ -221,7 +221,7 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.8", {"message_sets": MessageSetRules()}),  # seen in 2.8.2
     ("2.6", {"names_unasked_topics": True}),
     ("2.6", {"fragile_appends": False}),
-    ("2.7", {"tells_defaults_in_v0": False, "echoes_unknown_resources": True}),
+    ("2.7", {"returns_defaults_in_v0": False, "echoes_unknown_resources": True}),
     ("2.8", {"lists_invalid_records": True, "describes_with_text": True}),
     ("3.3", {"invalid_altered_value_code": INVALID_CONFIG, "checks_assignment_first": False}),
     ("3.6", {"verifies_transactions": True, "explains_verification": True}),

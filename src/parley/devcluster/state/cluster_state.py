@@ -2,7 +2,7 @@
 
 Rules of this file:
 1. Every method is synchronous and takes the time as an argument.
-2. What a client is told has been kept first: topics, offsets and producer ids are in the journal
+2. What a client is sent has been kept first: topics, offsets and producer ids are in the journal
    before the method returns; where the journal cannot take them (full disk) nothing is changed.
 3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled as
    far as possible, and after a restart every epoch rises above what the logs have seen.
@@ -110,7 +110,7 @@ class ClusterState:
 
     @property
     def image(self) -> ClusterImage:
-        """The newest picture of the cluster; a broker's own may be older."""
+        """The newest image of the cluster; a broker's own may be older."""
         return self.controller.image
 
     def directory_of(self, broker_id: int) -> Path | None:
@@ -156,7 +156,7 @@ class ClusterState:
             self._unwritten.clear()
 
     def _keep_image(self) -> None:
-        """Journal the newest picture, now or with the next entry that the disk takes (rule 3)."""
+        """Journal the newest image, now or with the next entry that the disk takes (rule 3)."""
         entries = list(image_entries(self._journaled, self.image))
         self._journaled = self.image
         if self._journal is None or not entries:
@@ -238,7 +238,7 @@ class ClusterState:
         return state
 
     def publish(self, *, now_ms: int) -> None:
-        """Hand the controller's newest picture to the brokers, and journal it."""
+        """Hand the controller's newest image to the brokers, and journal it."""
         self.replication.publish(now_ms=now_ms)
         self._keep_image()
         self.transactions.resume(now_ms=now_ms)
@@ -342,7 +342,7 @@ class ClusterState:
     ) -> None:
         """Keep committed offsets. Raises OSError when the disk is full; none is changed then.
 
-        `stamp` tells when they were written, where that was not just now (Groups.stamp).
+        `stamp` says when they were written, where that was not just now (Groups.stamp).
         """
         stamp = self.groups.stamp() if stamp is None else stamp
         self.keep(*(offset_entry(group, topic, index, offset, stamp) for (topic, index), offset in offsets.items()))

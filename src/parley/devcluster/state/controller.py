@@ -1,8 +1,8 @@
 """The controller: every decision about brokers, topics, leaders and in-sync replicas.
 
 Rules of this file:
-1. A method decides, records the decision in a new picture and returns nothing else: whoever calls
-   publishes the picture to the brokers (style rule 12).
+1. A method decides, records the decision in a new image and returns nothing else: whoever calls
+   publishes the image to the brokers (style rule 12).
 2. Each change of leader raises the leader epoch by one; each change of a partition its partition epoch.
 3. A leader comes from the in-sync replicas that are alive; if there is none the partition has no
    leader, and its last in-sync replicas are remembered until one of them returns.
@@ -31,7 +31,7 @@ class Join(NamedTuple):
 
 
 class Controller:
-    """The one writer of the cluster's metadata; `image` is the newest picture."""
+    """The one writer of the cluster's metadata; `image` is the newest image."""
 
     def __init__(self, cluster_id: str, new_topic_id: Callable[[], bytes]) -> None:
         self.image = ClusterImage(cluster_id)
@@ -47,7 +47,7 @@ class Controller:
             self._next_start += len(partitions)
 
     def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
-        """Take over leader epochs that logs have seen and the picture has not (an unjournaled election)."""
+        """Take over leader epochs that logs have seen and the image has not (an unjournaled election)."""
         changed: dict[tuple[str, int], PartitionImage] = {}
         for (topic_id, index), epoch in seen.items():
             name = self.image.names[topic_id]
@@ -217,7 +217,7 @@ class Controller:
         self._put_partition(topic, index, removed)
 
     def join_isr(self, joins: Iterable[Join]) -> None:
-        """Add followers that have caught up to the in-sync replicas, in one picture; leader epochs stay."""
+        """Add followers that have caught up to the in-sync replicas, in one image; leader epochs stay."""
         changed: dict[tuple[str, int], PartitionImage] = {}
         for topic, index, member in joins:
             partition = changed.get((topic, index)) or self._partition(topic, index)
@@ -235,7 +235,7 @@ class Controller:
         left = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
         self._put_partition(topic, index, left)
 
-    # -- pictures ------------------------------------------------------------------------------
+    # -- images ------------------------------------------------------------------------------
 
     def _partition(self, topic: str, index: int) -> PartitionImage:
         found = self.image.partition(topic, index)
@@ -247,7 +247,7 @@ class Controller:
         self._put_partitions({(topic, index): partition})
 
     def _put_partitions(self, changed: Mapping[tuple[str, int], PartitionImage]) -> None:
-        """Replace partitions in one picture: one by one, a picture each, would be quadratic."""
+        """Replace partitions in one image: one by one, an image each, would be quadratic."""
         by_topic: dict[str, list[PartitionImage]] = {}
         for (name, index), partition in changed.items():
             if name not in by_topic:

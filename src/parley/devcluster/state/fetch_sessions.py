@@ -1,11 +1,11 @@
-"""Incremental fetch sessions as a broker keeps them (KIP-227): what a reader asked for, and was told.
+"""Incremental fetch sessions as a broker keeps them (KIP-227): what a reader asked for, and was sent.
 
 Rules of this file:
 1. A request of epoch 0 asks for everything and begins a session, if there is room; epoch -1 asks once.
    Both end the session that they name. Any other epoch names what has changed since the request before.
 2. A session goes on by epochs: 1 after the request that began it, 1 again after 2^31 - 1.
 3. Of a later request a partition is answered only if there are records, an error or a word about where
-   to read, or if its high watermark or its start are other ones than the reader was told.
+   to read, or if its high watermark or its start are not those that the reader was sent.
 4. A session goes by topic ids or by names, as the request that began it. An id keeps the name that was
    found for it: under that name another topic may stand later.
 5. A full cache gives up the session that was unused for two minutes, else one that is older than that and
@@ -35,7 +35,7 @@ PartitionKey: TypeAlias = tuple[str | bytes, int]
 
 @dataclass(slots=True)
 class Followed:
-    """One partition of a request or a session: what is asked, and what its reader was told last.
+    """One partition of a request or a session: what is asked, and what its reader was sent last.
 
     `topic` is "" while an id has no name. `asked` is the request's own part, which is not looked into here.
     """
@@ -47,13 +47,13 @@ class Followed:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def take(self, high_watermark: int, log_start_offset: int, *, worth_telling: bool, failed: bool) -> bool:
-        """Note what an answer would tell; return whether it is told (rule 3)."""
+    def take(self, high_watermark: int, log_start_offset: int, *, worth_sending: bool, failed: bool) -> bool:
+        """Note what an answer would say; return whether it is sent (rule 3)."""
         known = (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = high_watermark, log_start_offset
         if failed:
-            self.high_watermark = -1  # so that it is told once the error is over
-        return worth_telling or failed or known != (high_watermark, log_start_offset)
+            self.high_watermark = -1  # so that it is sent once the error is over
+        return worth_sending or failed or known != (high_watermark, log_start_offset)
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class FetchSessions:
         return session_id
 
     def end(self, session_id: int) -> None:
-        """Forget a session, if there is one."""
+        """Forget a session, if it exists."""
         self._sessions.pop(session_id, None)
 
     def _evict(self, partitions: int, now_ms: int) -> bool:

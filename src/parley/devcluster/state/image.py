@@ -1,9 +1,9 @@
-"""The cluster's metadata as one immutable picture, as a broker knows it at one moment.
+"""The cluster's metadata as one immutable image, as a broker knows it at one moment.
 
 Rules of this file:
-1. Nothing here changes: the controller makes a new picture for each change and brokers are handed
+1. Nothing here changes: the controller makes a new image for each change and brokers are handed
    it, so that a broker can lag behind and still be consistent with itself (KIP-232's scene).
-2. Pictures share what did not change.
+2. Images share what did not change.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """Everything Metadata tells. `epoch` rises with each picture."""
+    """Everything that Metadata reports. `epoch` rises with each image."""
 
     cluster_id: str
     epoch: int = 0

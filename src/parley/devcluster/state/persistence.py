@@ -79,7 +79,7 @@ def _topic_of(entry: Entry) -> TopicImage:
 
 
 def image_entries(old: ClusterImage, new: ClusterImage) -> Iterator[Entry]:
-    """Yield the entries that lead from one picture to the next."""
+    """Yield the entries that lead from one image to the next."""
     if old.topics is new.topics:
         return
     for name in old.topics:
@@ -145,7 +145,7 @@ def snapshot(
 
 
 def restore(entries: Iterable[Entry]) -> Restored:
-    """Return the state that a journal tells. Raises ConfigError when its layout is another one."""
+    """Return the state that a journal describes. Raises ConfigError when its layout is another one."""
     state = Restored()
     for entry in entries:
         _apply(state, entry)

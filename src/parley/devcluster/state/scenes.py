@@ -1,7 +1,7 @@
 """What is done to a cluster on purpose: brokers cut off, followers held back, elections that lose records.
 
 Rules of this file:
-1. Every method ends with the pictures handed out and the followers in step, as far as links let them.
+1. Every method ends with the images handed out and the followers in step, as far as links let them.
 2. Nothing is decided here that a controller decides: who leads stays `controller`'s affair.
 3. Time is an argument; when a broker is missed, or a follower falls out of step, is the caller's to plan.
 """
@@ -29,7 +29,7 @@ class Scenes:
     # -- brokers that are cut off --------------------------------------------------------------
 
     def isolate(self, broker_id: int) -> None:
-        """Cut a broker off from controller, leaders and followers; it runs on with the picture that it has."""
+        """Cut a broker off from controller, leaders and followers; it runs on with the image that it has."""
         self._links.isolated.add(broker_id)
 
     def miss(self, broker_id: int, *, now_ms: int) -> None:
@@ -41,7 +41,7 @@ class Scenes:
             self.state.publish(now_ms=now_ms)
 
     def heal(self, broker_id: int, *, now_ms: int) -> None:
-        """Let a broker hear the others again: it takes the newest picture, cuts its logs and catches up."""
+        """Let a broker hear the others again: it takes the newest image, cuts its logs and catches up."""
         self._links.isolated.discard(broker_id)
         image = self._missed.pop(broker_id, None)
         running = self.state.replication.brokers.get(broker_id)
@@ -57,7 +57,7 @@ class Scenes:
         self._missed.pop(broker_id, None)
 
     def in_step(self, *, now_ms: int) -> None:
-        """Hand out the newest picture and bring the followers in step, as far as the links let them."""
+        """Hand out the newest image and bring the followers in step, as far as the links let them."""
         self.state.publish(now_ms=now_ms)
         self.state.replication.sync_all(now_ms=now_ms)
         self.state.publish(now_ms=now_ms)

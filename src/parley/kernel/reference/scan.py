@@ -14,7 +14,7 @@ _ABORT = 0
 
 
 class _Entry(NamedTuple):
-    """One batch or run of messages; `first` is None where only the inside tells it."""
+    """One batch or run of messages; `first` is None where only the inside says."""
 
     start: int
     end: int

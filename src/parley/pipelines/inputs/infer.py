@@ -95,5 +95,5 @@ def check_names(path: Path, names: Iterable[str], line: int | None = None) -> No
             raise InputError(path, line, f'the column "{name}" has a name that the job adds itself; rename it')
         if folded in seen:
             other = f'"{seen[folded]}" and "{name}"' if seen[folded] != name else f'two columns "{name}"'
-            raise InputError(path, line, f"{other} cannot both be columns: Spark does not tell them apart")
+            raise InputError(path, line, f"{other} cannot both be columns: Spark cannot distinguish them")
         seen[folded] = name

@@ -43,7 +43,7 @@ class Dataset:
     """An input that was looked through once.
 
     `key_columns` make the record key; the table is partitioned by `partition_column`, and the
-    aggregates are counted per value of it; `measure_column`, if there is one, is averaged in them.
+    aggregates are counted per value of it; `measure_column`, if given, is averaged in them.
     """
 
     name: str

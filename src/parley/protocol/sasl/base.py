@@ -6,7 +6,7 @@ Rules of these machines:
    `principal` names who logged in.
 3. A refused login raises AuthenticationError. On the server its text is the same for an unknown user
    and a wrong password, so that nobody learns which names exist.
-4. Nonces come from the caller: there are no dice here.
+4. Nonces come from the caller: nothing here is random.
 5. A machine is used by one thread at a time, which need not be the same one at each step.
 """
 

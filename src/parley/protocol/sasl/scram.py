@@ -142,7 +142,7 @@ class ScramServer:
     """The server's side of one login.
 
     `credential_of(user)` returns the stored credential or None; an unknown user goes through the same
-    steps with a made-up one, so that an answer does not tell which names exist.
+    steps with a made-up one, so that an answer does not reveal which names exist.
     """
 
     def __init__(self, mechanism: str, credential_of: Callable[[str], ScramCredential | None], nonce: str) -> None:

@@ -82,7 +82,7 @@ _SPELLINGS = {
     for field in dataclasses.fields(group)
     if "doc" in field.metadata
 }
-# A name of one word is told from a word by its place: in front of a value, or at the beginning.
+# A name of one word is distinguished from a word by its place: in front of a value, or at the beginning.
 _NAME = re.compile(
     r"(?<![\w.])(?:" + "|".join(name if "_" in name else f"{name}(?==)" for name in _SPELLINGS) + r")(?![\w.])"
 )

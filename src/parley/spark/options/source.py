@@ -110,7 +110,7 @@ def _check_limits(given: GivenOptions) -> None:
 
 
 def say_once(sentences: Iterable[str]) -> None:
-    """Log what a user should know. Spark makes readers and writers anew for every batch: once per process is enough."""
+    """Log what a user should know. Spark makes readers and writers for every batch: once per process is enough."""
     for sentence in sentences:
         if sentence not in _said:
             _said.add(sentence)

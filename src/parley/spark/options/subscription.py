@@ -91,12 +91,12 @@ def check_existence(subscription: Subscription, metadata: ClusterMetadata) -> No
         found = metadata.topics.get(topic)
         if found is None or not found.partitions:
             code = found.error_code if found is not None and found.error_code else UNKNOWN_TOPIC_OR_PARTITION
-            raise broker_error(code, f'topic "{topic}" does not exist; create it, or mend the option', topic=topic)
+            raise broker_error(code, f'topic "{topic}" does not exist; create it, or correct the option', topic=topic)
         for tp in subscription.partitions:
             if tp.topic == topic and tp.partition not in found.partitions:
                 raise broker_error(
                     UNKNOWN_TOPIC_OR_PARTITION,
-                    f'topic "{topic}" has {len(found.partitions)} partitions, numbered from 0; mend the option assign',
+                    f'topic "{topic}" has {len(found.partitions)} partitions, numbered from 0; correct assign',
                     topic=topic,
                     partition=tp.partition,
                 )

@@ -228,9 +228,7 @@ THE_REST = (
 """Options about asking brokers and reporting."""
 
 WRITING = (
-    SparkOption(
-        "topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; the column topic, if there is one, is ignored"
-    ),
+    SparkOption("topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; a column topic is ignored"),
     SparkOption(
         "delivery",
         Use.WRITE,

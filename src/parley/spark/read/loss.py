@@ -10,7 +10,7 @@ offsets; `false` warns once per finding and process and goes on at the right pla
     aged out    the start is below the log's           → from the log's start
     shrunk      the log ends before the position       → at the log's end
     beyond      the log ends before an offset named    → at the log's end
-    truncated   the log left the position's history    → from where it left it (epochs tell)
+    truncated   the log left the position's history    → from where it left it (epochs show it)
     late        a new partition already lost its front → from the log's start
 """
 
@@ -122,7 +122,7 @@ class LossPolicy:
         """Report a log that left the history of a position: what was read beyond `divergent` exists no more."""
         self.report(
             f"the log of {tp} was truncated: offset {planned} was planned in leader epoch {epoch}, whose records end "
-            f"at the divergent offset {divergent} now; what lay beyond is lost or was written anew",
+            f"at the divergent offset {divergent} now; what lay beyond is lost or was rewritten",
             tp,
             expected=planned,
             available=divergent,

@@ -2,7 +2,7 @@
 
 Lives in the driver's long-lived process of a stream (or in the planner of a batch), never in a task.
 
-1. Metadata is asked for anew when it is older than `DISCOVERY_INTERVAL_S`, or when the caller has a
+1. Metadata is asked for again when it is older than `DISCOVERY_INTERVAL_S`, or when the caller has a
    reason to doubt it; offsets are asked for every time.
 2. The order is metadata, then offsets: ids that are older than the offsets beside them can only make a
    re-created topic look shrunk, never make its offsets look like the old topic's.

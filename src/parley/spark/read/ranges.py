@@ -22,7 +22,7 @@ from parley.client import TopicPartition
 class OffsetRange:
     """Offsets of one partition, `start` inclusive, `end` exclusive.
 
-    `topic_id` (text form, "" unknown) and `leader_epoch` (-1 unknown) tell the history that they belong to.
+    `topic_id` (text form, "" unknown) and `leader_epoch` (-1 unknown) identify the history that they belong to.
     """
 
     tp: TopicPartition

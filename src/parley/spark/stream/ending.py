@@ -1,6 +1,6 @@
 """Where a stream ends that has an end: `endingOffsets`, `endingTimestamp`, `endingOffsetsByTimestamp`.
 
-Spark cannot be told that a source is done: a query that has reached its end is idle, and with
+Spark has no way to learn that a source is done: a query that has reached its end is idle, and with
 Trigger.AvailableNow it stops. Names such as latest, and times ago, are looked up once per run.
 """
 

@@ -69,7 +69,7 @@ class GroupProgress:
 
 
 def epochs_before(ask: AskEpochs, places: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """Return the leader epoch of the record before each offset, where the leaders tell.
+    """Return the leader epoch of the record before each offset, where the leaders know it.
 
     A place is an offset and an epoch that is at least that of the record. While the epochs below it end at the
     offset or after, the record is one of theirs. Left out are offsets without an epoch, and where a log begins.

@@ -55,7 +55,7 @@ def _look(planner: Planner, *, fresh: bool) -> Offsets:
     except BrokerError as error:
         if error.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise
-    return planner.latest(planner.assignment(fresh=True))  # plan anew, with what is there
+    return planner.latest(planner.assignment(fresh=True))  # plan again, with what is there
 
 
 def shrunk(start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> list[TopicPartition]:

@@ -99,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return read_range(partition.value, self._options, self._schema)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: `latestOffset` from there comes next, and tells the group of `commitToGroup` what is done.
+        """Do nothing: `latestOffset` from there comes next, and commits what is done to the group of `commitToGroup`.
 
         Only there is it known whether the topics are still the same.
         """

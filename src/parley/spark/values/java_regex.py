@@ -33,7 +33,7 @@ def translate(pattern: str) -> re.Pattern[str]:
 
     Raises ConfigError, naming the place, for a pattern that is wrong or cannot be translated.
     """
-    flags = re.ASCII  # Java's \\d, \\w, \\s and (?i) are ASCII unless told otherwise
+    flags = re.ASCII  # Java's \\d, \\w, \\s and (?i) are ASCII unless set otherwise
     body = pattern
     if leading := _LEADING_FLAGS.match(body):
         for letter in leading.group(1):

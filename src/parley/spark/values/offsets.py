@@ -3,7 +3,7 @@
     {"@parley": 1, "@ids": {topic: id}, "@epochs": {topic: {"0": 12}}, topic: {"0": 5}}
 
 1. `@` cannot stand in a topic's name, so that the extra keys cannot be mistaken for topics. They are
-   left out where nothing is known (brokers before 2.8 tell no ids, before 2.4 no epochs to trust).
+   left out where nothing is known (brokers before 2.8 have no ids, before 2.4 no epochs to trust).
 2. Spark compares offsets as *text*: the same state gives the same text. Extra keys first, then topics
    by name, partitions by number.
 3. Plain `{topic: {"0": 5}}`, Spark's own form and that of users' options, is read as well.
@@ -77,7 +77,7 @@ class Offsets:
 
 
 def recreated(start: Offsets, end: Offsets) -> dict[str, str]:
-    """Return the topics that are others now, and what tells it.
+    """Return the topics that are others now, and what shows it.
 
     Another id does. Where one of the ids is unknown (brokers before 2.8), a leader epoch does that fell onto
     those of a new topic, or a log that ends early in the very leader epoch that its end was known of: no
@@ -119,7 +119,7 @@ def advance(start: Offsets, end: Offsets, cuts: Collection[TopicPartition] = ())
 
     A topic that is another one now counts as moved even if its positions look the same, and so do partitions
     whose leader epoch fell, and those in `cuts`, whose log was truncated. An id once known is kept when nobody
-    tells it: in a cluster of several releases older brokers cannot.
+    shows it: in a cluster of several releases older brokers cannot.
     """
     others = recreated(start, end)
     moved = {*cuts, *stepped_back(start, end)}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from parley.spark.write.decisions import Step, step_for
 from parley.spark.write.intent import BatchOfQuery, OpenTransaction
+from parley.spark.write.interfaces import Coordination
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared
-from parley.spark.write.seams import Coordination
 from parley.spark.write.turns import Identity, choose, id_name, turn_id_name
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from enum import Enum
 
 from parley.errors import DataLossError, KafkaError, LocalProtocolError
 from parley.spark.write.intent import BatchOfQuery, Intent, OpenTransaction
+from parley.spark.write.interfaces import Outcome
 from parley.spark.write.messages import NothingToCommit, Prepared
-from parley.spark.write.seams import Outcome
 from parley.spark.write.turns import Identity
 
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from parley.errors import ProducerFencedError
 from parley.spark.write.decisions import another_driver, lost, to_decide
 from parley.spark.write.intent import Done, Intent, Newest, OpenTransaction
+from parley.spark.write.interfaces import Coordination, Journal, Outcome, ToEnd
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared
-from parley.spark.write.seams import Coordination, Journal, Outcome, ToEnd
 from parley.spark.write.turns import Identity, Slot, after_sweep, earlier, id_name, query_id_name, turn_id_name
 
 log = logging.getLogger("parley.spark")

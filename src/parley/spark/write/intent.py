@@ -9,7 +9,7 @@
 An intent is read only when its transaction is committed: from then on the batch is decided. `by` is the
 identity of the driver that wrote it; no two intents have the same. The journal is read from its end
 backwards until an intent turns up; with the mark that each planning writes at the end, everything in
-front of the mark is there to be read (a new leader of an old release may tell a shorter log at first).
+front of the mark is there to be read (a new leader of an old release may report a shorter log at first).
 """
 
 from __future__ import annotations

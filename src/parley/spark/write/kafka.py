@@ -1,4 +1,4 @@
-"""The seams of the exactly-once sink by parley's client: coordinators, and the journal in a topic of its own."""
+"""What the exactly-once sink needs, by parley's client: coordinators, and the journal in a topic of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from parley.errors import (
 )
 from parley.errors.codes import INVALID_TRANSACTION_TIMEOUT, TOPIC_ALREADY_EXISTS
 from parley.spark.write.intent import Done, Entry, Intent, Mark, Newest, decode, encode, newest
-from parley.spark.write.seams import Outcome, ToEnd
+from parley.spark.write.interfaces import Outcome, ToEnd
 from parley.spark.write.turns import Identity
 
 AT_ONCE = 16
@@ -180,7 +180,7 @@ class TopicJournal:
         offset = result.partitions[self._place].base_offset
         if offset >= 0:
             return offset + 1
-        return self._client.list_offsets({self._place: LATEST})[self._place].offset  # a repetition is told no offset
+        return self._client.list_offsets({self._place: LATEST})[self._place].offset  # a repetition gets no offset
 
     def _entries(self, start: int, end: int) -> Iterator[Entry]:
         options = FetchOptions(isolation_level="read_committed")

@@ -24,7 +24,7 @@ NO_TIME_US = -1000
 
 @dataclass(frozen=True, slots=True)
 class RowHeader:
-    """A record header that tells every row of a query from every other: `place/sequence`."""
+    """A record header that distinguishes every row of a query from every other: `place/sequence`."""
 
     name: str
     place: str

@@ -224,7 +224,7 @@ class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: 
 
 
 def _task() -> tuple[BatchOfQuery, int]:
-    """Return which micro-batch and which task of it this is, as Spark tells its tasks."""
+    """Return which micro-batch and which task of it this is, as the task's context says."""
     context = TaskContext.get()
     query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
     return BatchOfQuery(str(query), int(batch)), context.partitionId()

@@ -95,7 +95,7 @@ class Groups:
             raise Refused(OFFSET_METADATA_TOO_LARGE, f"at most {LARGEST_METADATA} characters go with an offset")
 
     def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int | None = None) -> None:
-        """Keep an offset. `stamp` tells when it was written, where that was not just now."""
+        """Keep an offset. `stamp` says when it was written, where that was not just now."""
         self._offsets.setdefault(group, {})[topic, partition] = offset
         self._stamps.setdefault(group, {})[topic, partition] = self.stamp() if stamp is None else stamp
         self.stamps_from(0 if stamp is None else stamp)

@@ -2,7 +2,7 @@
 
 Rules of this file:
 1. It trusts nothing it reads: a header that does not fit its bytes ends the walk. Among stored bytes that
-   is all there is to say; of received ones a tail that is cut off (`receive`'s `fault` is None) is told from
+   is all there is to say; of received ones a tail that is cut off (`receive`'s `fault` is None) is distinguished from
    bytes that no batch can begin with.
 2. It checks no CRC and opens no compressed block; `records` does, on append and on recovery.
 3. The byte layout is `records.layout`'s. Unlike `records.split`, which gathers old messages into

@@ -77,7 +77,7 @@ class Replica:
         self.watermark_min_isr = 1  # with fewer in-sync replicas the high watermark stands still
         self.high_watermark = log.start_offset
         self.ends: dict[int, int] = {}  # end offset of each follower, as far as the leader knows
-        self.codecs: set[int] = set()  # that the log has held: tells when conversion or refusal must be thought of
+        self.codecs: set[int] = set()  # that the log has held: shows when conversion or refusal must be thought of
         self.on_change: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
@@ -211,7 +211,7 @@ class Replica:
     def replicate(self, run: Run, *, leader_epoch: int, now_ms: int) -> None:
         """Append what the leader has. Raises OSError; nothing is kept then.
 
-        `leader_epoch` is the epoch that wrote it, which magic 0 and 1 cannot tell.
+        `leader_epoch` is the epoch that wrote it, which magic 0 and 1 cannot carry.
         """
         batches, part = run
         base = batches[0].base_offset if batches[0].magic == 2 else self.log.end_offset

@@ -142,7 +142,7 @@ class Segment:
         behind = [facts for facts, _ in self._walk_store(end)]
         log.warning(
             "%s: the batch at byte %d, where offset %d is expected, %s. What lies from there on is dropped:"
-            " %d bytes, in which %d whole batches with %d records can be told. Brokers in sync may have them.",
+            " %d bytes, in which %d whole batches with %d records can be recognized. Brokers in sync may have them.",
             self.store.name,
             end,
             offset,

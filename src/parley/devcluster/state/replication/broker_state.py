@@ -1,8 +1,8 @@
-"""What one broker holds: its picture of the cluster and its replicas.
+"""What one broker holds: its image of the cluster and its replicas.
 
 Rules of this file:
-1. Replicas follow the picture: `apply` creates, promotes, demotes and deletes them, nothing else does.
-2. A picture older than the one held is ignored.
+1. Replicas follow the image: `apply` creates, promotes, demotes and deletes them, nothing else does.
+2. A image older than the one held is ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BrokerState:
         self.watermark_min_isr: Callable[[TopicImage], int] = lambda topic: 1
 
     def apply(self, image: ClusterImage) -> list[ReplicaKey]:
-        """Take over a newer picture; return the replicas whose leader, epoch or in-sync set changed."""
+        """Take over a newer image; return the replicas whose leader, epoch or in-sync set changed."""
         if image.epoch <= self.image.epoch and self.image.topics is not image.topics:
             return []
         changed: list[ReplicaKey] = []
@@ -38,7 +38,7 @@ class BrokerState:
         if self.image.names is not image.names:
             for key in [key for key in self.replicas if key.topic_id not in image.names]:
                 self._remove(key)
-        self.image = image  # last: where a disk refuses a new log, the next picture is compared with the old one
+        self.image = image  # last: where a disk refuses a new log, the next image is compared with the old one
         return changed
 
     def _apply_topic(self, topic: TopicImage) -> list[ReplicaKey]:
@@ -75,7 +75,7 @@ class BrokerState:
     def find(self, topic: str, index: int) -> Replica:
         """Return this broker's replica.
 
-        Raises Refused: UNKNOWN_TOPIC_OR_PARTITION when its picture has no such partition,
+        Raises Refused: UNKNOWN_TOPIC_OR_PARTITION when its image has no such partition,
         NOT_LEADER_OR_FOLLOWER when the partition lies on other brokers.
         """
         image = self.image.topics.get(topic)

@@ -1,8 +1,8 @@
-"""Who hears whom inside the cluster: the links that tests cut, slow down and mend.
+"""Who hears whom inside the cluster: the links that tests cut, slow down and restore.
 
 Rules of this file:
 1. It only keeps what was asked for; `replication` asks it before anything passes between brokers.
-2. A stale broker hears of no new picture and still copies records. An isolated one hears nothing at all:
+2. A stale broker hears of no new image and still copies records. An isolated one hears nothing at all:
    neither the controller nor its leaders and followers.
 3. A follower that is held back copies nothing (EVERYTHING), or stays so many records behind.
 """
@@ -23,7 +23,7 @@ class Links:
         self._behind: dict[tuple[int, int], int] = {}
 
     def hears_controller(self, broker: int) -> bool:
-        """Whether a broker is handed new pictures."""
+        """Whether a broker is handed new images."""
         return broker not in self.stale and broker not in self.isolated
 
     def hold_back(self, follower: int, records: int = EVERYTHING, leader: int = ANY_LEADER) -> None:

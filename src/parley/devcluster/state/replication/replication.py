@@ -1,4 +1,4 @@
-"""Replication inside the process: leaders' appends reach the followers, pictures reach the brokers.
+"""Replication inside the process: leaders' appends reach the followers, images reach the brokers.
 
 Rules of this file:
 1. A follower in step takes an append by reference; one that is not catches up from its leader's log,
@@ -33,13 +33,13 @@ class Replication:
 
     @property
     def image(self) -> ClusterImage:
-        """The controller's newest picture."""
+        """The controller's newest image."""
         return self.controller.image
 
-    # -- pictures ------------------------------------------------------------------------------
+    # -- images ------------------------------------------------------------------------------
 
     def publish(self, *, now_ms: int) -> None:
-        """Hand the newest picture to the brokers and bring followers in step; repeat until nothing changes."""
+        """Hand the newest image to the brokers and bring followers in step; repeat until nothing changes."""
         published = None
         while published is not self.image:
             published = self.image
@@ -65,7 +65,7 @@ class Replication:
         new = [join for join in joins if join is not None]
         if new:
             self.controller.join_isr(new)
-            self._tell_isr()
+            self._publish_isr()
 
     def sync_all(self, *, now_ms: int) -> None:
         """Bring every follower in step with its leader."""
@@ -133,10 +133,10 @@ class Replication:
 
     def _lost(self, leader: Replica, follower: Replica) -> None:
         self.controller.leave_isr(leader.topic, leader.key.partition, follower.broker_id)
-        self._tell_isr()
+        self._publish_isr()
 
-    def _tell_isr(self) -> None:
-        """Hand the new in-sync set to the brokers: the leader epoch is the same, so nobody begins anew."""
+    def _publish_isr(self) -> None:
+        """Hand the new in-sync set to the brokers: the leader epoch is the same, so nobody begins again."""
         for broker in self.brokers.values():
             if self.links.hears_controller(broker.id):
                 broker.apply(self.image)

@@ -1,4 +1,4 @@
-"""The transaction coordinators of a cluster: every transactional id, its steps kept before they are told.
+"""The transaction coordinators of a cluster: every transactional id, its steps kept before they are reported.
 
 Rules of this file:
 1. What each step is stands in `transactions`; here it is journaled, then it holds.

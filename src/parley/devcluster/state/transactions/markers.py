@@ -40,7 +40,7 @@ class Logs(Protocol):
 
     @property
     def image(self) -> ClusterImage:
-        """The newest picture."""
+        """The newest image."""
         ...
 
     def settings_of(self, topic: str) -> TopicSettings:

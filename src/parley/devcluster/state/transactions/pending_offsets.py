@@ -38,7 +38,7 @@ class PendingOffsets:
             raise Refused(INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} is older than {newest}")
 
     def add(self, producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> None:
-        """Keep offsets until the producer's transaction ends. `stamp` tells when they were written (Groups.stamp)."""
+        """Keep offsets until the producer's transaction ends. `stamp` says when they were written (Groups.stamp)."""
         self.raise_epoch(offsets_partition(group), producer)
         pending = self._pending.setdefault((producer.producer_id, group), {})
         for partition, offset in offsets.items():

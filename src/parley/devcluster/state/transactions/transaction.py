@@ -3,7 +3,7 @@
 Rules of this file:
 1. A step returns the next value and changes nothing, so that it can be journaled before it holds.
 2. A step that is not allowed raises Refused with the newest code; handlers translate it for old versions.
-3. In the second generation (KIP-890) each end raises the epoch: a request of an ended transaction is told
+3. In the second generation (KIP-890) each end raises the epoch: a request of an ended transaction is recognized
    from one of the next by its epoch, and markers carry the raised one.
 """
 

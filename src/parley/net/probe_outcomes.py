@@ -14,7 +14,7 @@ from parley.net.address import Address
 _MAX_ADDRESSES = 10_000
 
 
-class Verdict(enum.Enum):
+class ProbeOutcome(enum.Enum):
     """What a broker turned out to be."""
 
     ANSWERS = "answers ApiVersions"
@@ -23,30 +23,30 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class _Entry:
-    verdict: Verdict
+    outcome: ProbeOutcome
     until_ms: int
 
 
-class Verdicts:
-    """Verdicts by address; each expires, because brokers are upgraded."""
+class ProbeOutcomes:
+    """Outcomes by address; each expires, because brokers are upgraded."""
 
     def __init__(self, ttl_ms: int = 20 * 60 * 1000) -> None:
         self._ttl_ms = ttl_ms
         self._entries: dict[Address, _Entry] = {}
 
-    def get(self, address: Address, now_ms: int) -> Verdict | None:
+    def get(self, address: Address, now_ms: int) -> ProbeOutcome | None:
         """Return what is known about an address, None when nothing is (any more)."""
         entry = self._entries.get(address)
         if entry is None or entry.until_ms <= now_ms:
             return None
-        return entry.verdict
+        return entry.outcome
 
-    def put(self, address: Address, verdict: Verdict, now_ms: int) -> None:
-        """Remember a verdict. The oldest one makes room when there are very many."""
+    def put(self, address: Address, outcome: ProbeOutcome, now_ms: int) -> None:
+        """Remember an outcome. The oldest one makes room when there are very many."""
         self._entries.pop(address, None)
         if len(self._entries) >= _MAX_ADDRESSES:
             self._entries.pop(next(iter(self._entries)))
-        self._entries[address] = _Entry(verdict, now_ms + self._ttl_ms)
+        self._entries[address] = _Entry(outcome, now_ms + self._ttl_ms)
 
     def forget(self, address: Address) -> None:
         """Forget an address: what is there now behaves differently."""

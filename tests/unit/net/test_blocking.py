@@ -21,7 +21,7 @@ from parley.client import (
     Transactions,
 )
 from parley.devcluster import AsyncLocalCluster, LocalCluster
-from parley.net.faces import blocking, in_loop
+from parley.net.blocking import blocking, in_loop
 
 FACES = [
     (Client, AsyncClient),

@@ -1,8 +1,8 @@
-"""Batches written anew: halves, other formats, new sequences; the old bytes stay as they are."""
+"""Batches rewritten: halves, other formats, new sequences; the old bytes stay as they are."""
 
 import pytest
 
-from parley.client.produce.rebatch import rework
+from parley.client.produce.rebatch import rebatch
 from parley.client.produce.sequences import PartitionSequences
 from parley.client.produce.state import OutBatch, ProduceCall
 from parley.errors import UnsupportedVersionError
@@ -53,7 +53,7 @@ def test_halves_hold_the_same_records_and_share_the_sequences(count, codec):
     old = batch(count, codec=codec, headers=(("h", b"x"),), sequence=2**31 - 1)
     old.must_split = True
     before = bytes(old.data)
-    (pieces,) = rework([old], None)
+    (pieces,) = rebatch([old], None)
     assert len(pieces) == 2
     assert content(pieces) == content([old])
     assert bytes(old.data) == before
@@ -67,11 +67,11 @@ def test_halves_hold_the_same_records_and_share_the_sequences(count, codec):
     assert sum(piece.records for piece in pieces) == count
 
 
-def test_stamping_anew_gives_consecutive_sequences_and_valid_checksums():
+def test_stamping_again_gives_consecutive_sequences_and_valid_checksums():
     old = [batch(4, sequence=50), batch(3, codec=4, sequence=54)]
     before = [bytes(one.data) for one in old]
     numbers = PartitionSequences(7, epoch=2)
-    made = [piece for pieces in rework(old, numbers) for piece in pieces]
+    made = [piece for pieces in rebatch(old, numbers) for piece in pieces]
     assert [(p.epoch, p.base_sequence) for p in made] == [(2, 0), (2, 4)]
     assert numbers.next == 7
     assert content(made) == content(old)  # decoding checks the CRC
@@ -83,7 +83,7 @@ def test_stamping_anew_gives_consecutive_sequences_and_valid_checksums():
 def test_a_leader_of_another_release_gets_its_own_format(magic, to, codec):
     old = batch(5, magic=magic, codec=codec, sequence=-1)
     old.convert_to = to
-    (pieces,) = rework([old], None)
+    (pieces,) = rebatch([old], None)
     assert all(found.magic == to for piece in pieces for found in split(piece.data))
     assert all(piece.magic == to and piece.convert_to is None for piece in pieces)
     timed = magic > 0 and to > 0
@@ -96,4 +96,4 @@ def test_headers_are_never_dropped_on_the_way_down():
     old = batch(5, headers=(("h", b"x"),), sequence=-1)
     old.convert_to = 1
     with pytest.raises(UnsupportedVersionError, match="headers"):
-        rework([old], None)
+        rebatch([old], None)

@@ -20,7 +20,7 @@ PARTITIONS = 4
 _ASK_EVERY_SECONDS = 2.0
 
 
-class Side(Protocol):
+class Environment(Protocol):
     """What the demo asks of its brokers, whosever they are."""
 
     @property
@@ -30,11 +30,11 @@ class Side(Protocol):
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]: ...
     def broker_rows(self) -> tuple[BrokerRow, ...]: ...
     def broker_facts(self) -> tuple[BrokerFacts, ...]: ...
-    def director(self, topic: str, progress: Callable[[], float], tell: Callable[[str], None]) -> Director | None: ...
+    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> Director | None: ...
     def close(self) -> None: ...
 
 
-class EmbeddedSide:
+class EmbeddedEnvironment:
     """Three embedded brokers in the middle of a rolling upgrade, which the director carries on."""
 
     def __init__(self, releases: Mapping[int, str] = RELEASES) -> None:
@@ -81,10 +81,10 @@ class EmbeddedSide:
             for broker, releases in sorted(self._spoken.items())
         )
 
-    def director(self, topic: str, progress: Callable[[], float], tell: Callable[[str], None]) -> Director:
+    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> Director:
         """Return the thread that moves leaders, upgrades and kills."""
         steps = rolling_upgrade()
-        return Director(steps, self._cluster, topic, brokers=sorted(self._spoken), progress=progress, tell=tell)
+        return Director(steps, self._cluster, topic, brokers=sorted(self._spoken), progress=progress, report=report)
 
     def close(self) -> None:
         """Stop the cluster."""
@@ -102,7 +102,7 @@ class EmbeddedSide:
         return found
 
 
-class OwnSide:
+class OwnEnvironment:
     """Brokers that someone else runs: they are written to and read from, and otherwise left alone."""
 
     def __init__(self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS) -> None:
@@ -129,7 +129,7 @@ class OwnSide:
         return all(self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers)
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
-        """Return leader and epoch by partition, as the brokers tell it."""
+        """Return leader and epoch by partition, as the brokers report it."""
         if self._leaders is None or time.monotonic() - self._asked_at > _ASK_EVERY_SECONDS:
             partitions = self._client.metadata([topic]).topics[topic].partitions
             self._leaders = {index: (one.leader, one.leader_epoch) for index, one in partitions.items()}
@@ -149,7 +149,7 @@ class OwnSide:
             facts.append(BrokerFacts(broker=broker, api_versions=shown))
         return tuple(facts)
 
-    def director(self, topic: str, progress: Callable[[], float], tell: Callable[[str], None]) -> None:
+    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> None:
         """Return none: nothing is forced on these brokers."""
 
     def close(self) -> None:

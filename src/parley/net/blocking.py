@@ -20,11 +20,11 @@ Inner = TypeVar("Inner")
 Inner_co = TypeVar("Inner_co", covariant=True)
 
 
-class Face(Protocol[Inner_co]):
+class BlockingWrapper(Protocol[Inner_co]):
     """A blocking object in front of an asynchronous one."""
 
     def _async(self) -> Inner_co:
-        """Return the asynchronous object, made anew where a fork left the former one behind."""
+        """Return the asynchronous object, made again where a fork left the former one behind."""
 
     def _run(self, work: Work[T], /) -> T:
         """Run a coroutine in the loop and return what it returns, or raise what it raises."""
@@ -32,24 +32,24 @@ class Face(Protocol[Inner_co]):
 
 def blocking(
     method: Callable[Concatenate[Inner, P], Work[T]],
-) -> Callable[Concatenate[Face[Inner], P], T]:
+) -> Callable[Concatenate[BlockingWrapper[Inner], P], T]:
     """Return the blocking method for a coroutine method of the object behind."""
 
     @wraps(method)
-    def call(face: Face[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
-        return face._run(method(face._async(), *arguments, **named))
+    def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
+        return wrapper._run(method(wrapper._async(), *arguments, **named))
 
     return call
 
 
-def in_loop(method: Callable[Concatenate[Inner, P], T]) -> Callable[Concatenate[Face[Inner], P], T]:
+def in_loop(method: Callable[Concatenate[Inner, P], T]) -> Callable[Concatenate[BlockingWrapper[Inner], P], T]:
     """Return the blocking method for a plain method that may be called in the loop's thread only."""
 
     @wraps(method)
-    def call(face: Face[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
+    def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
         async def work() -> T:
-            return method(face._async(), *arguments, **named)
+            return method(wrapper._async(), *arguments, **named)
 
-        return face._run(work())
+        return wrapper._run(work())
 
     return call

@@ -11,17 +11,17 @@ from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.pipelines.account import count_aggregates
 from parley.pipelines.counting import topic_records
-from parley.pipelines.sides import EmbeddedSide, OwnSide
+from parley.pipelines.environments import EmbeddedEnvironment, OwnEnvironment
 
 
 @pytest.fixture
-def embedded() -> Iterator[EmbeddedSide]:
-    side = EmbeddedSide()
-    yield side
-    side.close()
+def embedded() -> Iterator[EmbeddedEnvironment]:
+    environment = EmbeddedEnvironment()
+    yield environment
+    environment.close()
 
 
-def test_the_embedded_brokers_speak_as_their_releases(embedded: EmbeddedSide) -> None:
+def test_the_embedded_brokers_speak_as_their_releases(embedded: EmbeddedEnvironment) -> None:
     assert [(row.broker, row.release, row.running) for row in embedded.broker_rows()] == [
         (1, "2.4.1", True), (2, "3.9.1", True), (3, "4.2.0", True),
     ]  # fmt: skip
@@ -35,7 +35,7 @@ def test_the_embedded_brokers_speak_as_their_releases(embedded: EmbeddedSide) ->
     assert embedded.takes_headers()
 
 
-def test_a_broker_that_was_upgraded_shows_both_releases(embedded: EmbeddedSide) -> None:
+def test_a_broker_that_was_upgraded_shows_both_releases(embedded: EmbeddedEnvironment) -> None:
     director = embedded.director("t", lambda: 0.0, lambda text: None)
     with Client(bootstrap_servers=embedded.bootstrap_servers) as client:
         embedded.create_topics(client, ["t"])
@@ -52,15 +52,15 @@ def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool
         LocalCluster(brokers=2, release=release) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
-        side = OwnSide(cluster.bootstrap_servers, client, partitions=3)
-        side.create_topics(client, ["t"])
-        assert side.takes_headers() is headers
-        assert set(side.leaders("t")) == {0, 1, 2}
-        assert side.broker_rows() == ()
-        assert side.director("t", lambda: 0.0, lambda text: None) is None
+        environment = OwnEnvironment(cluster.bootstrap_servers, client, partitions=3)
+        environment.create_topics(client, ["t"])
+        assert environment.takes_headers() is headers
+        assert set(environment.leaders("t")) == {0, 1, 2}
+        assert environment.broker_rows() == ()
+        assert environment.director("t", lambda: 0.0, lambda text: None) is None
         client.produce("t", pa.table({"key": ["a", "b", "a"], "value": ['{"rows":1}', '{"rows":5}', '{"rows":2}']}))
         assert count_aggregates(topic_records(client, "t")) == (3, 2, 7)
-        facts = side.broker_facts()
+        facts = environment.broker_facts()
         assert all(fact.releases == () for fact in facts)
         # Metadata is asked of any one broker, records go to whoever leads their partition.
         assert {"Metadata", "Produce"} <= {api for fact in facts for api in fact.api_versions}
@@ -68,7 +68,7 @@ def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool
 
 def test_a_topic_that_exists_already_is_an_error() -> None:
     with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        side = OwnSide(cluster.bootstrap_servers, client)
-        side.create_topics(client, ["t"])
+        environment = OwnEnvironment(cluster.bootstrap_servers, client)
+        environment.create_topics(client, ["t"])
         with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):
-            side.create_topics(client, ["t"])
+            environment.create_topics(client, ["t"])
