@@ -34,7 +34,7 @@ def run(program: str, environ: dict[str, str]) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=2 * GENEROUS_S,
+        timeout=4 * GENEROUS_S,
         env=environ,
     )
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_the_consumer_example_of_the_readme_runs() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize(
     ("number", "shown"),
     [

@@ -64,7 +64,7 @@ async def failure(**options: Any) -> KafkaError:
     ],
 )
 async def test_a_silent_peer_is_named_with_its_stage(silent: str, options: Any, stage: str, words: str) -> None:
-    error = await failure(bootstrap_servers=silent, default_api_timeout_ms=300, **options)
+    error = await failure(bootstrap_servers=silent, default_api_timeout_ms=1_500, **options)
     assert isinstance(error, RequestTimedOut)
     assert (error.address, error.stage) == (silent, stage)
     assert f"{silent}: connected, and {words}" in str(error)
@@ -78,13 +78,13 @@ async def test_the_option_that_ends_a_connection_is_named_as_users_know_it(silen
 
 
 async def test_a_silent_login_is_named() -> None:
-    async def tell_versions_only(connection: ServerConnection) -> None:
+    async def report_versions_only(connection: ServerConnection) -> None:
         async for request in connection:
             if request.api_key == ApiKey.API_VERSIONS:
                 await connection.respond(request, Scripted(ranges=LOGIN).versions())
 
-    server = await serve("127.0.0.1", 0, tell_versions_only, policy=ServeAll())
-    error = await failure(bootstrap_servers=str(server.address), default_api_timeout_ms=300, **SASL)
+    server = await serve("127.0.0.1", 0, report_versions_only, policy=ServeAll())
+    error = await failure(bootstrap_servers=str(server.address), default_api_timeout_ms=1_500, **SASL)
     await server.close()
     assert isinstance(error, RequestTimedOut)
     assert (error.address, error.stage) == (str(server.address), "authentication")
@@ -92,7 +92,7 @@ async def test_a_silent_login_is_named() -> None:
     assert "hunter2" not in str(error)
 
 
-async def test_a_broker_that_tells_no_metadata_is_named() -> None:
+async def test_a_broker_that_reports_no_metadata_is_named() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.drop("Metadata", times=-1)
         error = await failure(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=300)

@@ -13,7 +13,7 @@ from parley.schema import ApiKey
 from parley.versions import VersionRange
 from parley.versions.view import ClusterView
 
-from ..support import GENEROUS_S
+from ..support import GENEROUS_MS, GENEROUS_S
 
 BROKERS = 1_000
 RELEASES = ("0.9.0.1", "0.10.2.2", "2.4.1", "3.9.1", "4.3.0")
@@ -24,7 +24,8 @@ async def test_a_thousand_brokers_of_five_releases_can_be_asked() -> None:
     releases = {number: RELEASES[number % 5] for number in range(1, BROKERS + 1)}
     async with AsyncLocalCluster(BROKERS, releases=releases) as cluster:
         first = cluster.bootstrap_servers.partition(",")[0]
-        findings = await asyncio.wait_for(survey(ConnectOptions(bootstrap_servers=first)), 5 * GENEROUS_S)
+        options = ConnectOptions(bootstrap_servers=first, socket_connection_setup_timeout_ms=5 * GENEROUS_MS)
+        findings = await asyncio.wait_for(survey(options), 5 * GENEROUS_S)
     assert [finding.node.id for finding in findings] == list(range(1, BROKERS + 1))
     assert not [finding.error for finding in findings if finding.error is not None]
     seen = Counter(looks_like(finding.versions).name for finding in findings if finding.versions is not None)

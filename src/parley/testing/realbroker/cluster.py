@@ -228,7 +228,7 @@ class RealCluster:
 
     def pause(self, broker_id: int) -> None:
         """Freeze a broker (SIGSTOP): its connections stay open and silent."""
-        self._process(broker_id).signal(signal.SIGSTOP)
+        self._process(broker_id).freeze()
 
     def resume(self, broker_id: int) -> None:
         """Let a frozen broker go on."""

@@ -29,9 +29,9 @@ class PortPool:
 
     def take(self) -> int:
         """Return a port on 127.0.0.1 that nothing listens on and no other pool holds."""
-        dice = random.Random()
+        rng = random.Random()
         for _ in range(1000):
-            port = dice.randint(_FIRST, _LAST)
+            port = rng.randint(_FIRST, _LAST)
             lock = (self._folder / str(port)).open("w")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

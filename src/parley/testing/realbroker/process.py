@@ -76,6 +76,17 @@ class JavaProcess:
         if self.running:
             self._process.send_signal(number)
 
+    def freeze(self) -> None:
+        """Let the process stand still (SIGSTOP); returns when each of its threads does.
+
+        On a busy machine threads run on for a while: the first that gets the signal stops the others.
+        """
+        if self.running:
+            self._process.send_signal(signal.SIGSTOP)
+            seen = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if seen is not None and seen.si_code == os.CLD_STOPPED:
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)  # taken note of, so that the next one is new
+
     def stop(self, timeout_seconds: float = 120) -> None:
         """Ask the process to end (SIGTERM), wait, and kill it when it takes too long."""
         self.signal(signal.SIGCONT)
@@ -113,8 +124,7 @@ class JavaProcess:
                 )
             if time.monotonic() > deadline:
                 raise StartError(
-                    f"{self.name}: waited {timeout_seconds:g} s in vain until {what}. The end of its"
-                    f" log:\n{self.log_tail()}"
+                    f"{self.name}: waited {timeout_seconds:g} s until {what}. The end of its log:\n{self.log_tail()}"
                 )
             time.sleep(0.05)
 
@@ -131,17 +141,17 @@ class _Guard:
         with self._lock:
             self._start()
             self._known[process.pid] = process
-            self._tell(f"+ {process.pid}\n")
+            self._note(f"+ {process.pid}\n")
 
     def remove_at_end(self, folder: Path) -> None:
         with self._lock:
             self._start()
-            self._tell(f"folder {folder}\n")
+            self._note(f"folder {folder}\n")
 
     def remove(self, process: JavaProcess) -> None:
         with self._lock:
             if self._known.pop(process.pid, None) is not None:
-                self._tell(f"- {process.pid}\n")
+                self._note(f"- {process.pid}\n")
 
     def kill_all(self) -> None:
         for process in list(self._known.values()):
@@ -163,7 +173,7 @@ class _Guard:
             )
             atexit.register(self.kill_all)
 
-    def _tell(self, line: str) -> None:
+    def _note(self, line: str) -> None:
         assert self._shell is not None
         assert self._shell.stdin is not None
         self._shell.stdin.write(line.encode())
