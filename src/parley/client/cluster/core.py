@@ -334,14 +334,18 @@ class Cluster:
     async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
         """Merge an answer step by step, so that a very large one does not hold the loop; one answer after the other."""
         async with self._merging:
-            steps = cache.merging(update, full=full)
+            steps, large = cache.merging(update, full=full), False
             while True:
                 try:
                     next(steps)
                 except StopIteration as ended:
                     applied: Applied = ended.value
-                    return applied
+                    break
+                large = True
                 await asyncio.sleep(0)
+        if large:
+            await asyncio.sleep(0)  # letting go of the answer takes milliseconds too: not in the turn of the last step
+        return applied
 
     def _notify_application(self, applied: Applied) -> None:
         lost = tuple(sorted(applied.possible_data_loss))

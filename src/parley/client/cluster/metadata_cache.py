@@ -194,18 +194,20 @@ class MetadataCache:
             # Who is behind in one thing is not believed that another one is gone.
             for name in not_ours if findings.outdated else missing:
                 topics.pop(name, None)
-        self.snapshot = ClusterMetadata(
+        self.snapshot = after = ClusterMetadata(
             brokers=frozen(self._brokers(update, topics)),
             topics=frozen(topics),
             controller_id=update.controller_id,
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
         )
+        if len(topics) > MERGED_AT_ONCE:
+            yield
         return Applied(
             outdated=findings.outdated,
             possible_data_loss=findings.data_loss,
             incomplete=findings.incomplete,
             recreated=findings.recreated,
-            equivalent=before == self.snapshot,
+            equivalent=_nothing_new(before, after),
         )
 
     def apply_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
@@ -417,3 +419,13 @@ class MetadataCache:
         count = count + 1 if said == evidence else 1
         self._rewinds[key] = (evidence, count)
         return count >= AGREEING_ANSWERS
+
+
+def _nothing_new(before: ClusterMetadata, after: ClusterMetadata) -> bool:
+    """Return whether two snapshots say the same. A topic that says the same is the same object."""
+    return (
+        (before.brokers, before.controller_id, before.cluster_id)
+        == (after.brokers, after.controller_id, after.cluster_id)
+        and len(before.topics) == len(after.topics)
+        and all(before.topics.get(name) is found for name, found in after.topics.items())
+    )
