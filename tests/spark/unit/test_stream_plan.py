@@ -37,6 +37,22 @@ def test_both_questions_for_the_initial_offset_get_one_answer(fake: FakeClient) 
     assert stream.initialOffset() == first
 
 
+def test_what_is_written_between_the_questions_of_a_time_is_read(
+    fake: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record is as late as asked for, so that the query starts at the end: the one of before the look-up."""
+    ask = fake.list_offsets
+
+    def answered_while_others_write(specs: Any, **options: Any) -> Any:
+        answer = ask(specs, **options)
+        fake.logs = {tp: (first, end + 7) for tp, (first, end) in fake.logs.items()}
+        return answer
+
+    monkeypatch.setattr(fake, "list_offsets", answered_while_others_write)
+    stream = reader(startingTimestamp="9", startingOffsetsByTimestampStrategy="latest")
+    assert stream.initialOffset()["a"] == {"0": 10, "1": 30}
+
+
 def test_an_idle_stream_gets_its_own_offset_back_letter_by_letter(fake: FakeClient) -> None:
     stream = reader()
     end = stream.latestOffset(stream.initialOffset(), ALL)
