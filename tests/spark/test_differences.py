@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 from parley.client import Client
 from parley.devcluster import LocalCluster
+from parley.host import spark_environment
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -88,3 +93,62 @@ def test_asynchronous_progress_is_refused_for_the_sink(
     writer = writer.option("checkpointLocation", str(tmp_path)).option("asyncProgressTrackingEnabled", "true")
     with pytest.raises(Exception, match=r"(?i)async progress tracking"):
         writer.start().awaitTermination(120)
+
+
+STREAM = """
+    import sys
+    from pathlib import Path
+    from pyspark.sql import SparkSession
+
+    servers, topic, folder, gate = sys.argv[1:]
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    rows = spark.readStream.format("parley").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    rows = rows.option("startingOffsets", "earliest").load()
+
+    def run():
+        writer = rows.writeStream.format("parquet").option("path", folder + "/out").trigger(availableNow=True)
+        writer.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
+        return spark.read.parquet(folder + "/out").count()
+
+    def started_again(most=3):  # the machine may be busy too
+        try:
+            return run()
+        except Exception as error:
+            if "failed to connect back" not in str(error) or most == 1:
+                raise
+            return started_again(most - 1)
+
+    print("first", started_again())
+    Path(gate).unlink()
+    try:
+        run()
+    except Exception as error:
+        print("failed to connect back" in str(error))
+    Path(gate).touch()
+    print("again", started_again())
+    spark.stop()
+"""
+
+
+@pytest.mark.matrix
+def test_a_planner_that_starts_late_ends_a_stream_which_can_be_started_again(
+    cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path
+) -> None:
+    """Spark waits ten seconds for it. Here it starts when there is a file, which the program takes away."""
+    name, gate, python = topic(partitions=1), tmp_path / "gate", tmp_path / "python"
+    put(client, name, "a", "b")
+    gate.touch()
+    python.write_text(
+        f"""#!/bin/sh
+case "$*" in *source_runner*) until [ -e '{gate}' ] || [ ! -e '{tmp_path}' ]; do sleep 0.1; done ;; esac
+exec '{sys.executable}' "$@"
+"""
+    )
+    python.chmod(0o755)
+    arguments = [cluster.bootstrap_servers, name, str(tmp_path / "query"), str(gate)]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(STREAM), *arguments],
+        env={**os.environ, **spark_environment(), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["first 2", "True", "again 2"], done.stderr[-3000:]
