@@ -1,9 +1,13 @@
-"""What mypy --strict says of a user's program: nothing of a right one, and every misspelt option of a wrong one."""
+"""What type checkers say of a user's program: nothing of a right one, and every misspelt option of a wrong one.
+
+The two are mypy --strict and pyright, which is what Pylance shows in editors (from PyPI, as basedpyright).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import os
 import re
 import ssl
@@ -174,17 +178,12 @@ def __getattr__(name: str) -> Any: ...
 """A piece of the stubs for pyarrow that users install."""
 
 
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
-    """The numbers of the lines that mypy finds fault with, by program."""
-    place = tmp_path_factory.mktemp("typing")
-    (place / "right.py").write_text(RIGHT)
-    (place / "wrong.py").write_text(WRONG)
-    (place / "pyarrow").mkdir()
-    (place / "pyarrow" / "__init__.pyi").write_text(STUB)
-    (place / "pyarrow" / "compute.pyi").write_text("def __getattr__(name: str) -> object: ...\n")
+PYRIGHT = {"include": ["right.py", "wrong.py"], "typeCheckingMode": "standard", "pythonVersion": "3.11"}
+
+
+def mypy(place: Path, source: Path) -> list[tuple[str, int]]:
+    """The file and line of each error that mypy finds."""
     (place / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-parley.*]\nfollow_imports = silent\n")
-    source = str(Path(parley.__file__).parents[1])
     ran = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--hide-error-context", "right.py", "wrong.py"],
         cwd=place,
@@ -193,10 +192,37 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
         text=True,
         check=False,
     )
-    found: dict[str, set[int]] = {"right.py": set(), "wrong.py": set()}
-    for name, number in re.findall(r"^(\w+\.py):(\d+): error", ran.stdout, re.MULTILINE):
-        found[name].add(int(number))
     assert ran.returncode == 1, ran.stdout + ran.stderr
+    return [(name, int(number)) for name, number in re.findall(r"^(\w+\.py):(\d+): error", ran.stdout, re.MULTILINE)]
+
+
+def pyright(place: Path, source: Path) -> list[tuple[str, int]]:
+    """The file and line of each error that pyright finds."""
+    (place / "pyrightconfig.json").write_text(json.dumps({**PYRIGHT, "extraPaths": [str(source)]}))
+    ran = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--project", ".", "--outputjson"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    errors = [one for one in json.loads(ran.stdout)["generalDiagnostics"] if one["severity"] == "error"]
+    return [(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in errors]
+
+
+@pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
+def lines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+    """The numbers of the lines that the type checker finds fault with, by program."""
+    place = tmp_path_factory.mktemp("typing")
+    (place / "right.py").write_text(RIGHT)
+    (place / "wrong.py").write_text(WRONG)
+    (place / "pyarrow").mkdir()
+    (place / "pyarrow" / "__init__.pyi").write_text(STUB)
+    (place / "pyarrow" / "compute.pyi").write_text("def __getattr__(name: str) -> object: ...\n")
+    found: dict[str, set[int]] = {"right.py": set(), "wrong.py": set()}
+    for name, number in request.param(place, Path(parley.__file__).parents[1]):
+        found[name].add(number)
     return found
 
 
