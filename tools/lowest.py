@@ -27,7 +27,7 @@ TESTS = [
 ]
 """Without what holds the development environment to constraints.txt."""
 SPARK_EXTRAS = {"spark", "demo"}
-NOT_FOR_TESTS = {"ruff", "import-linter"}
+NOT_FOR_TESTS = {"ruff"}
 OLD_LIBRARIES_WARN = ("-W", "ignore::DeprecationWarning")
 """Old libraries use what new ones have deprecated since; what is to be proved here is that they work."""
 
