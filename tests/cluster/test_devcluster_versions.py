@@ -25,6 +25,10 @@ TOPIC, GROUP = "events", "readers"
 ABSENT = {
     ApiKey.OFFSET_COMMIT: {0, 35},  # v0 of KRaft releases, which have no ZooKeeper
     ApiKey.OFFSET_FETCH: {0, 35},
+    ApiKey.JOIN_GROUP: {25},
+    ApiKey.HEARTBEAT: {25},
+    ApiKey.LEAVE_GROUP: {0, 25},
+    ApiKey.SYNC_GROUP: {23, 25},
     ApiKey.DESCRIBE_GROUPS: {0, 69},
     ApiKey.SASL_HANDSHAKE: {34},
     ApiKey.DELETE_TOPICS: {3},
@@ -38,6 +42,8 @@ ABSENT = {
     ApiKey.OFFSET_DELETE: {69},
     ApiKey.DESCRIBE_QUORUM: {0, 3},
     ApiKey.DESCRIBE_PRODUCERS: {3},
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {35, 42},
+    ApiKey.CONSUMER_GROUP_DESCRIBE: {35, 69},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {3},
     ApiKey.ADD_PARTITIONS_TO_TXN: {0, 3},
     ApiKey.ADD_OFFSETS_TO_TXN: {49},

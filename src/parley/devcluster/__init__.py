@@ -8,7 +8,7 @@ This file is installed with `kafka-parley`, the rest of the package with its ext
 
 Map: `cluster` holds `broker`s, `blocking` is its blocking form, `scenes` are what can be done to it; `control` drives
 it from outside. `handlers` answer requests, by the `policy` of a `release`; `apis` lists them. `faults`, `security`,
-`patterns`; `expiry` is the timer of transactions, `directory_lock` keeps a data directory to one cluster, `refusals`
+`patterns`; `timers` end what lasts too long, `directory_lock` keeps a data directory to one cluster, `refusals`
 turns refusals into errors. `state` has no clock and no socket.
 """
 

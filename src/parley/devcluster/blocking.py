@@ -171,6 +171,7 @@ class LocalCluster:
 
     transactions = in_loop(AsyncLocalCluster.transactions)
     move_coordinator = in_loop(AsyncLocalCluster.move_coordinator)
+    move_group_coordinator = in_loop(AsyncLocalCluster.move_group_coordinator)
 
     # -- scenes: see SceneCalls ----------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults.asked import asked_about
 from parley.devcluster.faults.cut_off import answer_alone
 from parley.devcluster.faults.faults import Fault, Faults, Kind, api_name
@@ -23,6 +22,7 @@ from parley.devcluster.security.listeners import Listeners
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.timers import Timers
 from parley.messages import FetchRequest, Message, ProduceRequest
 from parley.net import Address, AsyncioBackend, Backend, Clock, Server, ServerConnection, serve
 from parley.protocol import Close, Decision, Dialect, RequestReceived
@@ -39,7 +39,7 @@ class Shared:
     faults: Faults
     requests: Requests
     listeners: Listeners
-    expiry: Expiry
+    timers: Timers
     backend: Backend | None = None
     """The network, sockets if None."""
     rng: random.Random = field(default_factory=random.Random)
@@ -219,6 +219,7 @@ class Broker:
                 return refusal
         now_ms, sessions = self._shared.now_ms(), self._fetch_sessions
         call = Call(self._shared.state, state, self.profile, request.version, now_ms, sessions, request.client_id)
+        call.client_host = f"/{connection.peer.host}"
         call.listener = None if listener == self._shared.listeners.first else listener
         handler = HANDLERS[request.api_key]
         work = None if handler.ahead is None else handler.ahead(call, message)
@@ -228,7 +229,7 @@ class Broker:
             if self.state is not state:
                 return NoAnswer(close=True)
         answer: Answer | None = handler.handle(call, message)
-        self._shared.expiry.arm()
+        self._shared.timers.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
         if isinstance(answer, Slices):
@@ -248,7 +249,7 @@ class Broker:
         return None
 
     async def _wait(self, connection: ServerConnection, wait: Wait) -> Message | Slices | None:
-        """Ask again whenever a watched replica changes, for the last time at the deadline."""
+        """Ask again whenever something watched changes, for the last time at the deadline."""
         changed = asyncio.Event()
         expired = False
 
@@ -262,8 +263,8 @@ class Broker:
         # A client that leaves must not be waited for: max_wait_ms may be 24 days.
         gone = asyncio.ensure_future(connection.wait_closed())
         gone.add_done_callback(lambda _: changed.set())
-        for replica in wait.replicas:
-            replica.on_change.append(changed.set)
+        for watched in wait.on:
+            watched.on_change.append(changed.set)
         try:
             while not connection.is_closed:
                 await changed.wait()
@@ -275,8 +276,8 @@ class Broker:
         finally:
             gone.cancel()
             timer.cancel()
-            for replica in wait.replicas:
-                replica.on_change.remove(changed.set)
+            for watched in wait.on:
+                watched.on_change.remove(changed.set)
 
     # -- journal -------------------------------------------------------------------------------
 

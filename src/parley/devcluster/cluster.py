@@ -15,7 +15,6 @@ from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.directory_lock import DirectoryLock
-from parley.devcluster.expiry import Expiry
 from parley.devcluster.faults.calls import FaultCalls
 from parley.devcluster.faults.faults import Faults
 from parley.devcluster.faults.requests import Requests
@@ -25,11 +24,12 @@ from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.groups.offsets import TRANSACTION
+from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.rules import ElectionRules
 from parley.devcluster.state.transactions.transaction import Transaction
+from parley.devcluster.timers import Timers
 from parley.errors import ConfigError
 from parley.net import AdvancingClock, Backend, Clock
 from parley.records import crc_is_right
@@ -83,7 +83,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._requests = Requests()
         self._state: ClusterState | None = None
         self._lock: DirectoryLock | None = None
-        self._expiry: Expiry | None = None
+        self._timers: Timers | None = None
         self._stopped_states: dict[int, BrokerState] = {}
         self._planned = {}
         self._names = {i: (releases or {}).get(i, release) for i in ids}
@@ -113,10 +113,10 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     def _make_brokers(self, state: ClusterState) -> None:
         state.controller.rules_of = self._rules_of
         now_ms = self._wall_clock()
-        self._expiry = Expiry(state.transactions, self._clock, now_ms)
-        self._expiry.arm()
+        self._timers = Timers([state.transactions, state.classic_groups, state.consumer_groups], self._clock, now_ms)
+        self._timers.arm()
         state.transactions.epochs_per_fence = self._epochs_per_fence
-        shared = Shared(state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._expiry)
+        shared = Shared(state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._timers)
         shared.backend, shared.rng = self._backend, self._session_rng
         for broker_id, name in self._names.items():
             self._brokers[broker_id] = Broker(broker_id, name, shared, self.settings.host, self._ports[broker_id])
@@ -143,8 +143,8 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
     async def _close_all(self, state: ClusterState) -> None:
         self._call_off()
-        if self._expiry is not None:
-            self._expiry.cancel()
+        if self._timers is not None:
+            self._timers.cancel()
         for broker in self._brokers.values():
             await broker.close()
             broker.give_up_ports()
@@ -366,6 +366,15 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self._running(to)
         self.state.coordinators.move(TRANSACTION, transactional_id, to)
         self.state.transactions.coordinators_changed()
+
+    def move_group_coordinator(self, group: str, to: int) -> None:
+        """Let broker `to` coordinate a group while it runs; its members go on there (H19).
+
+        Raises ConfigError when the broker does not run.
+        """
+        self._running(to)
+        self.state.coordinators.move(GROUP, group, to)
+        self.state.coordinators_moved(now_ms=self.now_ms)
 
 
 def _broker_ids(brokers: int | Sequence[int]) -> list[int]:

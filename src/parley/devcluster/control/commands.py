@@ -23,9 +23,9 @@ METHODS = (
     "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records", "apply_retention",
     "leaders", "isr", "move_leader", "elect_preferred", "elect_unclean", "start_broker", "stop_broker",
     "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag", "catch_up",
-    "shrink_isr", "transactions", "move_coordinator", "fail", "cut", "delay", "drop", "reorder", "corrupt",
-    "clear_faults", "requests", "clear_requests", "versions_used", "advance", "seed", "check_replicas",
-    "replicas_agree",
+    "shrink_isr", "transactions", "move_coordinator", "move_group_coordinator", "fail", "cut", "delay", "drop",
+    "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance", "seed",
+    "check_replicas", "replicas_agree",
 )  # fmt: skip
 """The control calls, in the order of the documentation."""
 

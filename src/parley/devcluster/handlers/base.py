@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from parley.devcluster.release.profile import Profile
 from parley.devcluster.state.cluster_state import ClusterState
@@ -40,6 +40,8 @@ class Call:
     now_ms: int
     fetch_sessions: FetchSessions
     client_id: str | None = None
+    client_host: str = ""
+    """Where the client is, as coordinators write it: `/127.0.0.1`."""
     ahead: dict[int, object] = field(default_factory=dict)
     """What was done before the handler ran, by what it was done to; see `Handler.ahead`."""
     listener: str | None = None
@@ -66,14 +68,22 @@ class Call:
         return partition.isr if gone else ()
 
 
+class Watched(Protocol):
+    """What an answer may wait for: a replica, or an answer that other members have to bring about."""
+
+    @property
+    def on_change(self) -> list[Callable[[], None]]:
+        """Called after each change."""
+
+
 @dataclass(slots=True)
 class Wait:
-    """No answer yet: `attempt(False)` is asked whenever one of `replicas` changes, `attempt(True)` at the end.
+    """No answer yet: `attempt(False)` is asked whenever something of `on` changes, `attempt(True)` at the end.
 
     `attempt` returns None while there is still nothing to say; the last one always answers, with a message or slices.
     """
 
-    replicas: Sequence[Replica]
+    on: Sequence[Watched]
     timeout_ms: int
     attempt: Callable[[bool], Message | Slices | None]
 

@@ -2,7 +2,9 @@
 
 Behaviours:
 - Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
-- Commits without membership (generation -1) are taken; others are refused, as groups have no members.
+- Commits without membership (generation -1) are taken by groups without members. A classic group takes those of its
+  generation, but not between join and sync. A group of the consumer protocol
+  takes those of its members, with their epochs (KIP-848), from 4.3 on with older ones for partitions kept (KIP-1251).
 - Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed. Before 2.0 only the
   topic has to exist.
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is changed.
@@ -12,21 +14,19 @@ Version notes:
   timestamp, v2-4 a retention time (both ignored: offsets do not expire), v3+ throttle time, v6+ leader
   epoch (KIP-320), v7+ group instance id (KIP-345), v10+ topic ids (KIP-848).
 
-Not implemented: membership (JoinGroup and its kin are not served yet), expiry of offsets.
+Not implemented: expiry of offsets.
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.membership import check_commit, check_epoch, live_group, require_group
+from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
-    ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
     NONE,
     NOT_COORDINATOR,
-    UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
@@ -45,7 +45,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Answer:
     accepted: Accepted = {}
     response = OffsetCommitResponse()
     for topic in request.topics:
-        response.topics.append(_topic(call, response, topic, accepted, group_code))
+        response.topics.append(_topic(call, request, response, topic, accepted, group_code))
     try:
         call.cluster.commit_offsets(request.group_id, accepted)
     except OSError:
@@ -58,14 +58,13 @@ def _group_code(call: Call, request: OffsetCommitRequest) -> int:
     if call.version == 0 and not call.profile.behaviour.names_controller:
         return UNSUPPORTED_VERSION  # v0 went to ZooKeeper, which KRaft releases do not have
     try:
-        if not request.group_id:
-            raise Refused(INVALID_GROUP_ID, "a group needs a name")
-        require_coordinator(call, request.group_id)
-        call.cluster.groups.check_commit(
+        require_group(call, request.group_id)
+        check_commit(
+            call,
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
-            known_code=UNKNOWN_MEMBER_ID if call.profile.behaviour.empty_groups_have_members else ILLEGAL_GENERATION,
+            request.group_instance_id,
         )
     except Refused as error:
         return error.code
@@ -74,12 +73,14 @@ def _group_code(call: Call, request: OffsetCommitRequest) -> int:
 
 def _topic(
     call: Call,
+    request: OffsetCommitRequest,
     response: OffsetCommitResponse,
     topic: OffsetCommitRequest.OffsetCommitRequestTopic,
     accepted: Accepted,
     group_code: int,
 ) -> OffsetCommitResponse.OffsetCommitResponseTopic:
     name, missing = topic.name, UNKNOWN_TOPIC_OR_PARTITION
+    image = call.image.topics.get(name)
     if call.version >= FIRST_ID_VERSION:
         image = call.image.topic_by_id(topic.topic_id)
         name, missing = (image.name, missing) if image is not None else ("", UNKNOWN_TOPIC_ID)
@@ -88,7 +89,8 @@ def _topic(
         found = call.image.partition(name, asked.partition_index) is not None
         if call.profile.behaviour.commits_unknown_partitions:
             found = name in call.image.topics
-        code = _partition_code(asked, group_code) if found else missing
+        part = None if image is None else (image.topic_id, asked.partition_index)
+        code = _partition_code(call, request, asked, part, group_code) if found else missing
         if code == NONE:
             accepted[name, asked.partition_index] = CommittedOffset(
                 asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
@@ -99,8 +101,17 @@ def _topic(
     return response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _partition_code(asked: OffsetCommitRequest.OffsetCommitRequestPartition, group_code: int) -> int:
+def _partition_code(
+    call: Call,
+    request: OffsetCommitRequest,
+    asked: OffsetCommitRequest.OffsetCommitRequestPartition,
+    part: Part | None,
+    group_code: int,
+) -> int:
+    group = live_group(call, request.group_id)
     try:
+        if group is not None and group_code == NONE:
+            check_epoch(call, group, request.generation_id_or_member_epoch, request.member_id, part)
         Groups.check_metadata(asked.committed_metadata)
     except Refused as error:
         return group_code or error.code

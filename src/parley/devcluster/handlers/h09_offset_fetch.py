@@ -3,6 +3,7 @@
 Behaviours:
 - Answered by the group's coordinator; a partition without a committed offset has offset -1 and no error.
 - Null topics ask for every offset of the group.
+- A member of the consumer protocol that says its epoch is held to it: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
 
 Version notes:
 - v0 read from ZooKeeper; here it reads the same offsets as the others. A partition without one has
@@ -11,7 +12,7 @@ Version notes:
   (KIP-447): UNSTABLE_OFFSET_COMMIT while an open transaction would change the offset, v8+ several groups
   (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
 
-Not implemented: member epochs (groups have no members).
+Not implemented: -
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TypeVar
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.membership import check_known, live_group
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     NONE,
@@ -69,6 +71,7 @@ def _group(
     group = response.OffsetFetchResponseGroup(group_id=asked.group_id)
     try:
         require_coordinator(call, asked.group_id)
+        _check_member(call, asked)
     except Refused as error:
         group.error_code = error.code
         return group
@@ -82,6 +85,15 @@ def _group(
             topic.partitions.append(partition)
         group.topics.append(topic)
     return group
+
+
+def _check_member(call: Call, asked: OffsetFetchRequest.OffsetFetchRequestGroup) -> None:
+    if asked.member_epoch < 0:
+        return
+    check_known(call, asked.group_id)
+    group = live_group(call, asked.group_id)
+    if group is not None:
+        group.check_commit(asked.member_id or "", asked.member_epoch, None, per_partition=False)
 
 
 def _wanted(

@@ -1,24 +1,28 @@
 """ListGroups (16), v0-5.
 
 Behaviours:
-- Lists the groups with committed offsets that this broker coordinates; without members they are Empty.
+- Lists the groups that this broker coordinates: those with members, of either protocol, and those that have only
+  committed offsets, which are Empty; 0.9 leaves these out.
 
 Version notes:
 - v1+ throttle time, v4+ filter by state and the state itself (KIP-518), v5+ by type (KIP-848).
 - v0 is the second half of the probe that recognises brokers before 0.10.
 
-Not implemented: groups with members.
+Not implemented: -
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import find_coordinator
+from parley.devcluster.handlers.membership import state_name
 from parley.messages import ListGroupsRequest, ListGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
 EMPTY = "Empty"
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 def handle(call: Call, request: ListGroupsRequest) -> Answer:
@@ -26,14 +30,26 @@ def handle(call: Call, request: ListGroupsRequest) -> Answer:
     response = ListGroupsResponse()
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if (states and EMPTY.lower() not in states) or (types and CLASSIC not in types):
-        return response
-    for name in call.cluster.groups.names():
-        if find_coordinator(call, name).id == call.broker.id:
-            response.groups.append(
-                response.ListedGroup(group_id=name, protocol_type="", group_state=EMPTY, group_type=CLASSIC)
-            )
+    for found in _groups(call):
+        wanted = (not states or found.group_state.lower() in states) and (not types or found.group_type in types)
+        if wanted and find_coordinator(call, found.group_id).id == call.broker.id:
+            response.groups.append(found)
     return response
+
+
+def _groups(call: Call) -> Iterator[ListGroupsResponse.ListedGroup]:
+    listed = ListGroupsResponse.ListedGroup
+    modern = {group.name: group for group in call.cluster.consumer_groups}
+    classic = {group.name: group for group in call.cluster.classic_groups}
+    for name in sorted({*call.cluster.groups.names(), *modern, *classic}):
+        if name in modern and not (name in classic and classic[name].members):
+            state = modern[name].state
+            yield listed(group_id=name, protocol_type=CONSUMER, group_state=state, group_type=CONSUMER)
+        elif name in classic and (classic[name].members or call.profile.behaviour.has_empty_groups):
+            kind, state = classic[name].protocol_type or "", state_name(call, classic[name])
+            yield listed(group_id=name, protocol_type=kind, group_state=state, group_type=CLASSIC)
+        elif call.profile.behaviour.lists_simple_groups:
+            yield listed(group_id=name, protocol_type="", group_state=EMPTY, group_type=CLASSIC)
 
 
 def refuse(request: ListGroupsRequest, version: int, code: int) -> ListGroupsResponse:

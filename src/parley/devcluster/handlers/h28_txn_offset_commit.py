@@ -7,24 +7,29 @@ Behaviours:
 - Releases from 3.7 on ask whether the group's offsets are part of the transaction; before, nobody does.
 
 Version notes:
-- v2+ leader epoch, v3+ the group's generation and member (KIP-447): groups have no members here, so that
-  a generation is refused. v5+ makes the offsets part of the transaction by itself (KIP-890).
+- v2+ leader epoch, v3+ the group's generation and member (KIP-447), held to those of the group's
+  members; in a group without members a generation is refused. v5+ makes the
+  offsets part of the transaction by itself (KIP-890).
 
-Not implemented: membership (groups have no members).
+Not implemented: -
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.membership import live_group
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
+from parley.devcluster.state.groups.modern.group import ConsumerGroup
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import (
+    ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
+    STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -83,11 +88,29 @@ def _keep(call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str,
 
 
 def check_member(call: Call, request: TxnOffsetCommitRequest) -> None:
-    """Raise Refused when the producer speaks for a member: there are none."""
+    """Raise Refused when the producer speaks for a member that may not commit (KIP-447)."""
     behaviour = call.profile.behaviour
+    modern, classic = live_group(call, request.group_id), call.cluster.classic_groups.live(request.group_id)
+    if modern is not None or classic is not None:
+        # Who says nothing of itself passes, also into a group with members.
+        named = request.generation_id != NO_GENERATION or request.member_id or request.group_instance_id is not None
+        if named and modern is not None:
+            _check_epoch(modern, request)
+        elif named and classic is not None:
+            classic.check(request.member_id, request.group_instance_id, request.generation_id)
+        return
     if request.generation_id != NO_GENERATION or (behaviour.refuses_lone_members and request.member_id):
         code = UNKNOWN_MEMBER_ID if request.member_id else behaviour.lone_generation_code
         raise Refused(code, f'group "{request.group_id}" has no members')
+
+
+def _check_epoch(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> None:
+    try:
+        group.check_commit(request.member_id, request.generation_id, None, per_partition=False)
+    except Refused as error:
+        if error.code == STALE_MEMBER_EPOCH:  # which this API does not have
+            raise Refused(ILLEGAL_GENERATION, error.message) from None
+        raise
 
 
 def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitResponse:

@@ -4,23 +4,25 @@ Behaviours:
 - Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets is GROUP_ID_NOT_FOUND
   for the whole answer.
 - Partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION each; the others are deleted, with or without an
-  offset.
+  offset. Those of topics that members subscribe to: GROUP_SUBSCRIBED_TO_TOPIC.
 
 Version notes:
 - v0 (KIP-496) is the only one.
 
-Not implemented: GROUP_SUBSCRIBED_TO_TOPIC (groups have no members).
+Not implemented: -
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.membership import exists, is_subscribed
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
+    GROUP_SUBSCRIBED_TO_TOPIC,
     INVALID_GROUP_ID,
     NONE,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -39,9 +41,11 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
         for asked in topic.partitions:
             index = asked.partition_index
             exists = call.image.partition(topic.name, index) is not None
-            if exists:
-                known.append((topic.name, index))
             code = NONE if exists else UNKNOWN_TOPIC_OR_PARTITION
+            if code == NONE and is_subscribed(call, request.group_id, topic.name):
+                code = GROUP_SUBSCRIBED_TO_TOPIC
+            if code == NONE:
+                known.append((topic.name, index))
             result.partitions.append(response.OffsetDeleteResponsePartition(partition_index=index, error_code=code))
     try:
         _check_group(call, request.group_id)
@@ -57,7 +61,7 @@ def _check_group(call: Call, name: str) -> None:
     if not name:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, name)
-    if name not in call.cluster.groups.names():
+    if not exists(call, name):
         raise Refused(GROUP_ID_NOT_FOUND, f"there is no group {name}")
 
 

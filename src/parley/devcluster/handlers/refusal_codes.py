@@ -16,18 +16,14 @@ from parley.errors.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     DUPLICATE_RESOURCE,
     ELECTION_NOT_NEEDED,
-    GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     INCONSISTENT_CLUSTER_ID,
-    INCONSISTENT_GROUP_PROTOCOL,
-    INVALID_GROUP_ID,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     INVALID_SHARE_SESSION_EPOCH,
     NO_REASSIGNMENT_IN_PROGRESS,
     RESOURCE_NOT_FOUND,
     UNACCEPTABLE_CREDENTIAL,
-    UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
@@ -50,8 +46,6 @@ if TYPE_CHECKING:
         DescribeShareGroupOffsetsRequest,
         DescribeUserScramCredentialsRequest,
         ExpireDelegationTokenRequest,
-        JoinGroupRequest,
-        LeaveGroupRequest,
         ListConfigResourcesRequest,
         Message,
         RenewDelegationTokenRequest,
@@ -61,12 +55,9 @@ Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 Choose = Callable[[Call, Chain], int]
 
-JOIN_CODES = (GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
-SYNC_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID, INCONSISTENT_GROUP_PROTOCOL)
 ACKNOWLEDGE_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH)
 SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION)
 TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
-MEMBER_CODES = (UNKNOWN_MEMBER_ID, INVALID_GROUP_ID)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
 DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
 CREDENTIAL_CODES = (
@@ -79,64 +70,14 @@ ANONYMOUS = ("User", "ANONYMOUS")
 FIRST_REQUESTER_VERSION = 3
 VOTER_CODES = (UNSUPPORTED_VERSION, INCONSISTENT_CLUSTER_ID)
 
-FIRST_MEMBERS_VERSION = 3
-FIRST_NULL_PROTOCOL_VERSION = 7
-FIRST_PROTOCOL_VERSION = 5
-NEW_CONSUMERS, SHARES = "group.version", "share.version"
+SHARES = "share.version"
 
 
 # -- groups ----------------------------------------------------------------------------------------
 
 
-def join(call: Call, chain: Chain) -> int:
-    """Refuse a newcomer for good, so that its client does not try again; nobody else can be a member."""
-    (request,) = chain
-    if not request.group_id:
-        return INVALID_GROUP_ID
-    return UNKNOWN_MEMBER_ID if request.member_id else GROUP_AUTHORIZATION_FAILED
-
-
-def join_answer(call: Call, request: JoinGroupRequest) -> Message:
-    """Answer `join`'s code; from v7 on no protocol is null, as real brokers have it."""
-    response = top(request, call.version, join(call, (request,)))
-    response.member_id = request.member_id
-    response.generation_id = call.profile.behaviour.refused_generation
-    if call.version >= FIRST_NULL_PROTOCOL_VERSION:
-        response.protocol_name = None
-    return response
-
-
-def sync(call: Call, chain: Chain) -> int:
-    """Know no member; from v5 on the protocol must be named (KIP-559)."""
-    (request,) = chain
-    if call.version >= FIRST_PROTOCOL_VERSION and None in (request.protocol_type, request.protocol_name):
-        return INCONSISTENT_GROUP_PROTOCOL
-    return member(call, chain)
-
-
-def member(call: Call, chain: Chain) -> int:
-    """Know no member of any group."""
-    return UNKNOWN_MEMBER_ID if chain[0].group_id else INVALID_GROUP_ID
-
-
-def leave(call: Call, request: LeaveGroupRequest) -> Message:
-    """Know no member: v3+ says so of each that is named."""
-    code = member(call, (request,))
-    if call.version < FIRST_MEMBERS_VERSION or code == INVALID_GROUP_ID:
-        return top(request, call.version, code)
-    return each(request, call.version, lambda chain: code)
-
-
-def consumer_heartbeat(call: Call, chain: Chain) -> int:
-    """Say that the protocol is off, and before that, in releases that have it on, what is wrong with the request."""
-    (request,) = chain
-    on = call.profile.release.finalized_features.get(NEW_CONSUMERS, 0) > 0
-    wrong = not request.group_id or (request.member_epoch == 0 and request.topic_partitions)
-    return INVALID_REQUEST if on and wrong else UNSUPPORTED_VERSION
-
-
 def share_heartbeat(call: Call, chain: Chain) -> int:
-    """As `consumer_heartbeat`, for share groups."""
+    """Say that the protocol is off, and before that, in releases that have it on, what is wrong with the request."""
     (request,) = chain
     joins_nothing = request.member_epoch == 0 and not request.subscribed_topic_names
     wrong = not request.group_id or not request.member_id or joins_nothing
@@ -144,7 +85,7 @@ def share_heartbeat(call: Call, chain: Chain) -> int:
 
 
 def share_session(call: Call, chain: Chain) -> int:
-    """As `consumer_heartbeat`, for what members of share groups read."""
+    """As `share_heartbeat`, for what members of share groups read."""
     (request,) = chain
     batches = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
     wrong = not (request.group_id and request.member_id) or (request.share_session_epoch == 0 and batches)
@@ -172,11 +113,6 @@ def streams_heartbeat(call: Call, chain: Chain) -> int:
     (request,) = chain
     wrong = not request.group_id or not request.member_id or request.task_offsets or request.task_end_offsets
     return INVALID_REQUEST if wrong else UNSUPPORTED_VERSION
-
-
-def consumer_group(call: Call, chain: Chain) -> int:
-    """Find no group; where the protocol is off, say that."""
-    return GROUP_ID_NOT_FOUND if call.profile.release.finalized_features.get(NEW_CONSUMERS, 0) else UNSUPPORTED_VERSION
 
 
 def share_group(call: Call, chain: Chain) -> int:

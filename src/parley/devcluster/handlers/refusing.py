@@ -64,7 +64,6 @@ def entries(key: ApiKey, code: int, why: str) -> Refusal:
 
 
 INTER_BROKER = "brokers say this to each other; a client is no broker"
-NO_MEMBERS = "groups have no members here, only committed offsets"
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_TOKENS = "delegation tokens need a login that this listener does not have"
 NO_NEW_GROUPS = "the group protocols of this kind are switched off"
@@ -77,10 +76,6 @@ TABLE: tuple[Refusal, ...] = (
     head(K.STOP_REPLICA, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_METADATA, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.CONTROLLED_SHUTDOWN, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
-    Refusal(K.JOIN_GROUP, choose.JOIN_CODES, NO_MEMBERS, build=choose.join_answer),
-    Refusal(K.HEARTBEAT, choose.MEMBER_CODES, NO_MEMBERS, choose.member),
-    Refusal(K.LEAVE_GROUP, choose.MEMBER_CODES, NO_MEMBERS, build=choose.leave),
-    Refusal(K.SYNC_GROUP, choose.SYNC_CODES, NO_MEMBERS, choose.sync),
     entries(K.WRITE_TXN_MARKERS, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.DESCRIBE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.CREATE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
@@ -118,8 +113,6 @@ TABLE: tuple[Refusal, ...] = (
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
     head(K.UNREGISTER_BROKER, c.CLUSTER_AUTHORIZATION_FAILED, "brokers come and go with LocalCluster.stop_broker"),
     head(K.ALLOCATE_PRODUCER_IDS, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
-    Refusal(K.CONSUMER_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.consumer_heartbeat),
-    Refusal(K.CONSUMER_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.consumer_group, True),
     Refusal(
         K.LIST_CONFIG_RESOURCES,
         (c.NONE, c.UNSUPPORTED_VERSION),

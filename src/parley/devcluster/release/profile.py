@@ -172,14 +172,38 @@ class Behaviour:
     """The last in-sync replica that died is no longer reported as in sync, but as an eligible leader (KIP-966)."""
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
+    longest_session_ms: int = 30_000
+    """`group.max.session.timeout.ms`."""
+    has_empty_groups: bool = False
+    """A group that lost its last member is Empty; before, Dead."""
+    lists_simple_groups: bool = False
+    """ListGroups has groups without members too."""
+    awaits_sync: bool = True
+    """CompletingRebalance is called AwaitingSync."""
+    delays_first_rebalance: bool = False
+    """The first generation of a group waits for more members (KIP-134)."""
+    limits_group_size: bool = False
+    """`group.max.size` (KIP-389)."""
+    heartbeats_while_completing: bool = False
+    """A heartbeat between join and sync is fine; before, REBALANCE_IN_PROGRESS."""
+    removes_unsynced_members: bool = False
+    """Who does not sync within the rebalance timeout is removed."""
+    first_group_epoch: int = 0
+    """The epoch of a group of the consumer protocol before its first member subscribes."""
+    assignment_interval_ms: int = 0
+    """How long such a group waits after an assignment before it computes the next."""
+    commits_by_partition: bool = False
+    """An older member epoch may commit for partitions that the member has had since then (KIP-1251)."""
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
 
 BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10", {"silent_refusals": False, "answers_any_version": False}),
-    ("0.10.1", {"empty_groups_have_members": True}),
-    ("0.11", {"message_sets": MessageSetRules(alone=False)}),
+    ("0.10", {"longest_session_ms": 300_000, "lists_simple_groups": True}),
+    ("0.10.1", {"empty_groups_have_members": True, "has_empty_groups": True}),
+    ("0.11", {"message_sets": MessageSetRules(alone=False), "delays_first_rebalance": True}),
+    ("1.1", {"awaits_sync": False}),  # by its own text
     ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
     ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
     ("2.0", {"describes_missing_topics": False, "deletes_nameless_groups": True}),
@@ -194,7 +218,10 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("2.2", {"refused_generation": -1}),
-    ("2.2", {"returns_list_offsets_epoch": True}),
+    ("2.2", {"returns_list_offsets_epoch": True, "limits_group_size": True}),
+    ("2.3", {"longest_session_ms": 1_800_000}),
+    ("2.6", {"heartbeats_while_completing": True}),
+    ("2.8", {"removes_unsynced_members": True}),  # by its own text
     ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
@@ -250,6 +277,8 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
         "4.2",
         {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}},
     ),
+    # Seen in 4.3.0, not in 4.1.1.
+    ("4.3", {"first_group_epoch": 1, "assignment_interval_ms": 1_000, "commits_by_partition": True}),
 )
 """From which release on a behaviour holds; later rows override earlier ones."""
 

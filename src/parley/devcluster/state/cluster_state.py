@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parley.devcluster.state.controller import Controller
-from parley.devcluster.state.groups.offsets import CommittedOffset, Coordinators, Groups
+from parley.devcluster.state.groups.classic.registry import ClassicGroups
+from parley.devcluster.state.groups.modern.registry import ConsumerGroups
+from parley.devcluster.state.groups.offsets import GROUP, CommittedOffset, Coordinators, Groups, dashed
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log.batches import Bytes
@@ -74,6 +76,13 @@ class ClusterSettings:
     transaction_max_timeout_ms: int = 15 * 60 * 1000
     transactional_id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
     max_incremental_fetch_session_cache_slots: int = 1_000
+    group_max_size: int = 2**31 - 1
+    group_initial_rebalance_delay_ms: int = 0
+    """0 as in Kafka's own test clusters: brokers have 3000 from 0.11 on."""
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_assignment_interval_ms: int | None = None
+    """None: what the broker's release has, 1000 from 4.3 on."""
 
 
 class ClusterState:
@@ -90,6 +99,8 @@ class ClusterState:
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.groups = Groups()
+        self.consumer_groups = ConsumerGroups(self.keep)
+        self.classic_groups = ClassicGroups(self.keep, lambda: dashed(new_topic_id()))
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
         self.transactions = Transactions(
@@ -102,6 +113,7 @@ class ClusterState:
         self._checked: set[str] = set()  # directories of brokers whose logs this life has opened
         self._unwritten: list[Entry] = []
         self._journal: Journal | None = None
+        self.new_id = new_topic_id
         self.controller = Controller(cluster_id, new_topic_id)
         self.replication = Replication(self.controller)
         if directory is not None:
@@ -123,7 +135,7 @@ class ClusterState:
         make_private(directory)
         directory.chmod(0o700)
         self._journal = Journal(directory / JOURNAL)
-        found = restore(self._journal.read())
+        found = restore(self._journal.read(), self.classic_groups, self.consumer_groups)
         if found.cluster_id is not None:
             self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
         self.controller.restore(list(found.topics.values()))
@@ -137,7 +149,9 @@ class ClusterState:
         self._remove_strays(directory)
 
     def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
-        return snapshot(image, self.groups, self.producer_ids, self.transactions, self._administered)
+        yield from snapshot(image, self.groups, self.producer_ids, self.transactions, self._administered)
+        yield from self.classic_groups.snapshot()
+        yield from self.consumer_groups.snapshot()
 
     def _remove_strays(self, directory: Path) -> None:
         """Remove the logs of topics that were deleted while their broker was stopped."""
@@ -228,6 +242,9 @@ class ClusterState:
         self.replication.sync_all(now_ms=now_ms)
         self._keep_image()
         self.transactions.resume(now_ms=now_ms)
+        self.classic_groups.resume(now_ms)
+        self.consumer_groups.resume(now_ms)
+        self.coordinators_moved(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
         """Note that a broker runs no more, or that it died (`abrupt`); what it led is led by others."""
@@ -235,7 +252,13 @@ class ClusterState:
         self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id, abrupt=abrupt)
         self.publish(now_ms=now_ms)
+        self.coordinators_moved(now_ms=now_ms)
         return state
+
+    def coordinators_moved(self, *, now_ms: int) -> None:
+        """Let groups go on where they are coordinated now."""
+        brokers = self.image.brokers
+        self.classic_groups.moved(lambda name: self.coordinators.of(GROUP, name, brokers.keys()), now_ms)
 
     def publish(self, *, now_ms: int) -> None:
         """Hand the controller's newest image to the brokers, and journal it."""
@@ -360,6 +383,8 @@ class ClusterState:
         """Drop a group with its offsets. Raises OSError when the disk is full; it stays then."""
         self.keep({"kind": "no-group", "group": group})
         self.groups.forget(group)
+        self.classic_groups.delete(group)
+        self.consumer_groups.delete(group)
 
     def delete_records(self, leader: Replica, offset: int) -> int:
         """Let a partition begin at `offset`; return the lowest start among its replicas that run.

@@ -12,7 +12,8 @@
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | producers | the next producer id |
 
-Those of transactions are in `transactions.persistence`.
+Those of transactions are in `transactions.persistence`, those of groups with members in
+`groups.classic.persistence` and `groups.modern.persistence`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from parley.devcluster.state.groups.classic.persistence import KIND
+from parley.devcluster.state.groups.classic.registry import ClassicGroups
+from parley.devcluster.state.groups.modern.persistence import KINDS
+from parley.devcluster.state.groups.modern.registry import ConsumerGroups
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
@@ -144,10 +149,22 @@ def snapshot(
         yield broker_configs_entry(broker, configs)
 
 
-def restore(entries: Iterable[Entry]) -> Restored:
-    """Return the state that a journal describes. Raises ConfigError when its layout is another one."""
+def restore(entries: Iterable[Entry], classic_groups: ClassicGroups, consumer_groups: ConsumerGroups) -> Restored:
+    """Return the state that a journal describes; groups with members take theirs over.
+
+    Raises ConfigError when the journal's layout is another one.
+    """
     state = Restored()
     for entry in entries:
+        if entry["kind"] in KINDS:
+            consumer_groups.restore(entry)
+            continue
+        if entry["kind"] == KIND:
+            classic_groups.restore(entry)
+            continue
+        if entry["kind"] == "no-group":
+            classic_groups.delete(entry["group"])
+            consumer_groups.delete(entry["group"])
         _apply(state, entry)
     return state
 

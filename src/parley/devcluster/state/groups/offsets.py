@@ -2,7 +2,7 @@
 
 Rules of this file:
 1. A commit without membership (generation -1) is accepted for a group that has no members, as
-   Kafka's "simple" consumers do; there are no members yet, so every other commit is refused.
+   Kafka's "simple" consumers do; any other is refused here: groups with members look at theirs first.
 2. Offsets of a deleted topic go with it.
 """
 
@@ -45,6 +45,16 @@ def java_hash(text: str) -> int:
 def _utf16(text: str) -> Iterable[int]:
     raw = text.encode("utf-16-be", "surrogatepass")
     return (raw[at] << 8 | raw[at + 1] for at in range(0, len(raw), 2))
+
+
+def dashed(random: bytes) -> str:
+    """Return 16 bytes as the ids of members have them.
+
+    >>> dashed(bytes(16))
+    '00000000-0000-0000-0000-000000000000'
+    """
+    text = random.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 class Coordinators:

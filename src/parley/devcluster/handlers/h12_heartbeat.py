@@ -1,0 +1,35 @@
+"""Heartbeat (12), v0-4.
+
+Behaviours:
+- Answered by the group's coordinator (others: NOT_COORDINATOR). REBALANCE_IN_PROGRESS asks a member to join again;
+  between join and sync up to 2.5 too (H5, H7).
+
+Version notes:
+- v1+ throttle time, v3+ group instance ids (KIP-345): FENCED_INSTANCE_ID for a member that was replaced.
+
+Not implemented: -
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Answer, Call, Handler
+from parley.devcluster.handlers.membership import classic_group, require_group
+from parley.devcluster.handlers.mirror import top
+from parley.devcluster.state.refused import Refused
+from parley.messages import HeartbeatRequest
+from parley.schema import ApiKey, VersionRange
+
+
+def handle(call: Call, request: HeartbeatRequest) -> Answer:
+    """Let a member live on."""
+    try:
+        require_group(call, request.group_id)
+        group = classic_group(call, request.group_id)
+        member = group.check(request.member_id, request.group_instance_id, request.generation_id)
+        code = group.heartbeat(member, call.now_ms)
+    except Refused as error:
+        code = error.code
+    return top(request, call.version, code)
+
+
+API = Handler(ApiKey.HEARTBEAT, VersionRange(0, 4), handle, top)

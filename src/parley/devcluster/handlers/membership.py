@@ -1,0 +1,151 @@
+"""What a coordinator asks of a group and a member before it acts: which protocol, which epoch, who is in it.
+
+A group has members of the classic protocol, of the consumer protocol (KIP-848), or none: then only its offsets
+are known.
+"""
+
+from __future__ import annotations
+
+from parley.devcluster.handlers.base import Call
+from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState, Rules
+from parley.devcluster.state.groups.modern.assignors import Part
+from parley.devcluster.state.groups.modern.group import ConsumerGroup
+from parley.devcluster.state.groups.offsets import NO_GENERATION
+from parley.devcluster.state.refused import Refused
+from parley.errors import RemoteProtocolError
+from parley.errors.codes import (
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
+)
+from parley.messages import ConsumerProtocolSubscription, decode_body
+
+FIRST_EPOCH_VERSION = 9
+"""The version of OffsetCommit and OffsetFetch in which a member says its epoch."""
+
+GROUP_VERSION = "group.version"
+CONSUMER_PROTOCOL = "consumer"
+"""The protocol type whose members say in known bytes what they subscribe to."""
+
+LAST_SUBSCRIPTION_VERSION = 3
+
+
+def serves_consumer_groups(call: Call) -> bool:
+    """Whether this broker's release serves groups of the consumer protocol: from 4.0 on."""
+    return call.profile.release.finalized_features.get(GROUP_VERSION, 0) > 0
+
+
+def require_group(call: Call, name: str) -> None:
+    """Raise Refused for a group without a name (INVALID_GROUP_ID), or of another coordinator (NOT_COORDINATOR)."""
+    if not name:
+        raise Refused(INVALID_GROUP_ID, "a group needs a name")
+    require_coordinator(call, name)
+
+
+def classic_rules(call: Call) -> Rules:
+    """Return what the cluster, or else the release, says of classic groups."""
+    wanted, behaviour = call.cluster.settings, call.profile.behaviour
+    return Rules(
+        initial_delay_ms=wanted.group_initial_rebalance_delay_ms if behaviour.delays_first_rebalance else 0,
+        max_size=wanted.group_max_size if behaviour.limits_group_size else 2**31 - 1,
+        heartbeats_while_completing=behaviour.heartbeats_while_completing,
+        removes_unsynced=behaviour.removes_unsynced_members,
+    )
+
+
+def classic_group(call: Call, name: str) -> ClassicGroup:
+    """Return a classic group that has members. Raises Refused (UNKNOWN_MEMBER_ID)."""
+    group = call.cluster.classic_groups.live(name)
+    if group is None:
+        raise Refused(UNKNOWN_MEMBER_ID, f"group {name} has no members")
+    group.rules = classic_rules(call)
+    return group
+
+
+def state_name(call: Call, group: ClassicGroup) -> str:
+    """Return the state of a classic group by the name that the release has for it."""
+    if group.state is GroupState.COMPLETING and call.profile.behaviour.awaits_sync:
+        return "AwaitingSync"
+    return group.state.value
+
+
+def has_members(call: Call, name: str) -> bool:
+    """Whether a group has members, of either protocol."""
+    return live_group(call, name) is not None or call.cluster.classic_groups.live(name) is not None
+
+
+def exists(call: Call, name: str) -> bool:
+    """Whether a group has members, had some, or has offsets."""
+    state = call.cluster
+    known = (state.classic_groups.get(name), state.consumer_groups.get(name))
+    return name in state.groups.names() or any(one is not None for one in known)
+
+
+def check_commit(call: Call, name: str, epoch: int, member_id: str, instance_id: str | None) -> None:
+    """Raise Refused unless offsets with this membership may be kept (H5, H7, H10, H11).
+
+    The epoch of a member of the consumer protocol is looked at for each partition, with `check_epoch`.
+    """
+    modern, classic = live_group(call, name), call.cluster.classic_groups.live(name)
+    if modern is not None:
+        check_outsider(modern, epoch, member_id)
+    elif classic is not None:
+        if epoch == NO_GENERATION and not member_id:
+            raise Refused(UNKNOWN_MEMBER_ID, f"group {name} has members; others may not commit")
+        member = classic.check(member_id, instance_id, epoch)
+        if classic.state is GroupState.COMPLETING:
+            raise Refused(REBALANCE_IN_PROGRESS, f"group {name} rebalances")
+        member.beat(call.now_ms)
+    else:
+        if epoch >= 0:
+            check_known(call, name)
+        known_code = UNKNOWN_MEMBER_ID if call.profile.behaviour.empty_groups_have_members else ILLEGAL_GENERATION
+        call.cluster.groups.check_commit(name, epoch, member_id, known_code=known_code)
+
+
+def live_group(call: Call, name: str) -> ConsumerGroup | None:
+    """Return the group of the consumer protocol of that name, None where it has no members."""
+    group = call.cluster.consumer_groups.get(name)
+    return group if group is not None and group.members else None
+
+
+def check_known(call: Call, name: str) -> None:
+    """Raise Refused (GROUP_ID_NOT_FOUND) for a member of a group that does not exist: brokers from 4.0 on, v9."""
+    if serves_consumer_groups(call) and call.version >= FIRST_EPOCH_VERSION and not exists(call, name):
+        raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} not found.")
+
+
+def check_outsider(group: ConsumerGroup, epoch: int, member_id: str) -> None:
+    """Raise Refused (UNKNOWN_MEMBER_ID) for a commit without membership, or with that of nobody."""
+    if (epoch == NO_GENERATION and not member_id) or member_id not in group.members:
+        raise Refused(UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {group.name}")
+
+
+def check_epoch(call: Call, group: ConsumerGroup, epoch: int, member_id: str, part: Part | None) -> None:
+    """Raise Refused unless a member may commit a partition: UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH."""
+    if call.version < FIRST_EPOCH_VERSION:
+        raise Refused(UNSUPPORTED_VERSION, "members of the consumer protocol commit with version 9 or later")
+    group.check_commit(member_id, epoch, part, per_partition=call.profile.behaviour.commits_by_partition)
+
+
+def is_subscribed(call: Call, name: str, topic: str) -> bool:
+    """Whether a member of a group subscribes to a topic; one whose subscription cannot be read may do so."""
+    classic = call.cluster.classic_groups.live(name)
+    if classic is None:
+        return topic in call.cluster.consumer_groups.subscribed(name)
+    if classic.protocol_type != CONSUMER_PROTOCOL:
+        return False
+    return any(_names(member.metadata(classic.protocol), topic) for member in classic.members.values())
+
+
+def _names(subscription: bytes, topic: str) -> bool:
+    version = min(int.from_bytes(subscription[:2], "big", signed=True), LAST_SUBSCRIPTION_VERSION)
+    try:
+        found = decode_body(ConsumerProtocolSubscription, version, subscription[2:], trailing=True)
+    except RemoteProtocolError:
+        return True
+    return topic in found.topics

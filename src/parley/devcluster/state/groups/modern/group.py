@@ -1,0 +1,345 @@
+"""A group of the consumer protocol at its coordinator: heartbeats in, epochs and assignments out (KIP-848).
+
+Rules of this file:
+1. Three epochs: the group's rises with subscriptions and with the topics' metadata, the target's follows it
+   when an assignor has run, each member's follows the target's (H22, reconciliation).
+2. A heartbeat is checked before it changes anything.
+3. A target is computed by the heartbeat that finds it out of date, from 4.3 on not before the assignment interval
+   has passed since the last one (H23).
+4. A member whose session or whose time to give partitions up is over is removed, as if it had left.
+5. Time comes in as `now_ms`; `next_due_ms` says when to call `expire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from parley.devcluster.state.groups.modern.assignors import ASSIGNORS, Part, Subscriber
+from parley.devcluster.state.groups.modern.members import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    Member,
+    MemberState,
+    Subscription,
+)
+from parley.devcluster.state.groups.modern.reconciliation import next_assignment
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import (
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    INVALID_REQUEST,
+    UNKNOWN_MEMBER_ID,
+    UNRELEASED_INSTANCE_ID,
+    UNSUPPORTED_ASSIGNOR,
+)
+
+DEFAULT_REBALANCE_TIMEOUT_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a release, or a configuration, sets for all such groups. Milliseconds."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
+    """`group.consumer.assignment.interval.ms`: 1000 from 4.3 on."""
+    first_epoch: int = 0
+    """The epoch of a group before its first subscription: 1 from 4.3 on."""
+    max_size: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A member's words. What is None is as it was; a member that joins says everything."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[Part] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything, and wants to hear everything."""
+        return (
+            self.owned is not None
+            and self.rebalance_timeout_ms >= 0
+            and not (self.topics is None and self.regex is None)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswer:
+    """What the member is to know: its epoch, and its assignment where that has changed."""
+
+    member_id: str
+    epoch: int
+    assignment: frozenset[Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics as the coordinator knows them: (id, number of partitions) by name, and how to match names."""
+
+    known: Mapping[str, tuple[bytes, int]]
+    matching: Callable[[str], frozenset[str]]
+    """Raises Refused (INVALID_REGULAR_EXPRESSION)."""
+
+
+class ConsumerGroup:
+    """One group; of no other type as long as it has members."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name, self.settings = name, settings
+        self.epoch = settings.first_epoch
+        self.target_epoch = 0
+        self.members: dict[str, Member] = {}
+        self.target: dict[str, frozenset[Part]] = {}
+        self.changed: set[str] = set()
+        """The members, present and past, whose entries in the journal are out of date."""
+        self.metadata: dict[str, tuple[bytes, int]] = {}
+        """Id and number of partitions of each topic that is subscribed to and exists, as of the last heartbeat."""
+        self._targeted_at_ms: int | None = None
+
+    @property
+    def state(self) -> str:
+        """The state's name as ListGroups and ConsumerGroupDescribe have it."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        for member in self.members.values():
+            if member.assignment.state is not MemberState.STABLE or member.assignment.epoch != self.target_epoch:
+                return "Reconciling"
+        return "Stable"
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The names that any member subscribes to."""
+        return frozenset().union(*(member.wanted_topics for member in self.members.values()))
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members name, else the default."""
+        named = [member.subscription.assignor for member in self.members.values() if member.subscription.assignor]
+        return max(sorted(set(named)), key=named.count) if named else next(iter(ASSIGNORS))
+
+    # -- heartbeats -----------------------------------------------------------------------------------
+
+    def heartbeat(self, said: Heartbeat, topics: Topics, now_ms: int) -> HeartbeatAnswer:
+        """Answer one heartbeat. Raises Refused, after which nothing has changed."""
+        check_form(said)
+        if said.epoch in {LEAVING, LEAVING_FOR_A_WHILE}:
+            return self._leave(said)
+        found = self._find(said)
+        subscription = subscribed(found.subscription if found else None, said)
+        matched = topics.matching(subscription.regex) if subscription.regex else frozenset()
+        member = found if found and found.id == said.member_id else self._enter(said, found)
+        changed = (subscription, matched) != (member.subscription, member.matched)
+        before = member.assignment
+        if changed:
+            member.subscription, member.matched = subscription, matched
+            self.changed.add(member.id)
+        self._refresh(topics, changed=changed, now_ms=now_ms)
+        if said.epoch == JOINING and member.assignment.epoch == LEAVING_FOR_A_WHILE:
+            member.assignment = replace(member.assignment, epoch=JOINING)
+        self._reconcile(member, said.owned if said.epoch != JOINING else frozenset())
+        self._set_deadlines(member, now_ms)
+        now = member.assignment
+        news = said.epoch == JOINING or said.is_full or now.owned != before.owned
+        return HeartbeatAnswer(member.id, now.epoch, now.owned if news else None)
+
+    def _find(self, said: Heartbeat) -> Member | None:
+        """Return the member that speaks, or the static one that a joiner takes the place of. Raises Refused."""
+        known = self.members.get(said.member_id)
+        if said.instance_id is not None:
+            known = self._static(said.instance_id)
+            if known is None and said.epoch != JOINING:
+                raise self._unknown(said.member_id)
+            if known is not None and known.id != said.member_id:
+                if said.epoch != JOINING:
+                    raise self._fenced(said.instance_id)
+                if not known.is_away:
+                    text = f"member {known.id} of group {self.name} still uses the instance id {said.instance_id}"
+                    raise Refused(UNRELEASED_INSTANCE_ID, text)
+        if known is None:
+            if said.epoch != JOINING:
+                raise self._unknown(said.member_id)
+            if len(self.members) >= self.settings.max_size:
+                text = f"group {self.name} has its largest size already, {self.settings.max_size} members"
+                raise Refused(GROUP_MAX_SIZE_REACHED, text)
+        elif said.epoch != JOINING:
+            known.check_epoch(self.name, said.epoch, said.owned)
+        return known
+
+    def _static(self, instance_id: str) -> Member | None:
+        return next((one for one in self.members.values() if one.subscription.instance_id == instance_id), None)
+
+    def _unknown(self, member_id: str) -> Refused:
+        return Refused(UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {self.name}")
+
+    def _fenced(self, instance_id: str | None) -> Refused:
+        return Refused(FENCED_INSTANCE_ID, f"another member of group {self.name} has the instance id {instance_id}")
+
+    def _enter(self, said: Heartbeat, replaced: Member | None) -> Member:
+        """Return a new member; it has what the static member had whose place it takes, and its target."""
+        member = Member(said.member_id, Subscription())
+        if replaced is not None:
+            del self.members[replaced.id]
+            self.changed.add(replaced.id)
+            self.target[member.id] = self.target.pop(replaced.id, frozenset())
+            member.subscription, member.matched = replaced.subscription, replaced.matched
+            member.assignment, member.since = replaced.assignment, replaced.since
+        self.members[member.id] = member
+        return member
+
+    def _leave(self, said: Heartbeat) -> HeartbeatAnswer:
+        member = self.members.get(said.member_id) if said.instance_id is None else self._static(said.instance_id)
+        if member is None:
+            raise self._unknown(said.member_id)
+        if member.id != said.member_id:
+            raise self._fenced(said.instance_id)
+        if said.epoch == LEAVING_FOR_A_WHILE:
+            member.leave_for_a_while()
+            self.changed.add(member.id)
+        else:
+            self.remove(member.id)
+        return HeartbeatAnswer(said.member_id, said.epoch)
+
+    def remove(self, member_id: str) -> None:
+        """Take a member out with everything it holds; the rest shares that at the next heartbeats."""
+        del self.members[member_id]
+        self.target.pop(member_id, None)
+        self.changed.add(member_id)
+        self.epoch += 1
+
+    # -- epochs and targets ---------------------------------------------------------------------------
+
+    def _refresh(self, topics: Topics, *, changed: bool, now_ms: int) -> None:
+        """Raise the group's epoch where something has changed, and compute the target that it asks for (rule 1)."""
+        wanted = self.subscribed_topics
+        metadata = {name: topics.known[name] for name in sorted(wanted & topics.known.keys())}
+        if changed or metadata != self.metadata:
+            self.epoch += 1
+            self.metadata = metadata
+        early = (
+            self._targeted_at_ms is not None and now_ms < self._targeted_at_ms + self.settings.assignment_interval_ms
+        )
+        if self.epoch > self.target_epoch and not early:
+            self._retarget(now_ms)
+
+    def _retarget(self, now_ms: int) -> None:
+        counts = dict(self.metadata.values())
+        members = {
+            member.id: Subscriber(
+                frozenset(self.metadata[name][0] for name in member.wanted_topics & self.metadata.keys()),
+                self.target.get(member.id, frozenset()),
+                member.subscription.instance_id,
+            )
+            for member in self.members.values()
+        }
+        before, self.target = self.target, ASSIGNORS[self.assignor](members, counts)
+        self.changed.update(name for name, parts in self.target.items() if before.get(name) != parts)
+        self.target_epoch, self._targeted_at_ms = self.epoch, now_ms
+
+    def _reconcile(self, member: Member, reported: Collection[Part] | None) -> None:
+        held = frozenset[Part]().union(*(one.assignment.held for one in self.members.values() if one is not member))
+        target = self.target.get(member.id, frozenset())
+        now = member.assignment
+        following = next_assignment(now, target, self.target_epoch, reported=reported, held=held.__contains__)
+        if following is not now:
+            member.assign(following)
+            self.changed.add(member.id)
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def _set_deadlines(self, member: Member, now_ms: int) -> None:
+        member.session_due_ms = now_ms + self.settings.session_timeout_ms
+        if member.assignment.state is not MemberState.UNREVOKED_PARTITIONS:
+            member.revoke_due_ms = None
+        elif member.revoke_due_ms is None:
+            timeout_ms = member.subscription.rebalance_timeout_ms
+            member.revoke_due_ms = now_ms + (DEFAULT_REBALANCE_TIMEOUT_MS if timeout_ms < 0 else timeout_ms)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next member will have been silent, or slow, for too long."""
+        return min((_due_ms(member) for member in self.members.values()), default=None)
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Remove the members whose time is over (rule 4); return their ids."""
+        late = [member.id for member in self.members.values() if _due_ms(member) <= now_ms]
+        for member_id in late:
+            self.remove(member_id)
+        return late
+
+    def resume(self, now_ms: int) -> None:
+        """Let every member's time begin now, and know of the topics nothing yet: after a restart."""
+        for member in self.members.values():
+            self._set_deadlines(member, now_ms)
+
+    # -- commits --------------------------------------------------------------------------------------
+
+    def check_commit(self, member_id: str, epoch: int, part: Part | None, *, per_partition: bool) -> None:
+        """Raise Refused unless this member may commit this partition (G57, G58)."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise self._unknown(member_id)
+        member.check_commit(self.name, epoch, part, per_partition=per_partition)
+
+
+def _due_ms(member: Member) -> int:
+    due_ms = member.session_due_ms
+    return due_ms if member.revoke_due_ms is None else min(due_ms, member.revoke_due_ms)
+
+
+def subscribed(before: Subscription | None, said: Heartbeat) -> Subscription:
+    """Return a subscription with what a heartbeat says of it now."""
+    old = before or Subscription()
+    return Subscription(
+        said.instance_id if said.instance_id is not None else old.instance_id,
+        said.rack if said.rack is not None else old.rack,
+        said.topics if said.topics is not None else old.topics,
+        said.regex if said.regex is not None else old.regex,
+        said.rebalance_timeout_ms if said.rebalance_timeout_ms >= 0 else old.rebalance_timeout_ms,
+        said.assignor if said.assignor is not None else old.assignor,
+        said.client_id,
+        said.client_host,
+    )
+
+
+def check_form(said: Heartbeat) -> None:
+    """Raise Refused for a heartbeat that no group could answer (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
+    wrong = ""
+    if not said.member_id:
+        wrong = "MemberId can't be empty."
+    elif said.epoch == JOINING and said.rebalance_timeout_ms < 0:
+        wrong = "RebalanceTimeoutMs must be provided in first request."
+    elif said.epoch == JOINING and said.owned:
+        wrong = "TopicPartitions must be empty when (re-)joining."
+    elif said.epoch == JOINING and not said.topics and not said.regex:
+        wrong = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    elif said.epoch < LEAVING_FOR_A_WHILE:
+        wrong = f"MemberEpoch is invalid: {said.epoch}."
+    elif said.epoch == LEAVING_FOR_A_WHILE and said.instance_id is None:
+        wrong = "InstanceId can't be null."
+    elif said.instance_id == "":
+        wrong = "InstanceId can't be empty."
+    elif said.rack == "":
+        wrong = "RackId can't be empty."
+    if wrong:
+        raise Refused(INVALID_REQUEST, wrong)
+    if said.assignor is not None and said.assignor not in ASSIGNORS:
+        names = ", ".join(ASSIGNORS)
+        raise Refused(
+            UNSUPPORTED_ASSIGNOR, f"ServerAssignor {said.assignor} is not supported. Supported assignors: {names}."
+        )

@@ -1,0 +1,94 @@
+"""The groups of the consumer protocol in a cluster: found by name, kept in the journal, expired in time.
+
+Rules of this file:
+1. What a heartbeat changed is in the journal before it is answered. Where the disk refuses, the answer is
+   the error: to the member it is as if the answer had been lost.
+2. After a restart every member has its epoch and its assignment, and a full session timeout (H18).
+3. An empty group stays until it is deleted; anybody may join it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Heartbeat, HeartbeatAnswer, Settings, Topics
+from parley.devcluster.state.groups.modern.persistence import apply, group_entries
+from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.refused import Refused
+from parley.errors.codes import GROUP_ID_NOT_FOUND
+
+Keep = Callable[..., None]
+"""Puts entries into the journal. Raises OSError when the disk refuses."""
+
+
+class ConsumerGroups:
+    """All groups of the consumer protocol."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self._groups: dict[str, ConsumerGroup] = {}
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        return iter([self._groups[name] for name in sorted(self._groups)])
+
+    def get(self, name: str) -> ConsumerGroup | None:
+        """Return a group, None if there is none of this protocol."""
+        return self._groups.get(name)
+
+    def heartbeat(self, name: str, said: Heartbeat, topics: Topics, settings: Settings, now_ms: int) -> HeartbeatAnswer:
+        """Answer a heartbeat; a member that joins may make the group. Raises Refused or OSError."""
+        group = self._groups.get(name)
+        if group is None:
+            if said.epoch != 0:
+                raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} not found.")
+            group = ConsumerGroup(name, settings)
+        group.settings = settings
+        answer = group.heartbeat(said, topics, now_ms)
+        self._groups[name] = group
+        self._write(group)
+        return answer
+
+    def delete(self, name: str) -> None:
+        """Forget a group; whoever calls has it in the journal."""
+        self._groups.pop(name, None)
+
+    def subscribed(self, name: str) -> Collection[str]:
+        """Return the topics that members of a group subscribe to."""
+        group = self._groups.get(name)
+        return frozenset() if group is None else group.subscribed_topics
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When a member will have been silent, or slow, for too long."""
+        return min((due for group in self._groups.values() if (due := group.next_due_ms) is not None), default=None)
+
+    def expire(self, *, now_ms: int) -> None:
+        """Remove the members whose time is over."""
+        for group in self._groups.values():
+            if group.expire(now_ms):
+                with suppress(OSError):  # the next change that the disk takes has this one with it
+                    self._write(group)
+
+    # -- persistence ----------------------------------------------------------------------------------
+
+    def _write(self, group: ConsumerGroup) -> None:
+        if group.changed:
+            self._keep(*group_entries(group, group.changed))
+            group.changed.clear()
+
+    def snapshot(self) -> Iterator[Entry]:
+        """Yield the entries that say everything."""
+        for group in self._groups.values():
+            yield from group_entries(group, group.members)
+
+    def restore(self, entry: Entry) -> None:
+        """Take over an entry of the journal."""
+        apply(self._groups, entry)
+
+    def resume(self, now_ms: int) -> None:
+        """Give every member a full session timeout, after the journal was read (rule 2)."""
+        for group in self._groups.values():
+            group.resume(now_ms)
