@@ -81,6 +81,9 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
         assert spoken[ApiKey.END_TXN] <= 4
 
 
+# Again, since these brokers take the offsets of an aborted transaction back some time after its end is known. On a busy
+# machine that can take the offsets of the next one with it (scheduleHandleTxnCompletion; seen once, on 0.11.0.3).
+@pytest.mark.flaky(reruns=2)
 @in_each_generation
 def test_offsets_commit_with_the_transaction_or_not_at_all(
     client: Client, topic: str, producer: TransactionProducer
