@@ -4,8 +4,8 @@ Names are imported when they are first used, so that asking for the options alon
 pyarrow nor the network. What is not in `__all__` is for parley's own upper layers and may change.
 
 Map: What users see: `async_client`, `client`, `results`, `shapes`, `events`; `loop_thread` runs the loop of the
-blocking ones. Rooms, each of which imports only from those behind it: `consumer`, `transactions`, `admin`, `fetch` and
-`produce`, `offsets`, `cluster`, `options`.
+blocking ones. Rooms, each of which imports only from those behind it: `consumer`, `transactions`, `group` and `admin`,
+`fetch` and `produce`, `offsets`, `cluster`, `options`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,44 @@
+"""What moved although it need not have: partitions go back to who held them, where nobody has more for it.
+
+Rules of this file:
+1. A partition goes back to a holder that has less than who got it, or in exchange for one that the holder
+   did not hold either and the other may have.
+2. The numbers of partitions that members have stay the same numbers, though of other members: what was even stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from parley.types import TopicPartition
+
+
+def give_back(
+    division: Sequence[Sequence[TopicPartition]],
+    subscribers: Mapping[str, Iterable[int]],
+    held: Sequence[Iterable[TopicPartition]],
+) -> list[list[TopicPartition]]:
+    """Return each member's partitions, sorted. No move between two members makes loads more even beforehand."""
+    wanted = {topic: set(places) for topic, places in subscribers.items()}
+    holders = {one: place for place, partitions in enumerate(held) for one in partitions}
+    loads = [len(partitions) for partitions in division]
+    own = [{one for one in partitions if holders.get(one) == place} for place, partitions in enumerate(division)]
+    got = [dict.fromkeys(one for one in each if one not in own[place]) for place, each in enumerate(division)]
+    again = True
+    while again:  # ends: each time more partitions are where they were
+        again = False
+        moved = [(place, one, holders[one]) for place, each in enumerate(got) for one in each if one in holders]
+        for place, partition, holder in moved:
+            other = next((one for one in got[holder] if place in wanted[one.topic]), None)
+            has_less = loads[holder] < loads[place]
+            if partition not in got[place] or not (has_less or other):
+                continue
+            again = True
+            del got[place][partition]
+            own[holder].add(partition)
+            if has_less:
+                loads[holder], loads[place] = loads[place], loads[holder]
+            elif other is not None:
+                del got[holder][other]
+                (own[place].add if holders.get(other) == place else got[place].setdefault)(other)
+    return [sorted(own[place].union(got[place])) for place in range(len(division))]
