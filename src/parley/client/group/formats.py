@@ -1,4 +1,4 @@
-"""What members of a group write for each other: subscriptions and assignments, inside JoinGroup and SyncGroup.
+"""What members of a group write for each other: subscriptions in JoinGroup, assignments in SyncGroup.
 
 Rules of this file:
 1. The bytes are a contract between clients, not with the broker: any member may lead (G67).
@@ -23,7 +23,7 @@ from parley.messages import (
 from parley.types import TopicPartition
 
 VERSION = 3
-"""The last version of both formats: owned partitions came with 1, the generation with 2, the rack with 3."""
+"""The last version of both: owned partitions came with 1, the generation with 2, the rack with 3."""
 _PREFIX_BYTES = 2
 
 M = TypeVar("M", bound=Message)
@@ -34,7 +34,8 @@ class Subscription:
     """What a member writes into JoinGroup.
 
     `user_data` belongs to the assignor. `owned` are the partitions that the member holds (KIP-429)
-    since `generation`, which is -1 where it is unknown (KIP-792). `rack` is its `client.rack` (KIP-881).
+    since `generation`, which is -1 where it is unknown (KIP-792). `rack` is its `client.rack`
+    (KIP-881).
     """
 
     topics: tuple[str, ...]
@@ -47,7 +48,7 @@ class Subscription:
 def encode_subscription(subscription: Subscription) -> bytes:
     """Return a subscription in version 3, topics and owned partitions sorted as Java sorts them.
 
-    Raises LocalProtocolError for what the format cannot hold, such as a topic's name of 40,000 bytes.
+    Raises LocalProtocolError for what the format cannot hold, such as a name of 40,000 bytes.
     """
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
@@ -63,7 +64,10 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Return the subscription that a member wrote, in any version. Raises RemoteProtocolError when it is none."""
+    """Return the subscription that a member wrote, in any version.
+
+    Raises RemoteProtocolError when the bytes are none.
+    """
     message = _decoded(ConsumerProtocolSubscription, data)
     return Subscription(
         topics=tuple(message.topics),
@@ -75,7 +79,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(partitions: Sequence[TopicPartition], user_data: bytes | None = None) -> bytes:
-    """Return an assignment in version 3: topics as they first occur, partitions in the order given (G20).
+    """Return an assignment in version 3, topics in the order of their first partition (G20).
 
     Raises LocalProtocolError for what the format cannot hold.
     """

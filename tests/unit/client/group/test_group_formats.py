@@ -7,10 +7,13 @@ import warnings
 
 import aiokafka.coordinator.protocol as aiokafka_protocol
 import pytest
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyAssignorUserDataV1
 from hypothesis import given, strategies as st
 
+from parley.client.group.assignors.claims import decode_user_data, encode_user_data
 from parley.client.group.formats import (
     Subscription,
+    by_topic,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -19,8 +22,9 @@ from parley.client.group.formats import (
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.types import TopicPartition
 
-with warnings.catch_warnings():
+with warnings.catch_warnings():  # kafka-python reads its own files in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
     from kafka.coordinator.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 T1_0, T1_3, T2_1 = TopicPartition("t1", 0), TopicPartition("t1", 3), TopicPartition("t2", 1)
@@ -139,6 +143,18 @@ def test_assignments_pass_between_clients(partitions: list[TopicPartition], user
         decoded = theirs.decode(data)
         assert {tuple(one) for one in decoded.partitions()} == set(partitions)
         assert set(decode_assignment(decoded.encode())) == set(partitions)
+
+
+@given(st.lists(PARTITIONS, unique=True, max_size=10), st.integers(-1, 2**31 - 1))
+def test_user_data_of_sticky_passes_between_clients(partitions: list[TopicPartition], generation: int) -> None:  # G70
+    data = encode_user_data(partitions, generation)
+    old = StickyAssignorUserDataV1.decode(data)
+    assert {(topic, index) for topic, indexes in old.previous_assignment for index in indexes} == set(partitions)
+    theirs = StickyAssignorUserData(list(by_topic(partitions).items()), generation)
+    assert old.generation == generation
+    for again in (old.encode(), theirs.encode()):
+        claim = decode_user_data(again)
+        assert (set(claim.partitions), claim.generation) == (set(partitions), generation)
 
 
 @pytest.mark.parametrize("decode", [decode_subscription, decode_assignment])

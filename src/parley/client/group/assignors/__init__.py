@@ -1,7 +1,8 @@
 """Assignors: pure functions with which the leader of a group decides who reads which partition.
 
-Map: `base` has the terms, `range`, `round_robin` and `sticky` the four of Java. `range` heeds `racks`. The sticky ones
-read `claims` to what members held, `balance` and `give_back`; `cooperative` withholds what another still reads.
+Map: `base` has the terms, `range`, `round_robin` and `sticky` the four of Java. `range` heeds
+`racks`. The sticky ones read `claims` to what members held, `balance` and `give_back`; `cooperative`
+withholds what another still reads.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _BY_JAVA_NAME = {f"org.apache.kafka.clients.consumer.{type(assignor).__name__}":
 
 
 def by_name(names: Several[str | Assignor]) -> tuple[Assignor, ...]:
-    """Return assignors by their names, by the names of Java's classes, or as they are; the first is preferred.
+    """Return assignors by their names or the names of Java's classes; objects of your own as they are.
 
-    Raises ConfigError for an unknown name, for what is no assignor, for two of one name, and for none.
+    The order is that of preference. Raises ConfigError for an unknown name, for what is no assignor,
+    for two of one name, and for none.
 
     >>> [assignor.name for assignor in by_name(["range", "cooperative-sticky"])]
     ['range', 'cooperative-sticky']

@@ -1,19 +1,21 @@
-"""The division that is as even as subscriptions allow and moves little: what both sticky assignors rest on.
+"""The division that is as even as subscriptions allow and moves little, for both sticky assignors.
 
 Rules of this file:
 1. Members keep what they held. What is free goes to the subscriber with the least, topics with the fewest
    subscribers first, for their choice is the smallest.
-2. Then the member with the most, L partitions, gives one to a subscriber of its topic with L - 2 or less; or,
-   where none of them has so few, along a chain: a partition from it to a second member, another from
-   there to a third, and so on. Each step makes the sum of the squares of all loads smaller, so this ends (G30).
-3. If there is no chain, all members that one could reach have L - 1 at least and cannot pass anything on to
-   others: they are settled. Nothing that follows can change that, for nobody has more than L afterwards.
-4. First only what was free moves, and what members held does when that has come to its end. So who has given
-   up what it had to give up in a cooperative rebalance gives up nothing more in the next one.
+2. Then the member with the most, L partitions, gives one to a subscriber of its topic with L - 2 or
+   less; or, where none has so few, along a chain: a partition from it to a second member, another
+   from there to a third, and so on. Each step makes the sum of the squares of all loads smaller, so
+   this ends (G30).
+3. If there is no chain, all members that one could reach have L - 1 at least and cannot pass anything
+   on to others: they are settled, and stay so, for nobody has more than L afterwards.
+4. First only what was free moves, and what members held only when that has come to its end. So who
+   gave up what it had to in a cooperative rebalance gives up nothing more in the next one.
 5. Of a topic a member gives first what it just got, then the partition with the highest number.
 
-When all are settled no other division has a smaller sum of squares; with equal subscriptions loads differ by one at
-most. (A semi-matching is optimal if no path improves it: Harvey, Ladner, Lovász and Tamir, 2006.)
+When all are settled no other division has a smaller sum of squares; with equal subscriptions loads
+differ by one at most. (A semi-matching is optimal if no path improves it: Harvey, Ladner, Lovász and
+Tamir, 2006.)
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ def balance(
 ) -> list[list[TopicPartition]]:
     """Return each member's partitions, sorted, with what need not have moved given back.
 
-    `counts` are the partitions of each topic, `subscribers` the members of each topic, as places in `held`, which
-    has what each member held and may keep.
+    `counts` are the partitions of each topic, `subscribers` the members of each topic, as places in
+    `held`, which has what each member held and may keep.
     """
     division = _Division(subscribers, held)
     division.fill(counts)
@@ -108,7 +110,7 @@ class _Division:
         return []
 
     def _chain(self, giver: int, given: Sequence[_Parts], settled: list[bool]) -> list[_Move]:
-        """Return the shortest chain to a member that has two less; settle all that were reached where there is none."""
+        """Return the shortest chain to a member that has two less, or settle all that were reached."""
         came_from: dict[int, tuple[int, str]] = {}
         reached, topics = [giver], set[str]()
         for place in reached:  # which grows meanwhile
@@ -140,7 +142,7 @@ class _Division:
 
 
 def _back(taker: int, giver: int, came_from: Mapping[int, tuple[int, str]]) -> list[_Move]:
-    """Return the moves of a chain that ends at `taker`, the last one first: each giver still has what it gives."""
+    """Return the moves of a chain, the last one first: each giver still has what it gives."""
     moves = []
     while taker != giver:
         place, topic = came_from[taker]
@@ -150,10 +152,11 @@ def _back(taker: int, giver: int, came_from: Mapping[int, tuple[int, str]]) -> l
 
 
 class _Least:
-    """The subscriber of each topic that has the least, in one heap for all topics with the same subscribers.
+    """The subscriber of each topic that has the least: a heap for all topics with the same subscribers.
 
-    Loads on a heap are corrected when they come to its top. One that is too large stays where it is: it is that of a
-    member which gave, and nobody gives to that one again before `forget`, for it has the most or one less.
+    Loads on a heap are corrected when they come to its top. One that is too large stays where it is:
+    it is that of a member which gave, and nobody gives to that one before `forget`, for it has the
+    most or one less.
     """
 
     def __init__(self, subscribers: Mapping[str, Sequence[int]], loads: Sequence[int]) -> None:

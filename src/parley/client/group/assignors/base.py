@@ -1,8 +1,8 @@
 """What an assignor is, what it knows of members and topics, and in which order members come.
 
 Rules of this file:
-1. Static members come first, by instance id, then dynamic ones, by member id; both in Java's order of
-   texts, which is that of UTF-16 code units (G24).
+1. Static members come first, by instance id, then dynamic ones, by member id; both in Java's order
+   of texts, which is that of UTF-16 code units (G24).
 2. A topic without metadata, without partitions or without subscribers is left out.
 """
 
@@ -38,8 +38,8 @@ class Member:
 class Assignor(Protocol):
     """How the leader of a group divides partitions; every member must offer the one that is chosen.
 
-    `name` is what members offer in JoinGroup. A `cooperative` one lets members keep what they own while
-    the group rebalances (KIP-429); of the others members give up everything before they join again.
+    `name` is what members offer in JoinGroup. With a `cooperative` one members keep what they own
+    while the group rebalances (KIP-429); with others they give up everything before they join again.
     """
 
     @property
@@ -49,7 +49,7 @@ class Assignor(Protocol):
     def cooperative(self) -> bool: ...
 
     def user_data(self, owned: Collection[TopicPartition], generation: int) -> bytes | None:
-        """Return what this assignor adds to the subscription of a member that owned these since that generation."""
+        """Return what to add to the subscription of a member that owned these in that generation."""
 
     def assign(self, topics: Topics, members: Sequence[Member]) -> Assignment:
         """Return what each member gets: an entry for every member, every partition once at most."""

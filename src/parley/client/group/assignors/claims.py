@@ -1,8 +1,8 @@
 """What members owned before, as far as they may claim it: whoever held a partition last.
 
 Rules of this file:
-1. Of two claims to one partition that of the higher generation counts; two of one generation cancel each
-   other, for neither can be believed (G28).
+1. Of two claims to one partition that of the higher generation counts; two of one generation cancel
+   each other, for neither can be believed (G28).
 2. What cannot be read is no claim: a member of another client must not stop the group.
 3. A claim to a partition that is gone, or of a topic that the member has left, is dropped.
 """
@@ -20,6 +20,7 @@ from parley.wire import Cursor, WriteBuffer
 
 NO_GENERATION = -1
 _GENERATION_BYTES = 4
+_VERSION_IN_FRONT = b"\x00\x01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,11 @@ def encode_user_data(partitions: Collection[TopicPartition], generation: int) ->
 
 
 def decode_user_data(data: bytes | None) -> Claim:
-    """Return the claim in the user data of "sticky"; its first version has no generation (KIP-54)."""
-    cursor = Cursor(data or b"")
+    """Return the claim in the user data of "sticky"; its first version has no generation (KIP-54).
+
+    kafka-python 3 writes a version in front, and nobody else: theirs would be 65,536 topics or more.
+    """
+    cursor = Cursor((data or b"").removeprefix(_VERSION_IN_FRONT))
     partitions: list[TopicPartition] = []
     try:
         for _ in range(cursor.read_array_count(6)):
@@ -60,7 +64,7 @@ def decode_user_data(data: bytes | None) -> Claim:
 
 
 def encode_generation(generation: int) -> bytes:
-    """Return the user data of "cooperative-sticky": the generation, which older subscriptions have no field for."""
+    """Return the user data of "cooperative-sticky", for which older subscriptions have no field."""
     buffer = WriteBuffer()
     buffer.write_int32(generation)
     return buffer.getvalue()
@@ -74,8 +78,8 @@ def eager_claim(subscription: Subscription) -> Claim:
 def cooperative_claim(subscription: Subscription) -> Claim:
     """Return the claim of a cooperative member.
 
-    The generation is a field from version 2 on. Before, Java has it as user data, librdkafka in the user
-    data of "sticky", kafka-python not at all (G68).
+    The generation is a field from version 2 on. Before, Java has it as user data, librdkafka in the
+    user data of "sticky", kafka-python not at all (G68).
     """
     data = subscription.user_data
     if subscription.generation >= 0 or not data:

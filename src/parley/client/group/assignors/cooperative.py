@@ -11,7 +11,8 @@ from parley.types import TopicPartition
 def withhold(given: Sequence[Sequence[TopicPartition]], claims: Sequence[Claim]) -> list[list[TopicPartition]]:
     """Return what each member may have now: not what another claims in the same or a later generation (G31).
 
-    Who claims a partition in an older generation than its new owner lost it without noticing, and does not count.
+    Who claims a partition in an older generation than its new owner does lost it without noticing,
+    and does not count.
 
     >>> a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     >>> withhold([[a], [b]], [Claim([a, b], 5), Claim([], -1)])

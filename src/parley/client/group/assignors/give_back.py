@@ -1,9 +1,9 @@
-"""What moved although it need not have: partitions go back to who held them, where nobody has more for it.
+"""What need not have moved: partitions go back to who held them, where nobody has more for it.
 
 Rules of this file:
-1. A partition goes back to a holder that has less than who got it, or in exchange for one that the holder
-   did not hold either and the other may have.
-2. The numbers of partitions that members have stay the same numbers, though of other members: what was even stays so.
+1. A partition goes back to a holder that has less than who got it, or in exchange for one that the
+   holder just got and the other may have.
+2. Loads stay the same numbers, though of other members: what was even stays so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ def give_back(
     subscribers: Mapping[str, Iterable[int]],
     held: Sequence[Iterable[TopicPartition]],
 ) -> list[list[TopicPartition]]:
-    """Return each member's partitions, sorted. No move between two members makes loads more even beforehand."""
+    """Return each member's partitions, sorted.
+
+    `division` is one that no move makes more even: who got a partition has one more than its holder
+    at most.
+    """
     wanted = {topic: set(places) for topic, places in subscribers.items()}
     holders = {one: place for place, partitions in enumerate(held) for one in partitions}
     loads = [len(partitions) for partitions in division]
@@ -40,5 +44,8 @@ def give_back(
                 loads[holder], loads[place] = loads[place], loads[holder]
             elif other is not None:
                 del got[holder][other]
-                (own[place].add if holders.get(other) == place else got[place].setdefault)(other)
+                if holders.get(other) == place:
+                    own[place].add(other)
+                else:
+                    got[place][other] = None
     return [sorted(own[place].union(got[place])) for place in range(len(division))]

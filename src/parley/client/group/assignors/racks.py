@@ -8,7 +8,7 @@ from parley.client.group.assignors.base import Racks
 
 
 def racks_matter(of_members: Collection[str], of_partitions: Collection[Racks]) -> bool:
-    """Whether who gets which partition changes what crosses racks: some member may be near to some but not all.
+    """Whether it matters which member gets which partition: one is near to some, but not to all.
 
     >>> racks_matter({"a"}, [frozenset({"a"}), frozenset({"b"})])
     True

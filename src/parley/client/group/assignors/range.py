@@ -1,11 +1,11 @@
-"""The assignor "range": consecutive partitions of each topic, near the members' racks where those matter.
+"""The assignor "range": consecutive partitions of each topic, near members where racks matter.
 
 Rules of this file:
 1. Of n partitions each of m subscribers of a topic gets n // m, and the first n % m get one more (G25).
 2. Topics with the same subscribers and as many partitions are divided alike, so that partitions of one
    number meet at one member: joins rely on it.
-3. Where racks matter to one topic at least, partitions go first to members in a rack of their replicas, as
-   far as rule 1 allows. Of topics divided alike the rack has to match all (G26).
+3. Where racks matter to one topic at least, partitions go first to members in a rack of their
+   replicas, as far as rule 1 allows. Of topics divided alike the rack has to match all (G26).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parley.types import TopicPartition
 
 
 class RangeAssignor:
-    """Divide each topic by itself: members in their order get consecutive partitions, the first ones one more.
+    """Divide each topic by itself: members get consecutive partitions, the first ones one more.
 
     Members with a `client.rack` are given partitions with a replica there first (KIP-881).
     """
@@ -34,7 +34,7 @@ class RangeAssignor:
         """Return what each member gets, sorted by topic and number."""
         ordered = in_order(members)
         by_topic = subscribers(topics, ordered)
-        rack_of = [member.subscription.rack for member in ordered]
+        rack_of = [member.subscription.rack or None for member in ordered]
         near = {topic for topic, places in by_topic.items() if _racks_matter(topics[topic], places, rack_of)}
         owners: dict[str, Sequence[int]] = {}
         for alike in _divided_alike(topics, by_topic):
@@ -85,7 +85,7 @@ class _Shares:
         self._one_more -= self._count[place] > self._each
 
     def match_partitions(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
-        """Give each partition to the first subscriber with room in one of its racks; one without a rack is anywhere."""
+        """Give each partition to the first subscriber with room in one of its racks, or without a rack."""
         waiting: dict[str | None, deque[int]] = {}
         for place in self._count:
             waiting.setdefault(rack_of[place], deque()).append(place)
@@ -99,7 +99,7 @@ class _Shares:
                 self._give(index, first)
 
     def match_members(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
-        """Give each subscriber in its turn the first free partitions in its rack; one without a rack takes any."""
+        """Give each subscriber the first free partitions in its rack; one without a rack takes any."""
         places = {rack_of[place] for place in self._count}
         free = {
             rack: deque(index for index, near in enumerate(racks) if rack is None or rack in near) for rack in places

@@ -10,9 +10,10 @@ from parley.types import TopicPartition
 
 
 class RoundRobinAssignor:
-    """Deal partitions, sorted by topic and number, to members in their order, skipping who does not subscribe.
+    """Deal partitions, sorted by topic and number, to members in a ring.
 
-    Counts differ by one at most where all subscribe to the same topics. It keeps nothing of what members had.
+    Counts differ by one at most where all subscribe to the same topics. It keeps nothing of what
+    members had.
     """
 
     name = "roundrobin"

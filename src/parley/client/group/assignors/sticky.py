@@ -19,9 +19,10 @@ from parley.types import TopicPartition
 
 
 class StickyAssignor:
-    """Divide as evenly as subscriptions allow, and leave with each member as much as possible of what it had.
+    """Divide as evenly as subscriptions allow, and leave members as much as possible of what they had.
 
-    Members give up all partitions before a rebalance; what they had they report as user data.
+    Members give up all partitions before a rebalance; what they had they report as user data. Racks
+    do not matter here, as they do to Java's (KIP-881).
     """
 
     name = "sticky"
@@ -40,15 +41,15 @@ class StickyAssignor:
 class CooperativeStickyAssignor:
     """Divide as "sticky" does, while members go on reading what they keep.
 
-    A partition that moves is given to nobody at first: its owner reads in the answer that it has to give it up, and
-    joins again when it has. The new owner gets it in that next generation.
+    A partition that moves is given to nobody at first: its owner learns from the answer that it has
+    to give it up, and joins again when it has. The new owner gets it in that next generation.
     """
 
     name = "cooperative-sticky"
     cooperative = True
 
     def user_data(self, owned: Collection[TopicPartition], generation: int) -> bytes:
-        """Return the generation, for leaders that do not know its field in the subscription (Java before 3.4)."""
+        """Return the generation, for leaders that do not read its field (Java before 3.4)."""
         return encode_generation(generation)
 
     def assign(self, topics: Topics, members: Sequence[Member]) -> Assignment:
