@@ -1,4 +1,4 @@
-"""confluent-kafka, aiokafka and kafka-python in classic groups of the embedded cluster, apart and together (G67)."""
+"""Foreign members and parley's in classic groups of the embedded cluster, apart and together (G67, G68)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import confluent_kafka
 import pytest
 
+import parley
 from parley.devcluster import LocalCluster
 
 from ..support import GENEROUS_S, eventually
@@ -65,9 +66,11 @@ class Member(threading.Thread):
 class Confluent(Member):
     """librdkafka's."""
 
+    strategy = "range"
+
     def consume(self, leaving: Callable[[], bool]) -> None:
         options = {"bootstrap.servers": self.bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest",
-                   "heartbeat.interval.ms": HEARTBEAT_MS, "partition.assignment.strategy": "range",
+                   "heartbeat.interval.ms": HEARTBEAT_MS, "partition.assignment.strategy": self.strategy,
                    "enable.auto.offset.store": False}  # fmt: skip
         consumer = confluent_kafka.Consumer(options)
         consumer.subscribe([TOPIC])
@@ -81,6 +84,23 @@ class Confluent(Member):
                 self.read.append((partition, offset))
                 consumer.commit(message, asynchronous=False)
         consumer.close()
+
+
+class Parley(Member):
+    """parley's own."""
+
+    strategy = "range"
+
+    def consume(self, leaving: Callable[[], bool]) -> None:
+        with parley.Consumer(
+            bootstrap_servers=self.bootstrap, group_id=GROUP, auto_offset_reset="earliest",
+            heartbeat_interval_ms=HEARTBEAT_MS, partition_assignment_strategy=self.strategy,
+        ) as consumer:  # fmt: skip
+            consumer.subscribe([TOPIC])
+            while not leaving():
+                for records in consumer.getmany(timeout_ms=50).values():
+                    self.read += [(record.partition, record.offset) for record in records]
+                self.owned = frozenset(part.partition for part in consumer.assignment())
 
 
 class KafkaPython(Member):
@@ -151,6 +171,13 @@ def shared(*among: Member) -> bool:
     return sorted(owned) == list(range(PARTITIONS)) and len({len(member.owned) for member in among}) == 1
 
 
+def covered(*among: Member) -> bool:
+    """Whether every partition is one member's, and each member has one or two."""
+    shared(*among)
+    owned = [part for member in among for part in member.owned]
+    return sorted(owned) == list(range(PARTITIONS)) and {len(member.owned) for member in among} <= {1, 2}
+
+
 @pytest.mark.parametrize(
     ("kind", "release"),
     [
@@ -178,13 +205,41 @@ def test_two_members_share_and_one_takes_over(kind: type[Member], release: str) 
 
 
 @pytest.mark.parametrize("release", ["1.1", "4.3"])
-def test_g67_three_clients_in_one_group(release: str) -> None:
+@pytest.mark.parametrize("leader", [Parley, Confluent, KafkaPython, Aiokafka])
+def test_g67_four_clients_in_one_group_any_of_them_leading(leader: type[Member], release: str) -> None:
     with LocalCluster(brokers=2, release=release) as cluster:
         cluster.create_topic(TOPIC, PARTITIONS)
-        every = [kind(cluster, release) for kind in (Confluent, KafkaPython, Aiokafka)]
-        with members(*every):
-            eventually(lambda: shared(*every))
-            produce(cluster, 4)
-            eventually(lambda: sum(len(member.read) for member in every) == 4 * PARTITIONS)
-            found = sorted(position for member in every for position in member.read)
-            assert found == [(part, at) for part in range(PARTITIONS) for at in range(4)]
+        first = leader(cluster, release)
+        others = [kind(cluster, release) for kind in (Parley, Confluent, KafkaPython, Aiokafka) if kind is not leader]
+        with members(first):
+            eventually(lambda: shared(first))  # who came first leads
+            with members(*others):
+                every = [first, *others]
+                eventually(lambda: covered(*every))
+                produce(cluster, 4)
+                eventually(lambda: len({at for member in every for at in member.read}) == 4 * PARTITIONS)
+
+
+class CooperativeParley(Parley):
+    strategy = "cooperative-sticky"
+
+
+class CooperativeConfluent(Confluent):
+    strategy = "cooperative-sticky"
+
+
+@pytest.mark.parametrize("leader", [CooperativeParley, CooperativeConfluent])
+def test_g68_cooperative_members_of_two_clients(leader: type[Member]) -> None:
+    with LocalCluster(brokers=2, release="4.3") as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        (other,) = {CooperativeParley, CooperativeConfluent} - {leader}
+        first, second = leader(cluster, "4.3"), other(cluster, "4.3")
+        with members(first):
+            eventually(lambda: shared(first))
+            produce(cluster, 2)
+            eventually(lambda: len(first.read) == 2 * PARTITIONS)
+            with members(second):
+                eventually(lambda: shared(first, second))
+                produce(cluster, 2)
+                eventually(lambda: len(first.read) + len(second.read) == 4 * PARTITIONS)
+            eventually(lambda: shared(first))

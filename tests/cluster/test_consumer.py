@@ -175,8 +175,9 @@ def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: Local
         consumer.assign([tp])
         for offset, epoch in ((6, 0), (7, -1), (6, -1), (5, 0), (6, 0)):
             consumer.commit({tp: OffsetAndMetadata(offset, "", epoch)})
-        core = consumer._core
-        core._committed[tp] = OffsetAndMetadata(6, "", 1)
+        commits = consumer._core.group._commits
+        assert commits is not None
+        commits._last[tp] = OffsetAndMetadata(6, "", 1)
         with pytest.raises(DataLossError, match="offset 7 of epoch 0 cannot follow the committed offset 6 of epoch 1"):
             consumer.commit({tp: OffsetAndMetadata(7, "", 0)})
         consumer.commit({tp: OffsetAndMetadata(7, "", -1)})

@@ -166,7 +166,19 @@ def test_what_concerns_transactions_refuses_wrong_values_and_goes_on(face: Face,
     assert face.do(face.client.metadata, [TOPIC]).topics[TOPIC].partitions.keys() == {0}
 
 
-@pytest.mark.parametrize("name", CONSUMER)
+def test_a_consumer_refuses_wrong_subscriptions_and_goes_on(face: Face) -> None:
+    face.do(face.consumer.unsubscribe)
+    call = CONSUMER["subscribe"]
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, face.consumer, "subscribe", {**call.right, parameter: value})
+    face.call(face.consumer, "subscribe", call.right)
+    assert face.do(face.consumer.getone).value == b"v"
+    face.do(face.consumer.unsubscribe)
+    face.do(face.consumer.assign, [TP])  # as the other tests expect it
+
+
+@pytest.mark.parametrize("name", [name for name in CONSUMER if name != "subscribe"])
 def test_a_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str) -> None:
     call = CONSUMER[name]
     for parameter, values in call.wrong.items():

@@ -10,8 +10,8 @@ import pyarrow as pa
 from parley.client import (
     EARLIEST,
     LATEST,
+    ConsumerGroupMetadata,
     FetchOptions,
-    GroupMember,
     NewTopic,
     OffsetAndMetadata,
     OffsetSpec,
@@ -44,7 +44,7 @@ OFFSETS = ("earliest", -1, 1.5, True, None, [], (1, 2), (1, "m", 3), OffsetAndMe
     OffsetAndMetadata(0, None), OffsetAndMetadata(0, "", "1"), OffsetAndMetadata(2**63), EARLIEST)  # type: ignore[arg-type]  # fmt: skip
 PLACES = ("earliest", "EARLIEST", -2, 1.5, True, b"", [], Timestamp(-1), Timestamp("1"), Timestamp(2**63), 2**63,  # type: ignore[arg-type]
     OffsetSpec("earliest", "x"), ("earliest", None))  # type: ignore[arg-type]  # fmt: skip
-OPTIONS = ("all", 5, {}, GroupMember())
+OPTIONS = ("all", 5, {}, ConsumerGroupMetadata("group"))
 
 
 def by_partition(*values: Any, right: Any) -> tuple[Any, ...]:
@@ -218,6 +218,15 @@ TRANSACTIONS = {
     ),
 }
 CONSUMER = {
+    "subscribe": Call(
+        {"topics": [TOPIC], "pattern": None, "listener": None},
+        {
+            "topics": ("ab", b"ab", 5, None, [], [5], [""]),
+            "pattern": (5, "[", b"a"),
+            "listener": (5, "on_assigned", print),
+        },
+    ),
+    "enforce_rebalance": Call({"reason": "a test"}, {"reason": TEXTS}),
     "assign": Call({"partitions": [TP]}, {"partitions": TP_LISTS}),
     "seek": Call({"partition": TP, "offset": 0}, {"partition": TP_VALUES, "offset": OFFSETS}),
     "seek_to_beginning": Call({"partitions": TP}, {"partitions": TP_VALUES}),
@@ -247,12 +256,8 @@ CONSUMER = {
 TRANSACTION = {
     "produce": CLIENT["produce"],
     "send_offsets_to_transaction": Call(
-        {"offsets": {TP: 1}, "group_id": "g", "member": None},
-        {
-            "offsets": by_partition(*OFFSETS, right=1),
-            "group_id": (*TEXTS, None),
-            "member": ("m", 5, ("m", 1)),
-        },
+        {"offsets": {TP: 1}, "group": "g"},
+        {"offsets": by_partition(*OFFSETS, right=1), "group": (*TEXTS, None, ("g", 1))},
     ),
     "resume": Call(
         {"producer_id": 5, "producer_epoch": 0},

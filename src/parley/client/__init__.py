@@ -19,7 +19,9 @@ _NAMES = {
     "parley.client.cluster.view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
     "parley.client.consumer.async_consumer": ("AsyncConsumer",),
     "parley.client.consumer.consumer": ("Consumer",),
+    "parley.client.consumer.listener": ("ConsumerRebalanceListener",),
     "parley.client.consumer.options": ("ConsumerOptions",),
+    "parley.client.consumer.participation": ("GroupHealth",),
     "parley.client.consumer.records": ("ConsumerRecord",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
     "parley.client.fetch.positions": ("DataLoss",),
@@ -35,6 +37,7 @@ _NAMES = {
         "LATEST",
         "MAX_TIMESTAMP",
         "BatchAck",
+        "ConsumerGroupMetadata",
         "CreatedTopic",
         "EpochEndOffset",
         "FetchedBatch",
@@ -52,7 +55,6 @@ _NAMES = {
     "parley.client.transactions.handover": ("FencedProducer", "PreparedTransaction"),
     "parley.client.transactions.listing": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
     "parley.client.transactions.producer": ("TransactionProducer",),
-    "parley.client.transactions.requests": ("GroupMember",),
     "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
 }
 """Where each public name comes from. Type checkers read `__init__.pyi`, which `tools/write_stubs.py` makes of this."""

@@ -17,7 +17,9 @@ from parley.client.cluster.view import (
 )
 from parley.client.consumer.async_consumer import AsyncConsumer
 from parley.client.consumer.consumer import Consumer
+from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.options import ConsumerOptions
+from parley.client.consumer.participation import GroupHealth
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.events import (
     PossibleDataLoss,
@@ -44,6 +46,7 @@ from parley.client.results import (
     LATEST,
     MAX_TIMESTAMP,
     BatchAck,
+    ConsumerGroupMetadata,
     CreatedTopic,
     EpochEndOffset,
     FetchedBatch,
@@ -75,7 +78,6 @@ from parley.client.transactions.listing import (
     TransactionListing,
 )
 from parley.client.transactions.producer import TransactionProducer
-from parley.client.transactions.requests import GroupMember
 from parley.types import (
     Node,
     OffsetAndMetadata,
@@ -100,7 +102,9 @@ __all__ = [
     "ClientOptions",
     "ClusterMetadata",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerOptions",
+    "ConsumerRebalanceListener",
     "ConsumerRecord",
     "CreatedTopic",
     "DataLoss",
@@ -108,7 +112,7 @@ __all__ = [
     "FencedProducer",
     "FetchOptions",
     "FetchedBatch",
-    "GroupMember",
+    "GroupHealth",
     "LeaderAndEpoch",
     "NewTopic",
     "Node",

@@ -30,6 +30,7 @@ from parley.client.options.client_options import (
 )
 from parley.client.options.values import ClientOptionValues
 from parley.client.results import (
+    ConsumerGroupMetadata,
     CreatedTopic,
     EpochEndOffset,
     FetchedBatch,
@@ -268,7 +269,7 @@ class AsyncClient:
         text("group_id", group_id)
         wanted = arguments.offsets_to_commit(offsets)
         cluster = await self._started()
-        await committed.commit_offsets(cluster, group_id, wanted, cluster.deadline())
+        await committed.commit_offsets(cluster, ConsumerGroupMetadata(group_id), wanted, cluster.deadline())
 
     async def committed_offsets(
         self, group_id: str, partitions: Several[TopicPartition]

@@ -6,7 +6,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import queue
 import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 from parley.errors import LocalProtocolError
@@ -36,15 +38,58 @@ class LoopThread:
 
     def call(self, work: Work[T]) -> T:
         """Run a coroutine in the loop and return what it returns. Ctrl-C cancels it."""
-        future = self.start(work)
+        return wait(self.start(work))
+
+
+class CallerThread:
+    """Lets what runs in the loop call back into the thread that waits for it, as a listener expects it."""
+
+    def __init__(self) -> None:
+        self._waiting: list[queue.SimpleQueue[Callable[[], None] | None]] = []
+
+    def wait_for(self, loop_thread: LoopThread, work: Work[T]) -> T:
+        """Run a coroutine in the loop, and in this thread what `call` asks for meanwhile; return what it returns."""
+        calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waiting.append(calls)
         try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                future.cancel()
-                with contextlib.suppress(concurrent.futures.CancelledError, Exception):
-                    future.result(timeout=5)
-            raise
+            future = loop_thread.start(work)
+            future.add_done_callback(lambda _: calls.put(None))
+            return wait(future, lambda: _serve(calls))
+        finally:
+            self._waiting.remove(calls)
+
+    async def call(self, call: Callable[[], object]) -> None:
+        """Call in the thread that waits innermost, and return when the call does. Raises what it raises."""
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                call()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._waiting[-1].put(run)
+        await asyncio.wrap_future(done)
+
+
+def _serve(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+
+
+def wait(future: concurrent.futures.Future[T], meanwhile: Callable[[], None] = lambda: None) -> T:
+    """Return what a future brings. Ctrl-C cancels it."""
+    try:
+        meanwhile()
+        return future.result()
+    except BaseException:
+        if not future.done():
+            future.cancel()
+            with contextlib.suppress(concurrent.futures.CancelledError, Exception):
+                future.result(timeout=5)
+        raise
 
 
 _shared: LoopThread | None = None

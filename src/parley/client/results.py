@@ -59,6 +59,24 @@ class EpochEndOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Who commits offsets for a group: one of its members (KIP-447), or with the defaults an outsider.
+
+    `generation_id` is the generation of the classic protocol, or the member epoch of KIP-848.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+    @property
+    def outside(self) -> bool:
+        """Whether nobody in particular commits, as before KIP-447."""
+        return self.generation_id < 0 and not self.member_id
+
+
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created. -1 takes the broker's default (CreateTopics v4+, Kafka 2.4)."""
 

@@ -19,15 +19,17 @@ same request be sent again (`retriable`, `refresh_metadata`).
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
+      CommitFailedError       offsets that a group did not take, by partition
       TransactionError        what became of a transaction; `transactions` lists the kinds
 
-Map: `tree` has the classes, `transactions` those about what became of one, `broker` one for each code of codes.txt,
-`codes` the codes by name.
+Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a member, `broker` one
+for each code of codes.txt, `codes` the codes by name.
 """
 
 from typing import TYPE_CHECKING
 
 from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name, named
+from parley.errors.groups import CommitFailedError
 from parley.errors.transactions import (
     ProducerFencedError,
     TransactionAbortableError,
@@ -61,6 +63,7 @@ __all__ = [
     "AuthenticationError",
     "BrokerError",
     "BrokersUnreachable",
+    "CommitFailedError",
     "ConfigError",
     "CorruptRecordError",
     "DataLossError",

@@ -132,13 +132,14 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     owned = {f"{kind}.{call}" for kind in ("AsyncTransactions", "Transactions") for call in (
         "fence(transactional_ids)", "describe(transactional_ids)",
     )}  # fmt: skip
+    consumers = {f"{kind}.subscribe(topics)" for kind in ("AsyncConsumer", "Consumer")}
     others = {
         "TransactionFilter.__init__(states)",
         "Security.__init__(mechanisms)",
         "Security.__init__(hosts)",
         "record_shape(columns)",
     }
-    assert found == clients | owned | others
+    assert found == clients | owned | consumers | others
 
 
 @pytest.mark.parametrize("one", ["ab", b"ab", bytearray(b"ab"), memoryview(b"ab"), ""])

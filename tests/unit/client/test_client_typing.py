@@ -22,9 +22,10 @@ import pytest
 
 import parley
 from parley.client import BatchShape, ClientOptions, ConsumerOptions, FetchOptions, ProduceOptions
+from parley.client.consumer.option_values import ConsumerOptionValues
+from parley.client.group.assignors import Assignor
 from parley.client.options.values import (
     ClientOptionValues,
-    ConsumerOptionValues,
     FetchOptionValues,
     Milliseconds,
     ProduceOptionValues,
@@ -250,7 +251,7 @@ def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> N
     ],
 )
 def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> None:
-    known = {"ssl": ssl, "BatchShape": BatchShape, "TokenProvider": TokenProvider}
+    known = {"ssl": ssl, "Assignor": Assignor, "BatchShape": BatchShape, "TokenProvider": TokenProvider}
     typed = typing.get_type_hints(values, localns=known)
     own = typing.get_type_hints(group, localns=known)
     assert typed.keys() == {field.name for field in dataclasses.fields(group)}

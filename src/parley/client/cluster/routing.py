@@ -141,22 +141,30 @@ async def at_coordinator(
     cluster: Cluster, kind: KeyType, key: str, what: str, deadline: Deadline, attempt: Attempt[T]
 ) -> T:
     """Return what `attempt` returns at the coordinator of a group or of a transactional id."""
-    known = cluster.coordinators
 
     async def once() -> T:
-        if (kind, key) not in known:
-            conn = await _able(cluster, _LOOKED_UP_BY[kind])
-            found = (await _look_up(cluster, conn, kind, [key], deadline))[key]
-            if isinstance(found, KafkaError):
-                raise found
+        node_id = await coordinator_of(cluster, kind, key, deadline)
         try:
-            return await attempt(await cluster.connection(known[kind, key]))
+            return await attempt(await cluster.connection(node_id))
         except KafkaError as error:
             if isinstance(error, NetworkError) or (isinstance(error, BrokerError) and error.code in MOVED):
-                known.pop((kind, key), None)
+                cluster.coordinators.pop((kind, key), None)
             raise
 
     return await cluster.retrying(what, deadline, once)
+
+
+async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: Deadline) -> int:
+    """Return the broker that coordinates a group or a transactional id; asks once where it is not known.
+
+    Raises what FindCoordinator answers, and what asking raises.
+    """
+    if (kind, key) not in cluster.coordinators:
+        conn = await _able(cluster, _LOOKED_UP_BY[kind])
+        found = (await _look_up(cluster, conn, kind, [key], deadline))[key]
+        if isinstance(found, KafkaError):
+            raise found
+    return cluster.coordinators[kind, key]
 
 
 async def find_coordinators(cluster: Cluster, kind: KeyType, keys: Iterable[str], deadline: Deadline) -> None:

@@ -1,37 +1,50 @@
-"""The asynchronous consumer: assigned partitions, positions that know their history, aiokafka's names."""
+"""The asynchronous consumer: in a group or of assigned partitions, positions that know their history."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Collection, Mapping
 from types import TracebackType
 from typing import Unpack
 
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.core import ConsumerCore, LossListener
+from parley.client.consumer.listener import ConsumerRebalanceListener
+from parley.client.consumer.option_values import ConsumerClientOptionValues
 from parley.client.consumer.options import ConsumerOptions, split_named
+from parley.client.consumer.participation import GroupHealth, wanted_topics
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.fetch.positions import DataLoss
 from parley.client.options import arguments
-from parley.client.options.values import ConsumerClientOptionValues
-from parley.client.results import EARLIEST, LATEST, FetchedBatch, OffsetAndTimestamp, Timestamp
-from parley.types import OffsetAndMetadata, Several, TopicPartition
+from parley.client.results import (
+    EARLIEST,
+    LATEST,
+    ConsumerGroupMetadata,
+    FetchedBatch,
+    OffsetAndTimestamp,
+    Timestamp,
+)
+from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
 
 
 class AsyncConsumer:
-    """A consumer of assigned partitions, for one event loop and one task at a time.
+    """A member of a group, or a consumer of assigned partitions, for one event loop and one task at a time.
 
     >>> async def read() -> None:
     ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
     ...     async with AsyncConsumer(bootstrap_servers="localhost:9092", **options) as consumer:
-    ...         consumer.assign([TopicPartition("flights", 0)])
+    ...         consumer.subscribe(["flights"])  # or: consumer.assign([TopicPartition("flights", 0)])
     ...         record = await consumer.getone()  # or: async for record in consumer
     ...         print(record.offset, record.value)
     >>> asyncio.run(read())
     0 b'SK4035'
 
     Options are those of ClientOptions and ConsumerOptions, by name; with `client` given only the latter, and
-    that client stays open. Offsets are committed for `group_id` without membership. Positions are validated
+    that client stays open. What is subscribed to is shared among the members of `group_id`, of whatever client
+    (classic protocol, Kafka 0.9 and later); partitions change in `getone`, `getmany` and their kin, and nowhere
+    else. Offsets are committed for `group_id`, by default every 5 s, when partitions are given up and at `close`;
+    assigned partitions without membership, which a group with members refuses. Positions are validated
     when leaders move (KIP-320). Where records are lost (truncation, re-creation, retention), reading goes on
     at the right place with `auto_offset_reset` earliest, latest or by_duration: `on_data_loss` is called with
     each DataLoss, and `data_losses` keeps them. With "none" the call raises LogTruncationError,
@@ -64,7 +77,10 @@ class AsyncConsumer:
         return self
 
     async def close(self) -> None:
-        """Stop reading, without a commit. Idempotent."""
+        """Commit, unless `enable_auto_commit` is off, leave the group and stop reading. Idempotent.
+
+        `on_partitions_revoked` is called before the group is left. A static member stays in the group for a session.
+        """
         await self._core.close()
         if self._own is not None:
             await self._own.close()
@@ -84,6 +100,45 @@ class AsyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    # -- the group ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Names = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read topics, or all whose whole name a pattern matches, sharing them with the other members of the group.
+
+        Replaces what was subscribed to before. The listener is called in the polls of this consumer. Raises
+        ConfigError without a `group_id`, and LocalProtocolError while partitions are assigned by hand.
+        """
+        self._core.group.subscribe(wanted_topics(topics, pattern, listener))
+
+    async def unsubscribe(self) -> None:
+        """Commit and give everything up as `close` does, and leave the group; or drop what was assigned by hand."""
+        await self._core.group.unsubscribe()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics subscribed to; with a pattern, those that matched last."""
+        return self._core.group.topics
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return who this member is, for `send_offsets_to_transaction` (KIP-447). Outside of a group: nobody."""
+        return self._core.group.metadata()
+
+    def enforce_rebalance(self, reason: str = "the application asked for a rebalance") -> None:
+        """Let the group rebalance; the coordinator logs the reason (KIP-800). Does nothing outside of one."""
+        self._core.group.enforce_rebalance(text("reason", reason))
+
+    def health(self) -> GroupHealth | None:
+        """Return how the membership is: state, last rebalance and its reason, age of the last poll, stalled partitions.
+
+        None where this consumer has not subscribed.
+        """
+        return self._core.group.health()
 
     # -- assignment and positions ---------------------------------------------------------------------
 
@@ -140,17 +195,18 @@ class AsyncConsumer:
         """Commit positions, or the offsets given (the *next* to be read), with their leader epochs.
 
         An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises ConfigError without a
-        `group_id`, DataLossError for an offset of a history that is gone, and what the broker answers: a
-        group with active members refuses.
+        `group_id`, DataLossError for an offset of a history that is gone, RebalanceInProgressError while the group
+        rebalances (poll, then commit again), CommitFailedError where partitions are lost or some were refused, and
+        what the broker answers: a group with active members refuses who is none of them.
         """
-        await self._core.commit(offsets)
+        await self._core.group.commit(offsets)
 
     async def committed(self, partition: TopicPartition) -> OffsetAndMetadata | None:
         """Return what the group has committed for a partition, None where nothing.
 
         Waits until metadata is as new as the committed epoch; raises RequestTimedOut when it does not get there.
         """
-        return (await self._core.committed([partition]))[partition]
+        return (await self._core.group.committed([partition]))[partition]
 
     # -- reading --------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterator
 from types import TracebackType
@@ -10,30 +11,33 @@ from typing import TypeVar, Unpack
 
 from parley.client.consumer.async_consumer import AsyncConsumer, check_getmany
 from parley.client.consumer.core import LossListener
+from parley.client.consumer.listener import ConsumerRebalanceListener
+from parley.client.consumer.option_values import ConsumerClientOptionValues
+from parley.client.consumer.participation import wanted_topics
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.fetch.positions import DataLoss
-from parley.client.loop_thread import shared_loop
+from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
-from parley.client.options.values import ConsumerClientOptionValues
-from parley.client.results import FetchedBatch
+from parley.client.results import ConsumerGroupMetadata, FetchedBatch
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking, in_loop
-from parley.types import Several, TopicPartition
+from parley.types import Names, Several, TopicPartition
 
 T = TypeVar("T")
 
 
 class Consumer:
-    """A consumer of assigned partitions whose calls return when they are done.
+    """A member of a group, or a consumer of assigned partitions, whose calls return when they are done.
 
-    >>> with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
-    ...     consumer.assign([TopicPartition("flights", 0)])
+    >>> options = {"group_id": "dashboard", "auto_offset_reset": "earliest"}
+    >>> with Consumer(bootstrap_servers="localhost:9092", **options) as consumer:
+    ...     consumer.subscribe(["flights"])  # or: consumer.assign([TopicPartition("flights", 0)])
     ...     record = consumer.getone()  # or: for record in consumer
     ...     print(record.offset, record.value)
     0 b'SK4035'
 
-    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. `on_data_loss` is called
-    in the loop's thread. After a fork the child makes one of its own.
+    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. The listener of `subscribe`
+    is called in the thread that polls, `on_data_loss` in the loop's. After a fork the child makes one of its own.
     """
 
     def __init__(
@@ -41,12 +45,16 @@ class Consumer:
     ) -> None:
         self._consumer = AsyncConsumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
+        self._caller = CallerThread()
+        self._core.group.call_listener = self._caller.call
         self._pid = os.getpid()
 
     def _run(self, work: Work[T]) -> T:
         if self._pid != os.getpid():  # the loop and the sockets that came along belong to the parent
             work.close()
             raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
+        if self._core.group.subscribed:
+            return self._caller.wait_for(shared_loop(), work)
         return shared_loop().call(work)
 
     def _async(self) -> AsyncConsumer:
@@ -68,6 +76,40 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- the group ------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Names = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read topics, or all whose whole name a pattern matches, sharing them with the other members of the group.
+
+        Replaces what was subscribed to before. The listener's methods are called in the thread that polls; here they
+        are no coroutines. Raises ConfigError without a `group_id`, and LocalProtocolError while partitions are
+        assigned by hand.
+        """
+        wanted = wanted_topics(topics, pattern, listener)  # what the caller iterates over is not run in the loop
+
+        async def work() -> None:
+            self._core.group.subscribe(wanted)
+
+        self._run(work())
+
+    unsubscribe = blocking(AsyncConsumer.unsubscribe)
+    enforce_rebalance = in_loop(AsyncConsumer.enforce_rebalance)
+    health = in_loop(AsyncConsumer.health)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics subscribed to; with a pattern, those that matched last."""
+        return self._consumer.subscription()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return who this member is, for `send_offsets_to_transaction` (KIP-447). Outside of a group: nobody."""
+        return self._consumer.group_metadata()
 
     # -- assignment and positions ---------------------------------------------------------------------
 

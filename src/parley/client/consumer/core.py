@@ -14,15 +14,15 @@ from collections.abc import Callable, Collection, Iterable
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.consumer.group import ConsumerGroup
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.records import CompletedFetch, ConsumerRecord
 from parley.client.fetch.assigned import AssignedFetch
 from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
-from parley.client.offsets import committed as group_offsets
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
-from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError, NetworkError, RequestTimedOut
+from parley.errors import DataLossError, KafkaError, LocalProtocolError, NetworkError, RequestTimedOut
 from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -40,7 +40,7 @@ class ConsumerCore:
         self._on_data_loss = on_data_loss
         self._parts: dict[TopicPartition, PartitionFetch] = {}
         self._completed: dict[TopicPartition, CompletedFetch] = {}
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.group = ConsumerGroup(options, self)
         self._fetch: AssignedFetch | None = None
         self._placing: asyncio.Task[None] | None = None
         self._trouble: KafkaError | None = None
@@ -58,14 +58,24 @@ class ConsumerCore:
             self._fetch = AssignedFetch(cluster, self._parts.values(), self.options, policy)
             self._fetch.start()
             self._place()
+            self.group.start(cluster)
 
     async def close(self) -> None:
-        """Stop fetching. Commits nothing. Idempotent."""
+        """Commit, where that is regular, give the partitions up, leave the group and stop fetching. Idempotent."""
+        if self._closed:
+            return
         self._closed = True
+        try:
+            await self.group.finish("the consumer is being closed")
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
         placing, self._placing = self._placing, None
         if placing is not None:
             placing.cancel()
             await asyncio.gather(placing, return_exceptions=True)
+        await self.group.close()
         fetch, self._fetch = self._fetch, None
         self._completed.clear()
         if fetch is not None:
@@ -91,9 +101,15 @@ class ConsumerCore:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
         wanted = arguments.partitions(partitions)
+        if self.group.subscribed:
+            raise LocalProtocolError("this consumer has subscribed: its group assigns partitions; unsubscribe first")
+        self.read(wanted)
+
+    def read(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions and no others: the application's choice, or the group's."""
         kept = self._parts
         self._parts = {}
-        for tp in wanted:
+        for tp in partitions:
             positions = PartitionPosition(tp, self.options.reset_policy)
             self._parts[tp] = kept.get(tp) or PartitionFetch(
                 tp, positions, None, self.options.max_partition_fetch_bytes
@@ -165,8 +181,8 @@ class ConsumerCore:
         """From the group's commits, else by the reset policy."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         try:
-            if self.options.group_id is not None:
-                found = await self.committed([part.tp for part in parts])
+            if self.options.group_id:
+                found = await self.group.committed([part.tp for part in parts])
         except KafkaError as error:
             if isinstance(error, NetworkError) and error.retriable:  # looked up again, as records are fetched again
                 log.warning("the positions of %d partitions are not known yet: %s", len(parts), error)
@@ -191,35 +207,25 @@ class ConsumerCore:
             )
             self.fetch.stop(part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition))
 
-    # -- commits --------------------------------------------------------------------------------------
+    # -- what the group needs ---------------------------------------------------------------------------
 
-    def _group(self) -> str:
-        if self.options.group_id is None:
-            raise ConfigError("commits need a group_id")
-        return self.options.group_id
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions behind what was handed out, with their leader epochs."""
+        found = {tp: part.positions.consumed for tp, part in self._parts.items()}
+        return {tp: OffsetAndMetadata(at.offset, "", at.offset_epoch) for tp, at in found.items() if at.offset >= 0}
 
-    async def commit(self, offsets: arguments.OffsetsToCommit | None) -> None:
-        """Commit offsets with their leader epochs, by default every position."""
-        group = self._group()
-        if offsets is None:
-            found = {tp: part.positions for tp, part in self._parts.items()}
-            wanted = {
-                tp: OffsetAndMetadata(at.consumed.offset, "", at.consumed.offset_epoch)
-                for tp, at in found.items()
-                if at.consumed.offset >= 0
-            }
-        else:
-            wanted = arguments.offsets_to_commit(offsets)
-        for tp, offset in wanted.items():
-            refuse_other_history(tp, offset, self._committed.get(tp))
-        await group_offsets.commit_offsets(self.cluster, group, wanted, self.cluster.deadline())
-        self._committed |= wanted
+    def stalled(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions that cannot be read now: no position, no leader, or an error."""
+        return tuple(
+            tp
+            for tp, part in sorted(self._parts.items())
+            if part.positions.stage is not Stage.FETCHING or self.cluster.leader(tp).node is None
+        )
 
-    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group committed, None where nothing."""
-        partitions = arguments.partitions(partitions)
-        deadline = self.cluster.deadline()
-        return await group_offsets.committed_offsets(self.cluster, self._group(), partitions, deadline)
+    def wake(self) -> None:
+        """Let a poll that waits look again."""
+        if self._fetch is not None:
+            self._fetch.wake()
 
     # -- consuming ------------------------------------------------------------------------------------
 
@@ -231,13 +237,32 @@ class ConsumerCore:
         Raises the error that stands at a position, if `raise_errors`, after everything in front of it.
         """
         fetch = self.fetch
-        if not self._parts:
-            raise LocalProtocolError("nothing is assigned to this consumer; assign partitions first")
+        if not self._parts and not self.group.subscribed:
+            raise LocalProtocolError("nothing is assigned to this consumer; subscribe to topics or assign partitions")
         for tp in wanted:
-            self.part(tp)
+            arguments.partition(tp)
         deadline = None if timeout_ms is None else self.cluster.deadline(timeout_ms)
         of = frozenset(wanted) if wanted else None
+        if raise_errors:
+            self.group.poll_begins()
+        try:
+            return await self._next_completed(fetch, of, deadline, raise_errors=raise_errors)
+        finally:
+            self.group.poll_ends()
+
+    async def _next_completed(
+        self,
+        fetch: AssignedFetch,
+        of: frozenset[TopicPartition] | None,
+        deadline: Deadline | None,
+        *,
+        raise_errors: bool,
+    ) -> CompletedFetch | None:
         while True:
+            if raise_errors and self.group.news:
+                await self.group.show()
+            for tp in of or ():
+                self.part(tp)
             self._place()
             self._drop_stale()
             if raise_errors:
@@ -277,6 +302,10 @@ class ConsumerCore:
         self, wanted: Collection[TopicPartition], filled: CompletedFetch | None
     ) -> tuple[FetchedBatch | None, CompletedFetch | None]:
         """Return the batch of a decoded fetch, and what is to be decoded next; without a batch it waits for that."""
+        if filled is not None:  # what the poll before handed out is done with; this one may be another member's now
+            self.group.poll_begins()
+            if self.group.news:
+                await self.group.show()
         batch = self.pass_batch(filled) if filled is not None else None
         return batch, await self.next_completed(wanted, None if batch is None else 0, raise_errors=batch is None)
 
@@ -360,29 +389,9 @@ class ConsumerCore:
     def _lost(self, loss: DataLoss) -> None:
         log.warning("%s; reading goes on from offset %s", loss.text, loss.resumed_at)
         self.losses.append(loss)
-        self._committed.pop(loss.partition, None)
+        self.group.history_changed(loss.partition)
         if self._on_data_loss is not None:
             try:
                 self._on_data_loss(loss)
             except Exception:
                 log.exception("the listener for data losses raised an exception; the consumer goes on")
-
-
-def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None) -> None:
-    """Raise DataLossError for a commit that goes forward in offsets and back in epochs (L4).
-
-    Both cannot be: epochs grow along a log. Offsets without an epoch are compared with nothing.
-
-    >>> refuse_other_history(TopicPartition("t", 0), OffsetAndMetadata(7, "", -1), OffsetAndMetadata(6, "", 1))
-    """
-    if last is None or new.leader_epoch < 0 or last.leader_epoch < 0:
-        return
-    if new.leader_epoch < last.leader_epoch and new.offset > last.offset:
-        raise DataLossError(
-            f"{tp}: offset {new.offset} of epoch {new.leader_epoch} cannot follow the committed offset {last.offset} "
-            f"of epoch {last.leader_epoch}: it belongs to a history that was truncated. Commit a position read since",
-            topic=tp.topic,
-            partition=tp.partition,
-            expected_offset=new.offset,
-            available_offset=last.offset,
-        )

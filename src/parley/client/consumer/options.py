@@ -1,21 +1,23 @@
-"""How a consumer reads: the fetch options, its group for commits, and what to do without a position."""
+"""How a consumer reads: the fetch options, its group, and what to do without a position."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from parley.client.fetch.positions import Duration, Spec
+from parley.client.group.assignors import by_name
+from parley.client.group.assignors.base import Assignor
 from parley.client.options.client_options import ClientOptions, FetchOptions
 from parley.client.options.fields import option, unknown_option
 from parley.client.results import EARLIEST, LATEST
 from parley.errors import ConfigError
 
 if TYPE_CHECKING:
-    from parley.client.options.values import ConsumerOptionValues
+    from parley.client.consumer.option_values import ConsumerOptionValues
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
@@ -25,7 +27,27 @@ _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 class ConsumerOptions(FetchOptions):
     """How a consumer reads."""
 
-    group_id: str | None = option(None, "group whose committed offsets are used; commits need one", kind=str)
+    group_id: str | None = option(
+        None, "group to be a member of, and whose committed offsets are used; subscribe and commit need one", kind=str
+    )
+    group_instance_id: str | None = option(
+        None, "name of this static member: it may be away for a session and keeps its partitions (Kafka 2.3)", kind=str
+    )
+    session_timeout_ms: int = option(
+        45_000, "after so long without a heartbeat the group goes on without this member", low=1
+    )
+    heartbeat_interval_ms: int = option(
+        3_000, "time between two heartbeats; a third of session_timeout_ms at most is usual", low=1
+    )
+    max_poll_interval_ms: int = option(300_000, "after so long between two polls the member leaves its group", low=1)
+    partition_assignment_strategy: str | Sequence[str | Assignor] = option(
+        "range,cooperative-sticky",
+        "assignors in the order of preference: range, roundrobin, sticky, cooperative-sticky, or an object of your own",
+        kind=tuple,
+    )
+    enable_auto_commit: bool = option(True, "commit positions regularly, before partitions are given up, and at close")
+    auto_commit_interval_ms: int = option(5_000, "time between two automatic commits", low=0)
+    exclude_internal_topics: bool = option(True, "leave internal topics out of what a pattern matches")
     auto_offset_reset: str = option(
         "latest", "where to read without a position: earliest, latest, by_duration:<ISO 8601 duration>, or none"
     )
@@ -36,6 +58,20 @@ class ConsumerOptions(FetchOptions):
 
     def _check_together(self) -> None:
         self.reset_policy  # noqa: B018  # raises for a text that is no policy
+        self.assignors  # noqa: B018  # raises for a name that is no assignor
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} has to be smaller than "
+                f"session_timeout_ms={self.session_timeout_ms}: take a third of it"
+            )
+
+    @property
+    def assignors(self) -> tuple[Assignor, ...]:
+        """The assignors that `partition_assignment_strategy` means."""
+        strategy = self.partition_assignment_strategy
+        if isinstance(strategy, str):
+            strategy = [name.strip() for name in strategy.split(",")]
+        return by_name(strategy)
 
     @property
     def reset_policy(self) -> Spec | None:

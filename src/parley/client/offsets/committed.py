@@ -1,4 +1,4 @@
-"""Committed offsets of a group, without being a member of it: OffsetCommit, OffsetFetch."""
+"""Committed offsets of a group, for one of its members or for an outsider: OffsetCommit, OffsetFetch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
-from parley.errors import RequestTimedOut, broker_error
+from parley.client.results import ConsumerGroupMetadata
+from parley.errors import BrokerError, CommitFailedError, KafkaError, RequestTimedOut, broker_error
 from parley.errors.codes import ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
-from parley.versions import VersionRange
+from parley.versions import Feature, VersionRange
 
 BATCHED_FETCH = 8
 """First OffsetFetch version that takes several groups (KIP-709)."""
@@ -27,14 +28,20 @@ ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
 
 
 async def commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+    cluster: Cluster,
+    group: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline: Deadline,
 ) -> None:
-    """Commit offsets for a group as an outsider (generation -1). Raises the first partition's error.
+    """Commit offsets for a group, as one of its members or as an outsider.
 
-    A group with active members refuses it (UNKNOWN_MEMBER_ID): only its members may commit then.
+    Raises the error of the partitions where they have the same, else CommitFailedError, which has each. A group
+    with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit then.
     """
 
     async def attempt(conn: BrokerConnection) -> None:
+        if group.group_instance_id is not None:
+            conn.versions.require(Feature.STATIC_MEMBERSHIP)
         topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for tp, position in offsets.items():
             if tp.topic not in topics:
@@ -49,31 +56,44 @@ async def commit_offsets(
                     committed_metadata=position.metadata,
                 )
             )
-        message = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
+        message = OffsetCommitRequest(
+            group_id=group.group_id,
+            generation_id_or_member_epoch=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=list(topics.values()),
+        )
         timeout_ms = cluster.request_timeout_ms(deadline)
         reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
         names = {cluster.view.topic_id(name): name for name in topics}
+        failures: dict[TopicPartition, KafkaError] = {}
         for topic in reply.message.topics:
             name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
             for part in topic.partitions:
                 if part.error_code:
-                    text = (
-                        "the group has active members; only they may commit"
-                        if part.error_code in ACTIVE_GROUP
-                        else None
-                    )
-                    raise broker_error(
-                        part.error_code,
-                        text,
-                        topic=name,
-                        partition=part.partition_index,
-                        api="OFFSET_COMMIT",
-                        version=reply.version,
-                    )
+                    tp = TopicPartition(name or "", part.partition_index)
+                    failures[tp] = _refusal(part.error_code, tp, group, reply.version)
+        _raise(failures, offsets)
 
     if offsets:
-        what = f"committing offsets of group {group_id}"
-        await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
+        what = f"committing offsets of group {group.group_id}"
+        await at_coordinator(cluster, KeyType.GROUP, group.group_id, what, deadline, attempt)
+
+
+def _refusal(code: int, tp: TopicPartition, group: ConsumerGroupMetadata, version: int) -> KafkaError:
+    text = "the group has active members; only they may commit" if group.outside and code in ACTIVE_GROUP else None
+    return broker_error(code, text, topic=tp.topic, partition=tp.partition, api="OFFSET_COMMIT", version=version)
+
+
+def _raise(failures: Mapping[TopicPartition, KafkaError], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Raise what a commit has to be repeated for, else what was refused."""
+    errors = sorted(failures.values(), key=lambda error: not error.retriable)
+    codes = {error.code for error in errors if isinstance(error, BrokerError)}
+    if not errors:
+        return
+    if errors[0].retriable or (len(codes) == 1 and len(failures) == len(offsets)):
+        raise errors[0]
+    raise CommitFailedError("some partitions were not committed", failures)
 
 
 async def committed_offsets(

@@ -93,17 +93,6 @@ class FetchOptionValues(TypedDict, total=False):
     shape: BatchShape | None
 
 
-class ConsumerOptionValues(FetchOptionValues, total=False):
-    """The options of ConsumerOptions."""
-
-    group_id: str | None
-    auto_offset_reset: str
-
-
-class ConsumerClientOptionValues(ClientOptionValues, ConsumerOptionValues, total=False):
-    """What a consumer that makes its own client is given by name."""
-
-
 class ProduceOptionValues(TypedDict, total=False):
     """The options of ProduceOptions."""
 

@@ -19,12 +19,11 @@ from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.calls import given_up, write
 from parley.client.produce.state import InTransaction, OutBatch
-from parley.client.results import ProduceResult
+from parley.client.results import ConsumerGroupMetadata, ProduceResult
 from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.handover import PreparedTransaction
 from parley.client.transactions.options import TransactionOptions
-from parley.client.transactions.requests import GroupMember
 from parley.client.transactions.state import Identity, State, TransactionState
 from parley.client.transactions.topics import WrittenTopics, check_topics
 from parley.client.transactions.writer import TransactionWriter
@@ -262,23 +261,23 @@ class AsyncTransactionProducer:
     async def send_offsets_to_transaction(
         self,
         offsets: arguments.OffsetsToCommit,
-        group_id: str,
-        member: GroupMember | None = None,
+        group: str | ConsumerGroupMetadata,
     ) -> None:
         """Commit a group's offsets (the *next* to be read) with the open transaction.
 
-        `member` says who of the group commits (KIP-447, Kafka 2.5); without it the group must have no active
-        members. Raises the broker's error; then the transaction can only be aborted.
+        `group` is what `group_metadata` of the consumer returns (KIP-447, Kafka 2.5): a member that is not one any
+        more is refused. With a group's id alone nobody is; on brokers below 2.5 give that. Raises the broker's
+        error; then the transaction can only be aborted.
         """
         self._alive()
-        text("group_id", group_id)
+        if not isinstance(group, ConsumerGroupMetadata):
+            group = ConsumerGroupMetadata(text("group", group))
         wanted = arguments.offsets_to_commit(offsets)
-        arguments.optional("member", member, GroupMember)
         self._txn.check_open("send_offsets_to_transaction")
         if not wanted:
             return
         try:
-            await self._driver.send_offsets(wanted, group_id, member if member is not None else GroupMember())
+            await self._driver.send_offsets(wanted, group)
         except BaseException as raised:
             seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
             if seen is raised:

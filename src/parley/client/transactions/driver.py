@@ -13,10 +13,10 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator
+from parley.client.results import ConsumerGroupMetadata
 from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.options import TransactionOptions
 from parley.client.transactions.requests import (
-    GroupMember,
     Writer,
     add_offsets,
     add_partitions,
@@ -89,16 +89,16 @@ class TransactionDriver:
         self._txn.partitions.update(missing)
 
     async def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_id: str, member: GroupMember
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """Make a group's offsets part of the transaction. Raises the broker's error."""
-        cluster, deadline, writer = self._cluster, self._cluster.deadline(), self._writer()
+        cluster, deadline, writer, group_id = self._cluster, self._cluster.deadline(), self._writer(), group.group_id
 
         async def enrol(conn: BrokerConnection) -> None:
             await add_offsets(cluster, conn, writer, group_id, deadline)
 
         async def commit(conn: BrokerConnection) -> None:
-            await commit_offsets(cluster, conn, writer, (group_id, member), offsets, deadline)
+            await commit_offsets(cluster, conn, writer, group, offsets, deadline)
 
         self._txn.adding()
         if writer.generation < 2 and group_id not in self._txn.groups:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.results import ConsumerGroupMetadata
 from parley.client.transactions.state import NOBODY, Identity
 from parley.errors import broker_error
 from parley.messages import (
@@ -33,15 +34,6 @@ NOT_ATTEMPTED = 55
 """OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with another one of the request."""
 _MAX = 2**15 - 1
 _FIRST_GENERATION = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4}
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """Who commits offsets for a group: a member of it (KIP-447), or with the defaults an outsider."""
-
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +125,12 @@ async def commit_offsets(
     cluster: Cluster,
     conn: BrokerConnection,
     writer: Writer,
-    group: tuple[str, GroupMember],
+    group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
 ) -> None:
     """Give offsets to the group's coordinator; they count when the transaction commits."""
-    group_id, member = group
-    low, feature = (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA) if member != GroupMember() else (0, None)
+    low, feature = (0, None) if group.outside else (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA)
     allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
     conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
     topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
@@ -154,12 +145,12 @@ async def commit_offsets(
         )
     message = TxnOffsetCommitRequest(
         transactional_id=writer.transactional_id,
-        group_id=group_id,
+        group_id=group.group_id,
         producer_id=writer.identity.producer_id,
         producer_epoch=writer.identity.epoch,
-        generation_id=member.generation_id,
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=found)
             for name, found in topics.items()

@@ -1,0 +1,139 @@
+"""The commits of one consumer: positions with their epochs, one commit after the other, by hand or regularly.
+
+1. A commit never goes forward in offsets and back in epochs (L4).
+2. A regular commit has the positions as they stand when a poll begins: what was handed out in the poll before is done
+   with, what the running one hands out is not (G44).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.offsets import committed as group_offsets
+from parley.client.results import ConsumerGroupMetadata
+from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaError
+from parley.types import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger("parley.client")
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Committer(Protocol):
+    """On whose behalf a consumer commits."""
+
+    def may_commit(self) -> ConsumerGroupMetadata:
+        """Return as whom to commit. Raises where a rebalance or the loss of the membership forbids it."""
+
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
+        """Take note of what the coordinator answered."""
+
+
+class Commits:
+    """What one consumer has committed and will commit. Belongs to the event loop."""
+
+    def __init__(self, cluster: Cluster, group_id: str, committer: Committer, interval_ms: int | None) -> None:
+        self._cluster, self.group_id, self._committer = cluster, group_id, committer
+        self._interval_ms = interval_ms
+        self._last: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._order = asyncio.Lock()
+        self._regular: asyncio.Task[None] | None = None
+        self._next_ms = cluster.now_ms() + (interval_ms or 0)
+
+    async def commit(self, wanted: Offsets, deadline: Deadline | None = None) -> None:
+        """Commit offsets; raises what stands against it, CommitFailedError by partition."""
+        async with self._order:
+            for tp, offset in wanted.items():
+                refuse_other_history(tp, offset, self._last.get(tp))
+            group = self._committer.may_commit()
+            try:
+                await group_offsets.commit_offsets(self._cluster, group, wanted, deadline or self._cluster.deadline())
+            except KafkaError as error:
+                first = next(iter(error.failures.values()), error) if isinstance(error, CommitFailedError) else error
+                self._committer.commit_refused(first, group)
+                raise
+            self._last |= wanted
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return what the group committed, None where nothing."""
+        return await group_offsets.committed_offsets(self._cluster, self.group_id, partitions, self._cluster.deadline())
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Compare the next commit of a partition with none before: its history is another."""
+        self._last.pop(tp, None)
+
+    # -- regular commits --------------------------------------------------------------------------------
+
+    @property
+    def regular(self) -> bool:
+        """Whether positions are committed without being asked."""
+        return self._interval_ms is not None
+
+    def due(self, now_ms: int) -> bool:
+        """Return whether a regular commit is due."""
+        return self._interval_ms is not None and now_ms >= self._next_ms and self._regular is None
+
+    def begin(self, positions: Offsets) -> None:
+        """Commit positions in the background."""
+        self.restart()
+        changed = self._changed(positions)
+        if changed:
+            self._regular = asyncio.get_running_loop().create_task(self._commit_quietly(changed, None))
+
+    def restart(self) -> None:
+        """Count the interval from now on."""
+        self._next_ms = self._cluster.now_ms() + (self._interval_ms or 0)
+
+    async def finish(self, positions: Offsets, deadline: Deadline) -> None:
+        """Commit positions before they are given up, where regular commits are wanted; failures are logged."""
+        if self._interval_ms is None:
+            return
+        if self._regular is not None:
+            await asyncio.gather(self._regular, return_exceptions=True)
+        changed = self._changed(positions)
+        if changed:
+            await self._commit_quietly(changed, deadline)
+
+    async def close(self) -> None:
+        """End the regular commit under way."""
+        task, self._regular = self._regular, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _changed(self, positions: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {tp: at for tp, at in positions.items() if self._last.get(tp) != at}
+
+    async def _commit_quietly(self, positions: Offsets, deadline: Deadline | None) -> None:
+        try:
+            await self.commit(positions, deadline)
+        except KafkaError as error:
+            log.warning("group %s: an automatic commit failed: %s", self.group_id, error)
+            if isinstance(error, BrokerError) and error.retriable:
+                self._next_ms = self._cluster.now_ms() + self._cluster.options.retry_backoff_ms
+        finally:
+            self._regular = None
+
+
+def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None) -> None:
+    """Raise DataLossError for a commit that goes forward in offsets and back in epochs (L4).
+
+    Both cannot be: epochs grow along a log. Offsets without an epoch are compared with nothing.
+
+    >>> refuse_other_history(TopicPartition("t", 0), OffsetAndMetadata(7, "", -1), OffsetAndMetadata(6, "", 1))
+    """
+    if last is None or new.leader_epoch < 0 or last.leader_epoch < 0:
+        return
+    if new.leader_epoch < last.leader_epoch and new.offset > last.offset:
+        raise DataLossError(
+            f"{tp}: offset {new.offset} of epoch {new.leader_epoch} cannot follow the committed offset {last.offset} "
+            f"of epoch {last.leader_epoch}: it belongs to a history that was truncated. Commit a position read since",
+            topic=tp.topic,
+            partition=tp.partition,
+            expected_offset=new.offset,
+            available_offset=last.offset,
+        )

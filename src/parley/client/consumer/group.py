@@ -1,0 +1,183 @@
+"""What ties a consumer to its group: what it subscribed to, its membership, its commits.
+
+Without a group id there is nothing here. With one and partitions assigned by hand the consumer commits as an outsider;
+with a subscription it is a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from parley.client.cluster.core import Cluster
+from parley.client.consumer.commits import Commits
+from parley.client.consumer.listener import CallListener, call_here
+from parley.client.consumer.options import ConsumerOptions
+from parley.client.consumer.participation import GroupHealth, Participation, Reader, Subscribed
+from parley.client.offsets.committed import committed_offsets
+from parley.client.options import arguments
+from parley.client.results import ConsumerGroupMetadata
+from parley.errors import ConfigError, KafkaError, LocalProtocolError
+from parley.types import OffsetAndMetadata, TopicPartition
+
+CLOSE_TIMEOUT_MS = 30_000
+"""How long the last commit and the farewell may take, as in Java."""
+
+
+class ConsumerGroup:
+    """One consumer and its group. Belongs to the event loop."""
+
+    def __init__(self, options: ConsumerOptions, reader: Reader) -> None:
+        self._options, self._reader = options, reader
+        self._cluster: Cluster | None = None
+        self._commits: Commits | None = None
+        self._member: Participation | None = None
+        self._wanted: Subscribed | None = None
+        self.call_listener: CallListener = call_here
+
+    def start(self, cluster: Cluster) -> None:
+        """Begin: a subscription that was made before joins now."""
+        self._cluster = cluster
+        if self._options.group_id:
+            interval_ms = self._options.auto_commit_interval_ms if self._options.enable_auto_commit else None
+            self._commits = Commits(cluster, self._options.group_id, self, interval_ms)
+        if self._wanted is not None:
+            self._join(self._wanted)
+
+    def id(self, what: str) -> str:
+        """Return the group's id. Raises ConfigError where there is none (G5)."""
+        if not self._options.group_id:
+            raise ConfigError(f"{what} needs a group_id")
+        return self._options.group_id
+
+    # -- the subscription -------------------------------------------------------------------------------
+
+    @property
+    def member(self) -> Participation | None:
+        """The membership, None while partitions are assigned by hand and before the start."""
+        return self._member if self._wanted is not None else None
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self._wanted is not None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics subscribed to; with a pattern, those that matched last."""
+        if self._wanted is None:
+            return frozenset()
+        return self.member.topics if self.member is not None else self._wanted.topics
+
+    def subscribe(self, wanted: Subscribed) -> None:
+        """Read topics as a member of the group. Raises LocalProtocolError where partitions are assigned by hand."""
+        self.id("subscribe")
+        if self._wanted is None and self._reader.assignment:
+            raise LocalProtocolError("partitions are assigned to this consumer by hand; unsubscribe first")
+        self._wanted = wanted
+        if self._cluster is not None:
+            self._join(wanted)
+
+    def _join(self, wanted: Subscribed) -> None:
+        assert self._cluster is not None
+        assert self._commits is not None  # a subscription needs a group
+        if self._member is None:
+            self._member = Participation(self._cluster, self._options, self._reader, self._commits, self.call_listener)
+        self._member.subscribe(wanted)
+
+    async def unsubscribe(self) -> None:
+        """Give everything up and leave the group, or drop what was assigned by hand."""
+        await self.finish("the consumer unsubscribed from all topics")
+        self._reader.read(())
+
+    async def finish(self, reason: str) -> None:
+        """Commit where that is regular, give everything up and leave. Raises what a listener raised, afterwards."""
+        if self._cluster is None or self._commits is None:
+            self._wanted = None
+            return
+        deadline = self._cluster.deadline(CLOSE_TIMEOUT_MS)
+        if self.member is None:
+            await self._commits.finish(self._reader.consumed(), deadline)
+            return
+        try:
+            await self.member.leave(reason, deadline)
+        finally:
+            self._wanted = None
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        if self._commits is not None:
+            await self._commits.close()
+
+    # -- polls ------------------------------------------------------------------------------------------
+
+    def poll_begins(self) -> None:
+        """Take note that what was handed out before is done with: it may be committed now (G44)."""
+        if self.member is not None:
+            if self.member.showing:
+                raise LocalProtocolError("a listener cannot poll: it is called in the middle of a poll")
+            self.member.poll_begins()
+        if self._commits is not None and self._cluster is not None and self._commits.due(self._cluster.now_ms()):
+            self._commits.begin(self._reader.consumed())
+
+    def poll_ends(self) -> None:
+        """Take note that the application has what it asked for."""
+        if self.member is not None:
+            self.member.poll_ends()
+
+    @property
+    def news(self) -> bool:
+        """Whether there is anything to show."""
+        return self.member is not None and self.member.news
+
+    async def show(self) -> None:
+        """Show what a rebalance brought. Raises what a listener raised, or why the membership ended."""
+        if self.member is not None:
+            await self.member.show()
+
+    # -- commits ----------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: arguments.OffsetsToCommit | None) -> None:
+        """Commit offsets with their leader epochs, by default every position."""
+        self.id("commit")
+        wanted = self._reader.consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        if self._commits is None:
+            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
+        await self._commits.commit(wanted)
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return what the group committed, None where nothing."""
+        partitions, group_id = arguments.partitions(partitions), self.id("committed")
+        if self._cluster is None:
+            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
+        return await committed_offsets(self._cluster, group_id, partitions, self._cluster.deadline())
+
+    def history_changed(self, tp: TopicPartition) -> None:
+        """Compare the next commit of a partition with none before: its history is another."""
+        if self._commits is not None:
+            self._commits.forget(tp)
+
+    def may_commit(self) -> ConsumerGroupMetadata:
+        """Return as whom to commit: as a member, or where partitions are assigned by hand as an outsider."""
+        return self.member.may_commit() if self.member is not None else ConsumerGroupMetadata(self.id("commit"))
+
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
+        """Take a refused commit as news about the membership."""
+        if self.member is not None:
+            self.member.commit_refused(error, asked_as)
+
+    # -- looking at it ----------------------------------------------------------------------------------
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """Return who this consumer is to its group."""
+        if self.member is not None:
+            return self.member.metadata()
+        return ConsumerGroupMetadata(self.id("group_metadata"))
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Let the group rebalance."""
+        if self.member is not None:
+            self.member.enforce_rebalance(reason)
+
+    def health(self) -> GroupHealth | None:
+        """Return how the membership is, None outside of one."""
+        return self.member.health() if self.member is not None else None

@@ -1,0 +1,313 @@
+"""A consumer in its group, as the application sees it: its partitions change in its own polls and nowhere else.
+
+Heartbeats and rebalances run beside the polls. What they bring waits until the application polls, and is then
+shown one step after the other: commit and `on_partitions_revoked`, then `on_partitions_assigned` (G35 to G38).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
+from typing import NamedTuple, Protocol
+
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.consumer.commits import Commits, Offsets
+from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
+from parley.client.consumer.options import ConsumerOptions
+from parley.client.group.classic.member import ClassicMember
+from parley.client.group.classic.membership import Identity, MemberState
+from parley.client.group.classic.requests import Standing
+from parley.client.group.pace import Pace
+from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
+from parley.client.options import arguments
+from parley.client.results import ConsumerGroupMetadata
+from parley.errors import BrokerError, CommitFailedError, ConfigError, KafkaError, broker_error, own_copy
+from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+from parley.types import Names, TopicPartition
+
+log = logging.getLogger("parley.client")
+
+
+class Subscribed(NamedTuple):
+    """What a consumer reads as a member: topics, or all whose whole name a pattern matches."""
+
+    topics: frozenset[str]
+    pattern: re.Pattern[str] | None
+    listener: ConsumerRebalanceListener
+
+
+def wanted_topics(
+    topics: Names, pattern: str | re.Pattern[str] | None, listener: ConsumerRebalanceListener | None
+) -> Subscribed:
+    """Return what `subscribe` was called with. Raises ConfigError for both or neither, and for a broken pattern."""
+    arguments.optional("listener", listener, ConsumerRebalanceListener)
+    names = arguments.topic_names("topics", topics)
+    if bool(names) == (pattern is not None):
+        raise ConfigError("subscribe takes either topics or a pattern, and at least one topic")
+    if isinstance(pattern, str):
+        try:
+            pattern = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"pattern={pattern!r} is no regular expression: {error}") from error
+    arguments.optional("pattern", pattern, re.Pattern)
+    return Subscribed(frozenset(names), pattern, listener or ConsumerRebalanceListener())
+
+
+class GroupHealth(NamedTuple):
+    """How a member is: what one looks at first when a group does not read. Times are in milliseconds."""
+
+    state: str
+    """unjoined, preparing rebalance, completing rebalance or stable."""
+    generation: int
+    member_id: str
+    assigned: int
+    """Partitions that the application has."""
+    rebalances: int
+    last_rebalance_reason: str | None
+    last_rebalance_ago_ms: int | None
+    last_rebalance_took_ms: int | None
+    last_poll_ago_ms: int
+    last_heartbeat_ago_ms: int | None
+    """Since the coordinator answered last."""
+    stalled: tuple[TopicPartition, ...]
+    """Partitions that cannot be read now: no position, no leader, or an error."""
+
+
+class Reader(Protocol):
+    """What a group's member does with its partitions: the consumer's other half."""
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions being read."""
+
+    def read(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions and no others; those read before keep their positions and what was fetched."""
+
+    def consumed(self) -> Offsets:
+        """Return the positions behind what was handed out."""
+
+    def stalled(self) -> tuple[TopicPartition, ...]:
+        """Return the partitions that cannot be read now."""
+
+    def wake(self) -> None:
+        """Let the poll that waits look again."""
+
+
+class Participation:
+    """One consumer's part in a group. Belongs to the event loop."""
+
+    def __init__(
+        self, cluster: Cluster, options: ConsumerOptions, reader: Reader, commits: Commits, call: CallListener
+    ) -> None:
+        self._cluster, self._options, self._reader = cluster, options, reader
+        self._commits, self._call, self._group_id = commits, call, commits.group_id
+        self._pace = Pace(options.heartbeat_interval_ms, options.session_timeout_ms, options.max_poll_interval_ms)
+        who = Standing(
+            self._group_id,
+            options.group_instance_id,
+            options.session_timeout_ms,
+            options.max_poll_interval_ms,
+            options.client_rack,
+        )
+        self._member = ClassicMember(cluster, who, options.assignors, self._pace, on_news=reader.wake)
+        self._membership = self._member.membership
+        self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
+        self._pattern: re.Pattern[str] | None = None
+        self._matching: asyncio.Task[None] | None = None
+        self._showing = False
+
+    # -- what is subscribed to --------------------------------------------------------------------------
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether topics or a pattern are subscribed to."""
+        return self._pattern is not None or self._membership.topics is not None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics subscribed to; with a pattern, those that matched last."""
+        return self._membership.topics or frozenset()
+
+    def subscribe(self, wanted: Subscribed) -> None:
+        """Read topics, or all that a pattern matches, as a member of the group."""
+        self._listener = wanted.listener
+        self._stop_matching()
+        self._pattern = wanted.pattern
+        self._pace.polled(self._cluster.now_ms())
+        if wanted.pattern is None:
+            self._member.subscribe(wanted.topics)
+        else:
+            self._matching = asyncio.get_running_loop().create_task(self._match_topics(wanted.pattern))
+
+    def _stop_matching(self) -> None:
+        task, self._matching = self._matching, None
+        if task is not None:
+            task.cancel()
+
+    async def _match_topics(self, pattern: re.Pattern[str]) -> None:
+        """Look for topics that match, now and as often as metadata is refreshed (G41)."""
+        cluster, attempt = self._cluster, 0
+        while True:
+            try:
+                view = await cluster.describe_all(cluster.deadline())
+            except KafkaError as error:
+                log.warning("group %s: the topics of the cluster are not known yet: %s", self._group_id, error)
+                await cluster.clock.sleep_ms(cluster.backoff.delay_ms(attempt, cluster.rng))
+                attempt += 1
+                continue
+            attempt = 0
+            found = [
+                topic.name
+                for topic in view.topics.values()
+                if pattern.fullmatch(topic.name) and not (topic.is_internal and self._options.exclude_internal_topics)
+            ]
+            self._member.subscribe(found)
+            self._reader.wake()
+            await cluster.clock.sleep_ms(cluster.options.metadata_max_age_ms)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Let the group rebalance."""
+        self._membership.request_rejoin(reason)
+        self._member.wake()
+
+    # -- the application's polls --------------------------------------------------------------------------
+
+    @property
+    def showing(self) -> bool:
+        """Whether a listener is running now."""
+        return self._showing
+
+    def poll_begins(self) -> None:
+        """Take note of a poll: it may wait, and what the one before handed out is done with."""
+        self._pace.poll_begins(self._cluster.now_ms())
+        self._member.polled()
+        self._member.look_at_metadata()
+
+    def poll_ends(self) -> None:
+        """Take note that the application has what it asked for."""
+        self._pace.poll_ends(self._cluster.now_ms())
+
+    @property
+    def news(self) -> bool:
+        """Whether there is anything to show."""
+        return self._membership.error is not None or self._membership.next_step() is not None
+
+    async def show(self) -> None:
+        """Show what a rebalance brought, step by step. Raises what a listener raised, or why the membership ended."""
+        raised: BaseException | None = None
+        while (step := self._membership.next_step()) is not None:
+            raised = await self._show(step) or raised
+        if raised is not None:
+            raise raised
+        if self._membership.error is not None:
+            raise own_copy(self._membership.error)
+
+    async def _show(self, step: GroupStep) -> Exception | None:
+        """Show one step; the state is consistent afterwards, whatever the listener raised (G38)."""
+        try:
+            if isinstance(step, Assign):
+                self._reader.read({*step.kept, *step.added})
+                self._membership.step_done(step)
+                self._commits.restart()
+                await self._notify(self._listener.on_partitions_assigned, step.added)
+                return None
+            await self._give_up(step)
+        except Exception as error:
+            return error
+        finally:
+            if not isinstance(step, Assign):
+                self._membership.step_done(step)
+                self._reader.read(self._membership.owned)
+            self._member.wake()
+        return None
+
+    async def _give_up(self, step: Revoke | Lost) -> None:
+        if isinstance(step, Lost):
+            await self._notify(self._listener.on_partitions_lost, step.partitions)
+            return
+        deadline = self._cluster.deadline().earlier(self._cluster.now_ms(), self._options.max_poll_interval_ms)
+        await self._commits.finish(self._reader.consumed(), deadline)
+        await self._notify(self._listener.on_partitions_revoked, step.partitions)
+
+    async def _notify(
+        self, call: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: Collection[TopicPartition]
+    ) -> None:
+        self._showing = True
+        try:
+            await self._call(lambda: call(list(partitions)))
+        finally:
+            self._showing = False
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    async def leave(self, reason: str, deadline: Deadline) -> None:
+        """Give everything up and leave the group. Raises what a listener raised, after the group was left."""
+        self._stop_matching()
+        self._pattern = None
+        raised = None
+        try:
+            step = self._membership.last_step()
+            if step is not None:
+                await self._give_up(step)
+        except Exception as error:
+            raised = error
+        await self._member.leave(reason, deadline=deadline)
+        self._reader.read(())
+        if raised is not None:
+            raise raised
+
+    # -- commits ------------------------------------------------------------------------------------------
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """Return who this member is, as commits in a transaction name it (KIP-447)."""
+        member_id, generation = self._membership.identity
+        return ConsumerGroupMetadata(self._group_id, generation, member_id, self._options.group_instance_id)
+
+    def may_commit(self) -> ConsumerGroupMetadata:
+        """Return as whom to commit (G43).
+
+        Raises REBALANCE_IN_PROGRESS between two generations, and CommitFailedError where the partitions are lost.
+        """
+        membership = self._membership
+        if not self.subscribed:
+            return ConsumerGroupMetadata(self._group_id)
+        if membership.state is MemberState.STABLE:
+            return self.metadata()
+        if membership.in_group:
+            text = f"group {self._group_id} is rebalancing; poll, then commit what is still assigned"
+            raise broker_error(REBALANCE_IN_PROGRESS, text, api="OFFSET_COMMIT")
+        text = (
+            f"the consumer is no member of group {self._group_id} now: its partitions may be others' already. Poll to "
+            "join again; if it polled too late before, poll sooner or raise max_poll_interval_ms"
+        )
+        error = broker_error(UNKNOWN_MEMBER_ID, text, api="OFFSET_COMMIT")
+        raise CommitFailedError("nothing was committed", dict.fromkeys(self._reader.consumed(), error)) from error
+
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
+        """Take a refused commit as news about the membership."""
+        if isinstance(error, BrokerError) and self.subscribed:
+            self._membership.commit_refused(error, Identity(asked_as.member_id, asked_as.generation_id))
+            self._member.wake()
+
+    # -- looking at it --------------------------------------------------------------------------------------
+
+    def health(self) -> GroupHealth:
+        """Return how this member is."""
+        now_ms, pace, last = self._cluster.now_ms(), self._pace, self._pace.last_rebalance
+        answered_ms = pace.last_beat_answer_ms
+        return GroupHealth(
+            state=self._membership.state.value,
+            generation=self._membership.identity.generation,
+            member_id=self._membership.identity.member_id,
+            assigned=len(self._membership.owned),
+            rebalances=pace.rebalances,
+            last_rebalance_reason=last.reason if last is not None else None,
+            last_rebalance_ago_ms=now_ms - last.ended_at_ms if last is not None else None,
+            last_rebalance_took_ms=last.duration_ms if last is not None else None,
+            last_poll_ago_ms=0 if pace.polling else pace.away_ms(now_ms),
+            last_heartbeat_ago_ms=None if answered_ms is None else now_ms - answered_ms,
+            stalled=self._reader.stalled(),
+        )

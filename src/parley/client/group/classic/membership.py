@@ -1,0 +1,249 @@
+"""The membership of one consumer in a group, by the classic protocol. Pure: no clock, no socket, no task.
+
+What the coordinator said and what the application was shown are two things: an assignment that arrived is shown
+by the steps of `next_step`, taken when the application polls, so that nothing changes under its hands. The rules,
+with the labels under which the tests name them:
+
+ G6   An answer counts for the member and generation that it was asked with; for an older one it is ignored.
+ G7   Asked for a member id, the member joins at once under the id that the coordinator gives.
+ G11  Heartbeats begin with the answer to JoinGroup; REBALANCE_IN_PROGRESS counts for a stable member only.
+ G12  Polls that stay away longer than the poll interval end the membership; the next poll joins again.
+ G35  Eager: everything is given up before the member joins again.
+ G36  Cooperative: only what another member gets is given up; then the member joins again.
+ G37  Without its generation or its id the member has lost its partitions; they are not given up but gone.
+ G39  An assignment with a topic that is not subscribed to any more is dropped, and the member joins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from parley.client.group.classic.reactions import Reaction, after_join, after_sync_or_heartbeat
+from parley.client.group.steps import Assign, GroupStep, Lost, Revoke, in_order
+from parley.errors import KafkaError
+from parley.types import TopicPartition
+
+NO_GENERATION = -1
+
+
+class MemberState(Enum):
+    """How far a member is, in Java's words."""
+
+    UNJOINED = "unjoined"
+    PREPARING_REBALANCE = "preparing rebalance"
+    """JoinGroup is under way."""
+    COMPLETING_REBALANCE = "completing rebalance"
+    """JoinGroup was answered, SyncGroup is under way."""
+    STABLE = "stable"
+
+
+class Identity(NamedTuple):
+    """Who a request is sent as."""
+
+    member_id: str = ""
+    generation: int = NO_GENERATION
+
+
+class ClassicMembership:
+    """What one member knows of itself. Every method mutates; the rules are those at the head of this module."""
+
+    def __init__(self, *, cooperative: bool) -> None:
+        self.cooperative = cooperative
+        self.state = MemberState.UNJOINED
+        self.identity = Identity()
+        self.protocol: str | None = None
+        self.leads = False
+        self.topics: frozenset[str] | None = None
+        """What is subscribed to; None while the member is not to join."""
+        self.owned: frozenset[TopicPartition] = frozenset()
+        """What the application was shown and has not given up."""
+        self.error: KafkaError | None = None
+        """Why the membership has ended for good."""
+        self.reason = ""
+        """Why the member joined last, or joins now."""
+        self._rejoin: str | None = None
+        self._target: tuple[TopicPartition, ...] | None = None
+        self._lost = False
+        self._away = False
+
+    # -- what the application wants ---------------------------------------------------------------------
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Take the topics to read; other ones than before need a rebalance."""
+        if frozenset(topics) != self.topics:
+            self.topics = frozenset(topics)
+            self.request_rejoin("subscription has changed")
+
+    def request_rejoin(self, reason: str) -> None:
+        """Let the member join again, as soon as the application has given up what it has to."""
+        if self.topics is not None and self._rejoin is None:
+            self._rejoin = reason
+
+    @property
+    def rejoining(self) -> bool:
+        """Whether a rebalance is due or under way."""
+        return self._rejoin is not None or self.state in (
+            MemberState.PREPARING_REBALANCE,
+            MemberState.COMPLETING_REBALANCE,
+        )
+
+    @property
+    def in_group(self) -> bool:
+        """Whether the coordinator has this member in a generation."""
+        return self.identity.generation >= 0
+
+    @property
+    def beating(self) -> bool:
+        """Whether heartbeats are due (G11)."""
+        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
+    # -- what the application is shown ------------------------------------------------------------------
+
+    def next_step(self) -> GroupStep | None:
+        """Return what the application is to be shown next, None where nothing; `step_done` follows it."""
+        if self._lost:
+            return Lost(in_order(self.owned))
+        if self._target is not None:
+            gone = self.owned - set(self._target)
+            if gone:
+                return Revoke(in_order(gone))
+            return Assign(in_order(set(self._target) - self.owned), in_order(self.owned))
+        given_up = self._to_give_up()
+        return Revoke(in_order(given_up)) if given_up else None
+
+    def step_done(self, step: GroupStep) -> None:
+        """Take note that the application has been shown a step."""
+        if isinstance(step, Assign):
+            self.owned |= set(step.added)
+            self._target = None
+            return
+        self.owned -= set(step.partitions)
+        if isinstance(step, Lost):
+            self._lost = False
+        elif self._target is not None:  # G36: what was given up can be given to another member now
+            self.request_rejoin("need to revoke partitions and re-join")
+
+    def _to_give_up(self) -> Collection[TopicPartition]:
+        if self._rejoin is None or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
+            return ()
+        return [tp for tp in self.owned if not self.cooperative or tp.topic not in (self.topics or ())]
+
+    # -- joining ----------------------------------------------------------------------------------------
+
+    @property
+    def may_join(self) -> bool:
+        """Whether JoinGroup is to be sent now."""
+        idle = self.state in (MemberState.UNJOINED, MemberState.STABLE)
+        shown = not self._lost and self._target is None and not self._to_give_up()
+        return self._rejoin is not None and idle and shown and not self._away and self.error is None
+
+    def joining(self) -> Identity:
+        """Take note that JoinGroup goes out; return as whom."""
+        self.reason, self._rejoin = self._rejoin or self.reason, None
+        self.state = MemberState.PREPARING_REBALANCE
+        return self.identity
+
+    def joined(self, identity: Identity, protocol: str | None, *, leads: bool) -> None:
+        """Take the answer to JoinGroup: the member is in a generation."""
+        self.identity, self.protocol, self.leads = identity, protocol, leads
+        self.state = MemberState.COMPLETING_REBALANCE
+
+    def named(self, member_id: str) -> None:
+        """Take the id under which the coordinator wants this member to join (G7)."""
+        self.identity = Identity(member_id)
+        self._again()
+
+    def join_failed(self, error: KafkaError) -> Reaction:
+        """Take an error in the place of an answer to JoinGroup; return what the sender does."""
+        return self._failed(after_join(error), error, self.identity)
+
+    def synced(self, assignment: Sequence[TopicPartition]) -> None:
+        """Take the answer to SyncGroup: what this member is to read."""
+        self.state = MemberState.STABLE
+        if any(tp.topic not in (self.topics or ()) for tp in assignment):
+            self.request_rejoin("subscription has changed")
+            return
+        self._target = tuple(assignment)
+
+    def sync_failed(self, error: KafkaError) -> Reaction:
+        """Take an error in the place of an answer to SyncGroup; return what the sender does."""
+        return self._failed(after_sync_or_heartbeat(error), error, self.identity)
+
+    # -- staying ----------------------------------------------------------------------------------------
+
+    def beat_failed(self, error: KafkaError, asked_as: Identity) -> Reaction:
+        """Take an error in the place of an answer to Heartbeat; return what the sender does (G6, G11)."""
+        reaction = after_sync_or_heartbeat(error)
+        if reaction is Reaction.REJOIN:
+            if self.state is MemberState.STABLE and asked_as == self.identity:
+                self.request_rejoin("group is already rebalancing")
+            return reaction
+        if reaction in (Reaction.FIND, Reaction.WAIT) or asked_as != self.identity:
+            return reaction
+        return self._failed(reaction, error, asked_as)
+
+    def commit_refused(self, error: KafkaError, asked_as: Identity) -> None:
+        """Take a coordinator's refusal of a commit as news about the membership (G6)."""
+        reaction = after_sync_or_heartbeat(error)
+        if asked_as == self.identity and self.state is MemberState.STABLE:
+            if reaction is Reaction.REJOIN:
+                self.request_rejoin("group is already rebalancing")
+            elif reaction in (Reaction.NEW_GENERATION, Reaction.NEW_MEMBER):
+                self._failed(reaction, error, asked_as)
+
+    def poll_overdue(self) -> bool:
+        """Take note that the application stays away (G12); return whether the member is to leave the group."""
+        if self._away or self.topics is None:
+            return False
+        self._away = True
+        left = self.in_group or self.rejoining
+        self._forget(Identity())
+        self._rejoin = "consumer pro-actively leaving the group"
+        return left
+
+    def polled(self) -> bool:
+        """Take note that the application is back; return whether it had been given up."""
+        was, self._away = self._away, False
+        return was
+
+    def leave(self) -> Identity:
+        """End the membership, after its last steps; return as whom to leave. `subscribe` may begin another one."""
+        before = self.identity
+        self.identity, self.state, self.protocol, self.leads = Identity(), MemberState.UNJOINED, None, False
+        self.topics, self._rejoin, self._target, self._lost, self._away = None, None, None, False, False
+        self.owned, self.error = frozenset(), None
+        return before
+
+    def last_step(self) -> Revoke | Lost | None:
+        """Return what the application is shown when the membership ends: its partitions are given up, or lost (G13)."""
+        if not self.owned:
+            return None
+        return (Revoke if self.in_group and not self._lost else Lost)(in_order(self.owned))
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _failed(self, reaction: Reaction, error: KafkaError, asked_as: Identity) -> Reaction:
+        if reaction is Reaction.FATAL:
+            self._forget(Identity())
+            self.error = error
+        elif reaction is Reaction.NEW_GENERATION:
+            self._forget(Identity(asked_as.member_id))
+            self._rejoin = "the coordinator has another generation"
+        elif reaction is Reaction.NEW_MEMBER:
+            self._forget(Identity())
+            self._rejoin = "the coordinator does not know the member"
+        else:
+            self._again()
+        return reaction
+
+    def _again(self) -> None:
+        """Join again for the reason that stands, under the same id."""
+        self.state = MemberState.UNJOINED
+        self._rejoin = self._rejoin or self.reason
+
+    def _forget(self, identity: Identity) -> None:
+        self.identity, self.state, self.leads = identity, MemberState.UNJOINED, False
+        self._target = None
+        self._lost = bool(self.owned)
