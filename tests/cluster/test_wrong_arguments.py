@@ -122,6 +122,7 @@ def cluster() -> Iterator[LocalCluster]:
             running.create_topic(name, 1, 1)
         with Client(bootstrap_servers=running.bootstrap_servers) as client:
             client.produce(TOPIC, ROWS, 0)
+            client.commit_offsets("g", {TP: 1})
         yield running
 
 

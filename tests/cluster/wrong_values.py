@@ -40,6 +40,7 @@ TP_VALUES = (
     TopicPartition(TOPIC, True), TopicPartition("\ud800", 0),
 )  # fmt: skip
 TP_LISTS = ("ab", b"ab", 5, None, TP, *([one] for one in TP_VALUES))
+SOME_TP_LISTS = tuple(one for one in TP_LISTS if one is not None)
 OFFSETS = ("earliest", -1, 1.5, True, None, [], (1, 2), (1, "m", 3), OffsetAndMetadata("1"), OffsetAndMetadata(-1),  # type: ignore[arg-type]
     OffsetAndMetadata(0, None), OffsetAndMetadata(0, "", "1"), OffsetAndMetadata(2**63), EARLIEST)  # type: ignore[arg-type]  # fmt: skip
 PLACES = ("earliest", "EARLIEST", -2, 1.5, True, b"", [], Timestamp(-1), Timestamp("1"), Timestamp(2**63), 2**63,  # type: ignore[arg-type]
@@ -152,6 +153,36 @@ CLIENT = {
     ),
     "committed_offsets": Call(
         {"group_id": "g", "partitions": [TP]}, {"group_id": (*TEXTS, None), "partitions": TP_LISTS}
+    ),
+    "list_groups": Call(
+        {"states": ["stable"], "types": ["classic", "Consumer"], "timeout_ms": 20_000},
+        {"states": (*NAMES, None, ["Stabel"]), "types": (*NAMES, None, ["clasic"]), "timeout_ms": TIMEOUTS},
+    ),
+    "describe_groups": Call(
+        {"group_ids": ["g"], "timeout_ms": 20_000}, {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS}
+    ),
+    "delete_groups": Call(
+        {"group_ids": [], "timeout_ms": 20_000}, {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS}
+    ),
+    "list_group_offsets": Call(
+        {"group_id": "g", "partitions": [TP], "timeout_ms": 20_000},
+        {"group_id": (*TEXTS, None), "partitions": SOME_TP_LISTS, "timeout_ms": TIMEOUTS},
+    ),
+    "alter_group_offsets": Call(
+        {"group_id": "g", "offsets": {TP: 1}, "timeout_ms": 20_000},
+        {"group_id": (*TEXTS, None), "offsets": by_partition(*OFFSETS, right=1), "timeout_ms": TIMEOUTS},
+    ),
+    "delete_group_offsets": Call(
+        {"group_id": "g", "partitions": [], "timeout_ms": 20_000},
+        {"group_id": (*TEXTS, None), "partitions": TP_LISTS, "timeout_ms": TIMEOUTS},
+    ),
+    "remove_members": Call(
+        {"group_id": "g", "members": None, "timeout_ms": 20_000},
+        {"group_id": (*TEXTS, None), "members": NAMES, "timeout_ms": TIMEOUTS},
+    ),
+    "group_lag": Call(
+        {"group_id": "g", "partitions": [TP], "timeout_ms": 20_000},
+        {"group_id": (*TEXTS, None), "partitions": SOME_TP_LISTS, "timeout_ms": TIMEOUTS},
     ),
     "fetch": Call(
         {"tp": TP, "start": 0, "end": 1, "options": FetchOptions()},

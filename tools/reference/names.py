@@ -23,6 +23,7 @@ CLIENT_PAGES = {
             "TransactionFilter",
         ],
     ),
+    "groups.md": ("Consumer groups", ["GroupDescription", "MemberDescription", "GroupListing", "PartitionLag"]),
 }  # fmt: skip
 """Page → its title and names. What stands on none of them comes on `values.md`."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}

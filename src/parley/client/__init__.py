@@ -14,6 +14,9 @@ import importlib
 from typing import Any
 
 _NAMES = {
+    "parley.client.admin.described_groups": ("GroupDescription", "MemberDescription"),
+    "parley.client.admin.group_lag": ("PartitionLag",),
+    "parley.client.admin.groups": ("GroupListing",),
     "parley.client.async_client": ("AsyncClient",),
     "parley.client.client": ("Client",),
     "parley.client.cluster.view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),

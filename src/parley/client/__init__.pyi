@@ -1,4 +1,10 @@
 # Written by tools/write_stubs.py, not by hand.
+from parley.client.admin.described_groups import (
+    GroupDescription,
+    MemberDescription,
+)
+from parley.client.admin.group_lag import PartitionLag
+from parley.client.admin.groups import GroupListing
 from parley.client.async_client import AsyncClient
 from parley.client.client import Client
 from parley.client.cluster.connecting import connect_options as connect_options
@@ -112,14 +118,18 @@ __all__ = [
     "FencedProducer",
     "FetchOptions",
     "FetchedBatch",
+    "GroupDescription",
     "GroupHealth",
+    "GroupListing",
     "LeaderAndEpoch",
+    "MemberDescription",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetSpec",
     "PartitionAck",
+    "PartitionLag",
     "PartitionMetadata",
     "PartitionRange",
     "PossibleDataLoss",

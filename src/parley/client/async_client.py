@@ -8,7 +8,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from parley.client.admin import topics as admin
+from parley.client.admin import described_groups, group_lag, group_members, group_offsets, groups, topics as admin
+from parley.client.admin.calls import of_client
 from parley.client.cluster import abilities
 from parley.client.cluster.call_deadline import working_until
 from parley.client.cluster.core import Cluster
@@ -283,6 +284,17 @@ class AsyncClient:
         wanted = arguments.partitions(partitions)
         cluster = await self._started()
         return await committed.committed_offsets(cluster, group_id, wanted, cluster.deadline())
+
+    # -- groups ---------------------------------------------------------------------------------------
+
+    list_groups = of_client(groups.list_groups)
+    describe_groups = of_client(described_groups.describe_groups)
+    delete_groups = of_client(groups.delete_groups)
+    list_group_offsets = of_client(group_offsets.list_group_offsets)
+    alter_group_offsets = of_client(group_offsets.alter_group_offsets)
+    delete_group_offsets = of_client(group_offsets.delete_group_offsets)
+    remove_members = of_client(group_members.remove_members)
+    group_lag = of_client(group_lag.group_lag)
 
     # -- reading --------------------------------------------------------------------------------------
 

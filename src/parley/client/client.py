@@ -121,7 +121,7 @@ class Client:
     def _run(work: Work[T]) -> T:
         return shared_loop().call(work)
 
-    # -- cluster, topics, offsets ---------------------------------------------------------------------
+    # -- cluster, topics, offsets, groups -------------------------------------------------------------
 
     metadata = blocking(AsyncClient.metadata)
     api_versions = blocking(AsyncClient.api_versions)
@@ -138,6 +138,14 @@ class Client:
     offsets_for_leader_epochs = blocking(AsyncClient.offsets_for_leader_epochs)
     commit_offsets = blocking(AsyncClient.commit_offsets)
     committed_offsets = blocking(AsyncClient.committed_offsets)
+    list_groups = blocking(AsyncClient.list_groups)
+    describe_groups = blocking(AsyncClient.describe_groups)
+    delete_groups = blocking(AsyncClient.delete_groups)
+    list_group_offsets = blocking(AsyncClient.list_group_offsets)
+    alter_group_offsets = blocking(AsyncClient.alter_group_offsets)
+    delete_group_offsets = blocking(AsyncClient.delete_group_offsets)
+    remove_members = blocking(AsyncClient.remove_members)
+    group_lag = blocking(AsyncClient.group_lag)
 
     # -- reading and writing --------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.retry import Deadline, Reaction, classify
+from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_controller
 from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.options import arguments
@@ -172,15 +172,10 @@ def _raise_all(errors: list[KafkaError]) -> None:
     Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable, but
     a topic that is missing here stays missing, and after a timeout another attempt would meet its own topic.
     """
-    if not errors:
-        return
     for error in errors:
         if isinstance(error, BrokerError) and error.code not in (NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED):
             error.retriable = False
-    errors.sort(key=lambda error: classify(error) is not Reaction.FAIL)
-    for other in errors[1:]:
-        errors[0].add_note(f"also: {other}")
-    raise errors[0]
+    raise_first(errors)
 
 
 async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:

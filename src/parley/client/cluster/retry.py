@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,6 +36,16 @@ def classify(error: BaseException) -> Reaction:
         # not call the code retriable (UNKNOWN_TOPIC_ID and its kin are retriable there already).
         return Reaction.FAIL
     return Reaction.REFRESH if error.refresh_metadata else Reaction.RETRY
+
+
+def raise_first(errors: Sequence[KafkaError]) -> None:
+    """Raise one error for all, if there is any: one that will not pass before one that may; the others are notes."""
+    if errors:
+        first, *others = sorted(errors, key=lambda error: classify(error) is not Reaction.FAIL)
+        for other in dict.fromkeys(map(str, others)):
+            if other != str(first):
+                first.add_note(f"also: {other}")
+        raise first
 
 
 def nowhere(error: KafkaError) -> bool:

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.retry import Deadline
+from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_coordinator
+<<<<<<< HEAD
 from parley.client.results import ConsumerGroupMetadata
 from parley.errors import BrokerError, CommitFailedError, KafkaError, RequestTimedOut, broker_error
+=======
+from parley.errors import RequestTimedOut, UnsupportedVersionError, broker_error
+>>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
 from parley.errors.codes import ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
@@ -23,8 +27,13 @@ STABLE_VERSION = 7
 """First OffsetFetch version that can wait for an open transaction's offsets (KIP-447)."""
 TOPIC_IDS_VERSION = 10
 """From this OffsetCommit and OffsetFetch version on topics go by id."""
+_ALL_OFFSETS = VersionRange(2, TOPIC_IDS_VERSION - 1)
+"""Versions of OffsetFetch that return all offsets of a group, by topics' names (KIP-88)."""
 ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
 """The answer of a group that has members of its own."""
+
+Offsets = dict[TopicPartition, OffsetAndMetadata | None]
+"""Committed offsets; None where nothing was committed."""
 
 
 async def commit_offsets(
@@ -33,7 +42,11 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
 ) -> None:
+<<<<<<< HEAD
     """Commit offsets for a group, as one of its members or as an outsider.
+=======
+    """Commit offsets for a group as an outsider (generation -1). Raises the first partition's error, noting the others.
+>>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
 
     Raises the error of the partitions where they have the same, else CommitFailedError, which has each. A group
     with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit then.
@@ -66,14 +79,32 @@ async def commit_offsets(
         timeout_ms = cluster.request_timeout_ms(deadline)
         reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
         names = {cluster.view.topic_id(name): name for name in topics}
+<<<<<<< HEAD
         failures: dict[TopicPartition, KafkaError] = {}
+=======
+        errors = []
+>>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
         for topic in reply.message.topics:
             name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
             for part in topic.partitions:
                 if part.error_code:
+<<<<<<< HEAD
                     tp = TopicPartition(name or "", part.partition_index)
                     failures[tp] = _refusal(part.error_code, tp, group, reply.version)
         _raise(failures, offsets)
+=======
+                    active = part.error_code in ACTIVE_GROUP
+                    error = broker_error(
+                        part.error_code,
+                        f"group {group_id} has active members; only they may commit" if active else None,
+                        topic=name,
+                        partition=part.partition_index,
+                        api="OFFSET_COMMIT",
+                        version=reply.version,
+                    )
+                    errors.append(error)
+        raise_first(errors)
+>>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
 
     if offsets:
         what = f"committing offsets of group {group.group_id}"
@@ -98,7 +129,7 @@ def _raise(failures: Mapping[TopicPartition, KafkaError], offsets: Mapping[Topic
 
 async def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
-) -> dict[TopicPartition, OffsetAndMetadata | None]:
+) -> Offsets:
     """Return the committed offset of each partition, None where the group has committed none.
 
     An offset that an open transaction is about to change is waited for, as Java's consumer does (KIP-447):
@@ -107,18 +138,37 @@ async def committed_offsets(
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
         return {}
+    found = await read_offsets(cluster, group_id, wanted, deadline, stable=True)
+    for tp, known in found.items():
+        if known is not None:
+            cluster.see_epoch(tp, known.leader_epoch)
+    await _catch_up(cluster, group_id, found, deadline)
+    return found
 
-    async def attempt(conn: BrokerConnection) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        allowed = _by_name_or_id(cluster, wanted)
-        version = conn.versions.choose(ApiKey.OFFSET_FETCH, allowed)
-        message = _fetch_request(cluster, group_id, wanted, version)
+
+async def read_offsets(
+    cluster: Cluster, group_id: str, wanted: list[TopicPartition] | None, deadline: Deadline, *, stable: bool
+) -> Offsets:
+    """Return the committed offsets as the coordinator has them: of some partitions, or with None of all that have any.
+
+    With `stable` what an open transaction will change is waited for. Raises UnsupportedVersionError, before a byte
+    is sent, where a coordinator cannot list them (before 0.10.2, KIP-88); the first partition's error, noting others.
+    """
+
+    async def attempt(conn: BrokerConnection) -> Offsets:
+        allowed = _ALL_OFFSETS if wanted is None else _by_name_or_id(cluster, wanted)
+        try:
+            version = conn.versions.choose(ApiKey.OFFSET_FETCH, allowed)
+        except UnsupportedVersionError as error:
+            if wanted is None:
+                error.add_note("name the partitions: of those every release returns the offsets")
+            raise
+        message = _fetch_request(cluster, group_id, wanted, version, stable=stable)
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         return _read_committed(cluster, reply.message, reply.version, wanted)
 
     what = f"fetching offsets of group {group_id}"
-    found = await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
-    await _catch_up(cluster, group_id, found, deadline)
-    return found
+    return await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
 
 
 async def _catch_up(
@@ -156,34 +206,39 @@ def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
     return known.leader_epoch if known is not None else -1
 
 
-def _fetch_request(cluster: Cluster, group_id: str, wanted: list[TopicPartition], version: int) -> OffsetFetchRequest:
+def _fetch_request(
+    cluster: Cluster, group_id: str, wanted: list[TopicPartition] | None, version: int, *, stable: bool
+) -> OffsetFetchRequest:
     indexes: dict[str, list[int]] = {}
-    for tp in wanted:
+    for tp in wanted or ():
         indexes.setdefault(tp.topic, []).append(tp.partition)
     if version < BATCHED_FETCH:
         make = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
-        return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=version >= STABLE_VERSION)
+        return OffsetFetchRequest(
+            group_id=group_id,
+            topics=None if wanted is None else topics,
+            require_stable=stable and version >= STABLE_VERSION,
+        )
     batched = OffsetFetchRequest.OffsetFetchRequestTopics
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(
-        group_id=group_id,
-        topics=[
-            batched(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
-            for name, found in indexes.items()
-        ],
-    )
-    return OffsetFetchRequest(groups=[group], require_stable=True)
+    listed = [
+        batched(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
+        for name, found in indexes.items()
+    ]
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None if wanted is None else listed)
+    return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
 def _read_committed(
-    cluster: Cluster, response: OffsetFetchResponse, version: int, wanted: list[TopicPartition]
-) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    cluster: Cluster, response: OffsetFetchResponse, version: int, wanted: list[TopicPartition] | None
+) -> Offsets:
     group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
     code = getattr(group, "error_code", 0)
     if code:
         raise broker_error(code, api="OFFSET_FETCH", version=version)
-    names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted}
-    found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
+    names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted or ()}
+    found: Offsets = dict.fromkeys(wanted or ())
+    errors = []
     for topic in group.topics:
         if version < TOPIC_IDS_VERSION or isinstance(topic, OffsetFetchResponse.OffsetFetchResponseTopic):
             name: str | None = topic.name
@@ -193,13 +248,12 @@ def _read_committed(
             tp = TopicPartition(name or "", part.partition_index)
             # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
             if part.error_code and not (part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < 2):
-                raise broker_error(
-                    part.error_code, topic=tp.topic, partition=tp.partition, api="OFFSET_FETCH", version=version
-                )
-            if tp in found and part.committed_offset >= 0:
-                epoch = part.committed_leader_epoch
-                found[tp] = OffsetAndMetadata(part.committed_offset, part.metadata or "", epoch)
-                cluster.see_epoch(tp, epoch)
+                api = ApiKey.OFFSET_FETCH.name
+                error = broker_error(part.error_code, topic=tp.topic, partition=tp.partition, api=api, version=version)
+                errors.append(error)
+            elif (wanted is None or tp in found) and part.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
+    raise_first(errors)
     return found
 
 
