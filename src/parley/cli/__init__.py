@@ -6,7 +6,8 @@ Data goes to stdout, everything else to stderr.
 
 Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and `connecting` are shared.
 Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor` (`examination` finds out), `demo`, `cluster`
-(`cluster_settings`, `cluster_security`, `cluster_ctl`).
+(`cluster_settings`, `cluster_security`, `cluster_ctl`), `groups` (`group_lag`, `group_reset` with `reset_plan`;
+`partition_texts` writes and reads `flights:0-2`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Expected errors become one line on stderr.
+    """Run the command line and return its exit code. Expected errors become lines on stderr.
 
     Without the extra `cli` there is no parser of options: `parley doctor` reports all the same, and everything else
     says what to install.

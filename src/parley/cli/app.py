@@ -93,7 +93,7 @@ def root(version: bool = typer.Option(False, "--version", callback=_print_versio
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Expected errors become one line on stderr."""
+    """Run the command line and return its exit code. Expected errors become one line on stderr, and one per note."""
     command = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="parley", standalone_mode=False)
@@ -115,5 +115,6 @@ def _ended_by(error: BaseException) -> int:
     if not is_expected(error):
         raise error
     if not isinstance(error, KeyboardInterrupt):
-        print(f"parley: {error}", file=sys.stderr)
+        for line in (error, *getattr(error, "__notes__", ())):  # notes: what else failed, and what to do
+            print(f"parley: {line}", file=sys.stderr)
     return exit_code_of(error)

@@ -19,5 +19,6 @@ COMMANDS: dict[str, Command] = {
     "discovery": Command("parley.cli.discovery", "Compare the ways of learning what a broker speaks (KIP-35)."),
     "doctor": Command("parley.cli.doctor", "Say what this installation can do, and what is missing for more."),
     "features": Command("parley.cli.features", "Show which features a cluster's brokers have; --require for scripts."),
+    "groups": Command("parley.cli.groups", "List and describe consumer groups; show lag, reset offsets, delete."),
     "protocol": Command("parley.cli.protocol", "Show what each release of Kafka speaks, and what changed between two."),
 }

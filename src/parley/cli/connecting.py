@@ -24,6 +24,9 @@ BootstrapOption = Annotated[
     ),
 ]
 TimeoutOption = Annotated[int, typer.Option("--timeout-ms", metavar="MS", help="How long one broker may take.", min=1)]
+CallTimeoutOption = Annotated[
+    int, typer.Option("--timeout-ms", metavar="MS", help="How long each call may take, with its retries.", min=1)
+]
 PinnedReleaseOption = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +59,21 @@ def connect_options(
         socket_connection_setup_timeout_ms=timeout_ms,
         request_timeout_ms=timeout_ms,
         release=release,
+    )
+
+
+def client_options(
+    bootstrap_server: str, timeout_ms: int, release: str | None, command_config: Path | None = None
+) -> ClientOptions:
+    """Return the options of a client whose calls end within `timeout_ms`; ConfigError names what is wrong with them."""
+    return replace(
+        ClientOptions() if command_config is None else read_command_config(command_config),
+        bootstrap_servers=bootstrap_server,
+        client_id="parley-cli",
+        socket_connection_setup_timeout_ms=timeout_ms,
+        request_timeout_ms=timeout_ms,
+        default_api_timeout_ms=timeout_ms,
+        broker_version_hint=release,
     )
 
 

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from parley.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _UNFOLDED = 100_000
 JSON_VERSION = 1
@@ -47,8 +50,13 @@ def print_rows(
     rows: Sequence[Mapping[str, Any]],
     output_format: OutputFormat | None = None,
     stream: TextIO | None = None,
+    *,
+    heading: bool = True,
 ) -> None:
-    """Print rows in the chosen format. `columns` are keys of the rows, in order."""
+    """Print rows in the chosen format. `columns` are keys of the rows, in order.
+
+    `heading` False leaves the names of the columns out of csv and of tab-separated lines.
+    """
     stream = stream if stream is not None else sys.stdout
     if output_format is OutputFormat.JSON:
         print_document(command, {"rows": [{name: row.get(name) for name in columns} for row in rows]}, stream)
@@ -57,12 +65,14 @@ def print_rows(
             print(json.dumps({name: row.get(name) for name in columns}, default=str), file=stream)
     elif output_format is OutputFormat.CSV:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
+        if heading:
+            writer.writerow(columns)
         writer.writerows([row.get(name) for name in columns] for row in rows)
     elif output_format is OutputFormat.TABLE or stream.isatty():
         _print_table(columns, rows, stream)
     else:
-        print("\t".join(_heading(name) for name in columns), file=stream)
+        if heading:
+            print("\t".join(_heading(name) for name in columns), file=stream)
         for row in rows:
             print("\t".join(_cell(row.get(name)) for name in columns), file=stream)
 
@@ -79,14 +89,24 @@ def say(text: str) -> None:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stream: TextIO) -> None:
+    wide_console(stream).print(table(columns, rows))
+
+
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], caption: str | None = None) -> Table:
+    """Return rows as a table, with a line of text below it; numbers stand to the right."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
     for name in columns:
-        table.add_column(_heading(name), overflow="fold")
+        numbers = any(_is_number(row.get(name)) for row in rows)
+        made.add_column(_heading(name), overflow="fold", justify="right" if numbers else "left")
     for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
-    wide_console(stream).print(table)
+        made.add_row(*(_cell(row.get(name)) for name in columns))
+    return made
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def wide_console(stream: TextIO) -> Console:
@@ -101,9 +121,10 @@ def _heading(name: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text without tabs and line breaks, which would break the columns."""
+    """Return a value as text without tabs and line breaks, which would break the columns, or what a terminal obeys."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return " ".join(str(value).split("\n")).replace("\t", " ")
+    text = " ".join(str(value).split("\n")).replace("\t", " ")
+    return printable(text, len(text))  # names come from clients and brokers

@@ -108,7 +108,7 @@ async def delete_groups(begin: Begin, group_ids: Names, *, timeout_ms: int | Non
         await at_coordinator(cluster, KeyType.GROUP, group_id, f"deleting group {group_id}", deadline, attempt)
 
     await find_coordinators(cluster, KeyType.GROUP, wanted, deadline)
-    await for_each(wanted, delete)
+    await for_each(wanted, delete, changed="deleted")
 
 
 def _known(what: str, values: Names, known: tuple[str, ...]) -> list[str]:

@@ -34,8 +34,13 @@ _TEXTS = {
 }
 
 
-async def for_each(keys: Iterable[str], work: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Return what `work` returns for each key, all at the same time. Raises the first failure, noting the others."""
+async def for_each(
+    keys: Iterable[str], work: Callable[[str], Awaitable[T]], *, changed: str | None = None
+) -> dict[str, T]:
+    """Return what `work` returns for each key, all at the same time. Raises the first failure, noting the others.
+
+    `changed` says what was done to the keys that did not fail, for a note on the failure.
+    """
     wanted = list(dict.fromkeys(keys))
     outcomes = await asyncio.gather(*(work(key) for key in wanted), return_exceptions=True)
     found: dict[str, T] = {}
@@ -47,7 +52,12 @@ async def for_each(keys: Iterable[str], work: Callable[[str], Awaitable[T]]) -> 
             raise outcome
         else:
             found[key] = outcome
-    raise_first(errors)
+    try:
+        raise_first(errors)
+    except KafkaError as error:
+        if changed is not None and found:
+            error.add_note(f"{changed} all the same: {', '.join(found)}")
+        raise
     return found
 
 
