@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -70,7 +70,7 @@ def partitions_of(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
     return list(dict.fromkeys(found))
 
 
-def watch_lag(look: Callable[[], Lags], output_format: OutputFormat | None, pause: Callable[[], None]) -> None:
+def watch_lag(look: Callable[[], Lags], output_format: OutputFormat | None, pause: Callable[[], None]) -> NoReturn:
     """Print what `look` finds, pausing in between, until something is raised: Ctrl-C, or an error.
 
     On a terminal each look replaces the one before; elsewhere the rows of each follow with their time.

@@ -74,8 +74,10 @@ async def _remove(
             now = pending[:] if several else pending[:1]
             message = _request(group_id, now, several=several)
             reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-            codes = [reply.message.error_code, *(member.error_code for member in reply.message.members)]
-            raise_first([_error(code, group, conn, reply) for code in codes if not _is_out(code, group)])
+            answers = [(reply.message.error_code, now[0])]  # below v3 that is the member's own
+            answers += zip([answer.error_code for answer in reply.message.members], now, strict=False)
+            wrong = [answer for answer in answers if not _is_out(answer[0], group)]
+            raise_first([_error(code, group, member, conn, reply) for code, member in wrong])
             del pending[: len(now)]
 
     what = f"taking members out of group {group_id}"
@@ -87,12 +89,16 @@ def _is_out(code: int, group: GroupDescription) -> bool:
     return code == 0 or (code == UNKNOWN_MEMBER_ID and group.type != CONSUMER)
 
 
-def _error(code: int, group: GroupDescription, conn: BrokerConnection, reply: Reply[LeaveGroupResponse]) -> KafkaError:
-    said = None
+def _error(
+    code: int,
+    group: GroupDescription,
+    member: MemberDescription,
+    conn: BrokerConnection,
+    reply: Reply[LeaveGroupResponse],
+) -> KafkaError:
+    said = f'group "{group.group_id}", member "{member.instance_id or member.member_id}"'
     if code == UNKNOWN_MEMBER_ID:
-        said = (
-            f'group "{group.group_id}" is of the consumer protocol, and its coordinator takes none out: stop the member'
-        )
+        said += ": of the consumer protocol its coordinator takes none out; stop the member"
     return group_error(code, group.group_id, conn, reply, said)
 
 
@@ -100,10 +106,12 @@ def _request(group_id: str, members: Sequence[MemberDescription], *, several: bo
     if not several:
         (member,) = members
         return LeaveGroupRequest(group_id=group_id, member_id=member.member_id)
-    make = LeaveGroupRequest.MemberIdentity
-    return LeaveGroupRequest(
-        group_id=group_id,
-        members=[
-            make(member_id=member.member_id, group_instance_id=member.instance_id, reason=REASON) for member in members
-        ],
+    return LeaveGroupRequest(group_id=group_id, members=[_identity(member) for member in members])
+
+
+def _identity(member: MemberDescription) -> LeaveGroupRequest.MemberIdentity:
+    """A static member goes by its instance id alone: its member id changes when it comes back."""
+    static = member.instance_id is not None
+    return LeaveGroupRequest.MemberIdentity(
+        member_id="" if static else member.member_id, group_instance_id=member.instance_id, reason=REASON
     )
