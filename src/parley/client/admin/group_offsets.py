@@ -51,7 +51,7 @@ async def alter_group_offsets(
     cluster, deadline = await begin(timeout_ms)
     if wanted:
         await ensure_partitions(cluster, wanted, deadline)
-    await committed.commit_offsets(cluster, group_id, wanted, deadline)
+    await committed.commit_offsets(cluster, ConsumerGroupMetadata(group_id), wanted, deadline)
 
 
 async def delete_group_offsets(

@@ -8,12 +8,15 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_coordinator
-<<<<<<< HEAD
 from parley.client.results import ConsumerGroupMetadata
-from parley.errors import BrokerError, CommitFailedError, KafkaError, RequestTimedOut, broker_error
-=======
-from parley.errors import RequestTimedOut, UnsupportedVersionError, broker_error
->>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
+from parley.errors import (
+    BrokerError,
+    CommitFailedError,
+    KafkaError,
+    RequestTimedOut,
+    UnsupportedVersionError,
+    broker_error,
+)
 from parley.errors.codes import ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
@@ -42,14 +45,10 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
 ) -> None:
-<<<<<<< HEAD
     """Commit offsets for a group, as one of its members or as an outsider.
-=======
-    """Commit offsets for a group as an outsider (generation -1). Raises the first partition's error, noting the others.
->>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
 
-    Raises the error of the partitions where they have the same, else CommitFailedError, which has each. A group
-    with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit then.
+    Raises the first partition's error, noting the others, where all have the same, else CommitFailedError, which has
+    each. A group with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit then.
     """
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -79,32 +78,14 @@ async def commit_offsets(
         timeout_ms = cluster.request_timeout_ms(deadline)
         reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
         names = {cluster.view.topic_id(name): name for name in topics}
-<<<<<<< HEAD
         failures: dict[TopicPartition, KafkaError] = {}
-=======
-        errors = []
->>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
         for topic in reply.message.topics:
             name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
             for part in topic.partitions:
                 if part.error_code:
-<<<<<<< HEAD
                     tp = TopicPartition(name or "", part.partition_index)
                     failures[tp] = _refusal(part.error_code, tp, group, reply.version)
         _raise(failures, offsets)
-=======
-                    active = part.error_code in ACTIVE_GROUP
-                    error = broker_error(
-                        part.error_code,
-                        f"group {group_id} has active members; only they may commit" if active else None,
-                        topic=name,
-                        partition=part.partition_index,
-                        api="OFFSET_COMMIT",
-                        version=reply.version,
-                    )
-                    errors.append(error)
-        raise_first(errors)
->>>>>>> 616c552 (client: groups are listed, described and deleted, members taken out, offsets read, set and deleted, lag said)
 
     if offsets:
         what = f"committing offsets of group {group.group_id}"
@@ -112,19 +93,19 @@ async def commit_offsets(
 
 
 def _refusal(code: int, tp: TopicPartition, group: ConsumerGroupMetadata, version: int) -> KafkaError:
-    text = "the group has active members; only they may commit" if group.outside and code in ACTIVE_GROUP else None
+    active = group.outside and code in ACTIVE_GROUP
+    text = f"group {group.group_id} has active members; only they may commit" if active else None
     return broker_error(code, text, topic=tp.topic, partition=tp.partition, api="OFFSET_COMMIT", version=version)
 
 
 def _raise(failures: Mapping[TopicPartition, KafkaError], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Raise what a commit has to be repeated for, else what was refused."""
-    errors = sorted(failures.values(), key=lambda error: not error.retriable)
+    """Raise what a commit has to be repeated for, or what was refused."""
+    errors = list(failures.values())
     codes = {error.code for error in errors if isinstance(error, BrokerError)}
-    if not errors:
-        return
-    if errors[0].retriable or (len(codes) == 1 and len(failures) == len(offsets)):
-        raise errors[0]
-    raise CommitFailedError("some partitions were not committed", failures)
+    if all(error.retriable for error in errors) or (len(codes) == 1 and len(failures) == len(offsets)):
+        raise_first(errors)
+    elif errors:
+        raise CommitFailedError("some partitions were not committed", failures)
 
 
 async def committed_offsets(
