@@ -186,6 +186,27 @@ def test_g59_a_regular_expression_is_read_by_the_broker() -> None:
     assert at.say("A", 2, topics=frozenset(["t1"]), regex="").assignment == parts(0, 1, 2)
 
 
+@BOTH
+def test_members_are_taken_out_by_leave_group_as_4_0_0_and_4_3_0_were_seen_to(release: Settings) -> None:
+    at = Coordinator(release)
+    at.join("A")
+    at.join("B", instance_id="i")
+    epoch = at.group.epoch
+    for member_id, instance_id, code in (
+        ("nobody", None, codes.UNKNOWN_MEMBER_ID),
+        ("", "nobody", codes.UNKNOWN_MEMBER_ID),
+        ("A", "i", codes.FENCED_INSTANCE_ID),
+    ):
+        with pytest.raises(Refused) as raised:
+            at.group.take_out(member_id, instance_id)
+        assert raised.value.code == code
+    assert (sorted(at.group.members), at.group.epoch) == (["A", "B"], epoch)
+    at.group.take_out("A", None)
+    at.group.take_out("", "i")
+    assert (at.group.state, at.group.epoch) == ("Empty", epoch + 2)
+    assert at.refused("A", epoch) == codes.UNKNOWN_MEMBER_ID
+
+
 def test_states() -> None:
     at = Coordinator(AT_4_3)
     assert at.group.state == "Empty"

@@ -18,10 +18,12 @@ from parley.messages import LeaveGroupRequest, LeaveGroupResponse
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import Names, text, texts
-from parley.versions import VersionRange
+from parley.versions import Feature, VersionRange
 
 SEVERAL_VERSION = 3
 """First LeaveGroup version that takes several members, static ones too (KIP-345)."""
+_OUT = (0, UNKNOWN_MEMBER_ID)
+"""Answers for a member that is not in the group any more: it may have left by itself meanwhile."""
 REASON = "removed by an operator"
 """What the group's log says, at brokers that keep reasons (KIP-800)."""
 
@@ -33,8 +35,8 @@ async def remove_members(
 
     A member is named by its instance id or by its member id. The others take over its partitions. A member that
     still runs joins again: stop it first. Raises UnknownMemberIdError before anything is sent for a name that nobody
-    in the group has, and afterwards where the coordinator does not take out members of the consumer protocol
-    (KIP-848): stop those; UnsupportedVersionError for static members (KIP-345) before Kafka 2.4.
+    in the group has, and UnsupportedVersionError for static members (KIP-345) before Kafka 2.4 and members of the
+    consumer protocol (KIP-848) before 4.0; afterwards the first member's error, noting the others.
     """
     text("group_id", group_id)
     names = None if members is None else texts("members", members, "members")
@@ -69,6 +71,8 @@ async def _remove(
     allowed = VersionRange(SEVERAL_VERSION if static else 0, 2**15 - 1)
 
     async def attempt(conn: BrokerConnection) -> None:
+        if group.type == CONSUMER:
+            conn.versions.require(Feature.CONSUMER_GROUPS)
         several = conn.versions.choose(ApiKey.LEAVE_GROUP, allowed) >= SEVERAL_VERSION
         while pending:
             now = pending[:] if several else pending[:1]
@@ -76,30 +80,18 @@ async def _remove(
             reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
             answers = [(reply.message.error_code, now[0])]  # below v3 that is the member's own
             answers += zip([answer.error_code for answer in reply.message.members], now, strict=False)
-            wrong = [answer for answer in answers if not _is_out(answer[0], group)]
-            raise_first([_error(code, group, member, conn, reply) for code, member in wrong])
+            raise_first([_error(code, group_id, member, conn, reply) for code, member in answers if code not in _OUT])
             del pending[: len(now)]
 
     what = f"taking members out of group {group_id}"
     await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
 
 
-def _is_out(code: int, group: GroupDescription) -> bool:
-    """Whether a member is not in the group any more: one of a classic group may have left by itself meanwhile."""
-    return code == 0 or (code == UNKNOWN_MEMBER_ID and group.type != CONSUMER)
-
-
 def _error(
-    code: int,
-    group: GroupDescription,
-    member: MemberDescription,
-    conn: BrokerConnection,
-    reply: Reply[LeaveGroupResponse],
+    code: int, group_id: str, member: MemberDescription, conn: BrokerConnection, reply: Reply[LeaveGroupResponse]
 ) -> KafkaError:
-    said = f'group "{group.group_id}", member "{member.instance_id or member.member_id}"'
-    if code == UNKNOWN_MEMBER_ID:
-        said += ": of the consumer protocol its coordinator takes none out; stop the member"
-    return group_error(code, group.group_id, conn, reply, said)
+    said = f'group "{group_id}", member "{member.instance_id or member.member_id}"'
+    return group_error(code, group_id, conn, reply, said)
 
 
 def _request(group_id: str, members: Sequence[MemberDescription], *, several: bool) -> LeaveGroupRequest:

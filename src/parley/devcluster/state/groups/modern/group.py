@@ -215,6 +215,15 @@ class ConsumerGroup:
             self.remove(member.id)
         return HeartbeatAnswer(said.member_id, said.epoch)
 
+    def take_out(self, member_id: str, instance_id: str | None) -> None:
+        """Remove a member that LeaveGroup names; a static one may be named by its instance id alone. Raises Refused."""
+        member = self.members.get(member_id) if instance_id is None else self._static(instance_id)
+        if member is None:
+            raise self._unknown(member_id or f"instance {instance_id}")
+        if instance_id is not None and member_id not in ("", member.id):
+            raise self._fenced(instance_id)
+        self.remove(member.id)
+
     def remove(self, member_id: str) -> None:
         """Take a member out with everything it holds; the rest shares that at the next heartbeats."""
         del self.members[member_id]

@@ -49,6 +49,11 @@ class ConsumerGroups:
         self._write(group)
         return answer
 
+    def take_out(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Remove a member for an operator. Raises Refused or OSError."""
+        group.take_out(member_id, instance_id)
+        self._write(group)
+
     def delete(self, name: str) -> None:
         """Forget a group; whoever calls has it in the journal."""
         self._groups.pop(name, None)
