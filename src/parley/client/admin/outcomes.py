@@ -12,12 +12,7 @@ from typing import TypeVar
 
 from parley.client.cluster.retry import raise_first
 from parley.errors import KafkaError, broker_error
-from parley.errors.codes import (
-    GROUP_ID_NOT_FOUND,
-    GROUP_SUBSCRIBED_TO_TOPIC,
-    NON_EMPTY_GROUP,
-    UNKNOWN_MEMBER_ID,
-)
+from parley.errors.codes import GROUP_ID_NOT_FOUND, GROUP_SUBSCRIBED_TO_TOPIC, NON_EMPTY_GROUP
 from parley.messages import Message
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
@@ -29,7 +24,6 @@ R = TypeVar("R", bound=Message)
 _TEXTS = {
     GROUP_ID_NOT_FOUND: 'there is no group "{}"',
     NON_EMPTY_GROUP: 'group "{}" has members; stop them first, or take them out with remove_members',
-    UNKNOWN_MEMBER_ID: 'group "{}" has no such member',
     GROUP_SUBSCRIBED_TO_TOPIC: 'members of group "{}" subscribe to this topic; stop them, or let them unsubscribe',
 }
 
