@@ -10,6 +10,7 @@ from parley.client.cluster.routing import at_coordinator
 from parley.client.cluster.wanted_topics import ensure_partitions
 from parley.client.offsets import committed
 from parley.client.options import arguments
+from parley.client.results import ConsumerGroupMetadata
 from parley.messages import OffsetDeleteRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
