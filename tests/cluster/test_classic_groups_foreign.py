@@ -112,6 +112,7 @@ class KafkaPython(Member):
             heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
             **({"api_version": (0, 9)} if self.release == "0.9" else {}),
         )  # fmt: skip
+        consumer.partitions_for_topic(TOPIC)  # else it may lead without knowing the topic, and leave it at that
         while not leaving():
             for records in consumer.poll(50).values():
                 self.read += [(record.partition, record.offset) for record in records]
