@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.bell import Bell
 from parley.client.group.classic.leader import Shape, as_error, learn_topics, shape_of, share_out
@@ -33,7 +34,7 @@ from parley.client.group.coordinator import GroupCoordinator
 from parley.client.group.formats import decode_assignment
 from parley.client.group.pace import Pace
 from parley.client.group.steps import in_order
-from parley.errors import KafkaError, broker_error
+from parley.errors import KafkaError, LocalProtocolError, broker_error
 from parley.errors.codes import INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED
 from parley.messages import JoinGroupResponse
 from parley.schema import ApiKey
@@ -65,6 +66,7 @@ class ClassicMember:
         self._join_bell, self._beat_bell = Bell(cluster.clock), Bell(cluster.clock)
         self._failures = 0
         self._watched: tuple[Sequence[str], Shape] | None = None
+        self._looked_at: ClusterMetadata | None = None
         self.membership = ClassicMembership(cooperative=all(one.cooperative for one in assignors))
 
     # -- life -----------------------------------------------------------------------------------------
@@ -73,9 +75,21 @@ class ClassicMember:
         """Look again at what the membership calls for: it was changed from outside."""
         if not self._tasks:
             loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(self._join_when_due()), loop.create_task(self._stay())]
+            self._tasks = [loop.create_task(self._guarded(work)) for work in (self._join_when_due, self._stay)]
         self._join_bell.ring()
         self._beat_bell.ring()
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run one of the two tasks; a defect of ours is raised by every poll rather than by none."""
+        try:
+            await work()
+        except Exception as error:
+            made = LocalProtocolError(
+                f"group {self._who.group_id}: the membership ended by {error!r}; please report it"
+            )
+            made.__cause__ = error
+            self.membership.end(made)
+            self._on_news()
 
     async def leave(self, reason: str, *, deadline: Deadline, static_too: bool = False) -> None:
         """End the membership, after its last steps. A static member stays in the group, so that it may come back."""
@@ -240,17 +254,25 @@ class ClassicMember:
 
     def look_at_metadata(self) -> None:
         """Let a leader rebalance when the topics of its group are others than those it shared out."""
-        if self._watched is None or not self.membership.leads or self.membership.state is not MemberState.STABLE:
+        view = self._cluster.view
+        if view is self._looked_at or self._watched is None or not self.membership.leads:
             return
+        if self.membership.state is not MemberState.STABLE:
+            return
+        self._looked_at = view
         topics, shape = self._watched
-        if any(topic not in shape for topic in topics):
-            self._cluster.schedule.request_full()  # one that does not exist yet is looked for at every heartbeat
-        self._cluster.refresh_if_due()
         if self._shape(topics) != shape:
             self._watched = topics, self._shape(topics)
             self.membership.request_rejoin("cached metadata has changed")
             self.wake()
             self._on_news()
+
+    def _keep_metadata_fresh(self) -> None:
+        """Ask for metadata that is due, and for topics of the group that do not exist yet."""
+        topics, shape = self._watched or ((), {})
+        if self.membership.leads and any(topic not in shape for topic in topics):
+            self._cluster.schedule.request_full()
+        self._cluster.refresh_if_due()
 
     # -- the task that stays ----------------------------------------------------------------------------
 
@@ -262,6 +284,7 @@ class ClassicMember:
                 await self._give_up_polling(now_ms)
             elif self.membership.beating and self._pace.beat_due(now_ms):
                 await self._beat()
+                self._keep_metadata_fresh()
                 self.look_at_metadata()
 
     async def _beat(self) -> None:

@@ -208,6 +208,11 @@ class ClassicMembership:
         was, self._away = self._away, False
         return was
 
+    def end(self, error: KafkaError) -> None:
+        """End the membership for good: the application is shown what it lost, and then the error at every poll."""
+        self._forget(Identity())
+        self.error = error
+
     def leave(self) -> Identity:
         """End the membership, after its last steps; return as whom to leave. `subscribe` may begin another one."""
         before = self.identity
@@ -226,8 +231,7 @@ class ClassicMembership:
 
     def _failed(self, reaction: Reaction, error: KafkaError, asked_as: Identity) -> Reaction:
         if reaction is Reaction.FATAL:
-            self._forget(Identity())
-            self.error = error
+            self.end(error)
         elif reaction is Reaction.NEW_GENERATION:
             self._forget(Identity(asked_as.member_id))
             self._rejoin = "the coordinator has another generation"
