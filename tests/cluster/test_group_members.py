@@ -177,6 +177,20 @@ async def test_g35_eager_members_give_everything_up_first(newest: LocalCluster) 
     ]  # fmt: skip
 
 
+async def test_g28_eager_sticky_members_get_back_what_they_had(newest: LocalCluster) -> None:
+    fill(newest, 1)
+    how = {"partition_assignment_strategy": "sticky"}
+    async with member(newest, **how) as one, member(newest, **how) as two:
+        await evenly_shared(PARTITIONS, one, two)
+        before = one.owned, two.owned
+        for _ in range(3):
+            generation = one.consumer.group_metadata().generation_id
+            two.consumer.enforce_rebalance("a test")
+            await eventually_async(lambda: one.consumer.group_metadata().generation_id > generation)  # noqa: B023
+            await evenly_shared(PARTITIONS, one, two)
+            assert (one.owned, two.owned) == before
+
+
 async def test_batches_are_shared_in_groups_too(newest: LocalCluster) -> None:
     fill(newest, 50)
     rows = 0

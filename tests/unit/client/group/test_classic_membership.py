@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState
+from parley.client.group.assignors import CooperativeStickyAssignor, StickyAssignor
+from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState, Share
 from parley.client.group.classic.reactions import Reaction, after_join, after_sync_or_heartbeat
+from parley.client.group.classic.requests import subscription_of
 from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
 from parley.errors import ConfigError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error
@@ -151,6 +153,17 @@ def test_g37_a_refused_commit_shows_it_as_well(code: int) -> None:
     member = member_of(A0)
     member.commit_refused(broker_error(code), ME)
     assert showing(member) == [Lost((A0,))]
+
+
+def test_g28_an_eager_sticky_assignor_hears_what_was_given_up_and_a_cooperative_one_what_is_kept() -> None:
+    member = member_of(A0, A1)
+    member.request_rejoin("a test")
+    assert showing(member) == [Revoke((A0, A1))]
+    assert member.share == Share((A0, A1), 1)
+    eager = subscription_of(StickyAssignor(), ["a"], Share(), member.share, "")
+    assert (eager.owned, eager.user_data) == ((), StickyAssignor().user_data([A0, A1], 1))
+    cooperative = subscription_of(CooperativeStickyAssignor(), ["a"], Share((A0,), 1), member.share, "r1")
+    assert (cooperative.owned, cooperative.generation, cooperative.rack) == ((A0,), 1, "r1")
 
 
 def test_g39_an_assignment_of_what_is_not_subscribed_to_any_more_is_dropped() -> None:

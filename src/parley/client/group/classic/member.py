@@ -17,7 +17,7 @@ from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.bell import Bell
 from parley.client.group.classic.leader import Shape, as_error, learn_topics, shape_of, share_out
-from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState
+from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState, Share
 from parley.client.group.classic.reactions import Reaction
 from parley.client.group.classic.requests import (
     PROTOCOL_TYPE,
@@ -159,10 +159,9 @@ class ClassicMember:
             (await self._coordinator.connection()).versions.require(Feature.STATIC_MEMBERSHIP)
         timeout_ms = max(self._cluster.options.request_timeout_ms, who.rebalance_timeout_ms + JOIN_SLACK_MS)
         topics = self.membership.topics or frozenset()
-        owned = in_order(tp for tp in self.membership.owned if tp.topic in topics)
-        protocols = [
-            (one.name, subscription_of(one, topics, owned, asked_as.generation, who.rack)) for one in self._assignors
-        ]
+        kept = Share(in_order(tp for tp in self.membership.owned if tp.topic in topics), asked_as.generation)
+        last = self.membership.share
+        protocols = [(one.name, subscription_of(one, topics, kept, last, who.rack)) for one in self._assignors]
         reply = await self._coordinator.ask(
             ApiKey.JOIN_GROUP,
             lambda version: join_request(who, asked_as, protocols, self.membership.reason, version),

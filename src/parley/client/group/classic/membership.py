@@ -46,6 +46,13 @@ class Identity(NamedTuple):
     generation: int = NO_GENERATION
 
 
+class Share(NamedTuple):
+    """What a member was given in a generation."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+
+
 class ClassicMembership:
     """What one member knows of itself. Every method mutates; the rules are those at the head of this module."""
 
@@ -59,6 +66,8 @@ class ClassicMembership:
         """What is subscribed to; None while the member is not to join."""
         self.owned: frozenset[TopicPartition] = frozenset()
         """What the application was shown and has not given up."""
+        self.share = Share()
+        """What it was given last, also after giving it up: what the eager sticky assignor goes by (G28)."""
         self.error: KafkaError | None = None
         """Why the membership has ended for good."""
         self.reason = ""
@@ -161,7 +170,7 @@ class ClassicMembership:
 
     def synced(self, assignment: Sequence[TopicPartition]) -> None:
         """Take the answer to SyncGroup: what this member is to read."""
-        self.state = MemberState.STABLE
+        self.state, self.share = MemberState.STABLE, Share(tuple(assignment), self.identity.generation)
         if any(tp.topic not in (self.topics or ()) for tp in assignment):
             self.request_rejoin("subscription has changed")
             return
@@ -218,7 +227,7 @@ class ClassicMembership:
         before = self.identity
         self.identity, self.state, self.protocol, self.leads = Identity(), MemberState.UNJOINED, None, False
         self.topics, self._rejoin, self._target, self._lost, self._away = None, None, None, False, False
-        self.owned, self.error = frozenset(), None
+        self.owned, self.share, self.error = frozenset(), Share(), None
         return before
 
     def last_step(self) -> Revoke | Lost | None:

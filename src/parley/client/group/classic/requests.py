@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from parley.client.group.assignors.base import Assignor, Member
-from parley.client.group.classic.membership import Identity
+from parley.client.group.classic.membership import Identity, Share
 from parley.client.group.formats import Subscription, decode_subscription, encode_assignment, encode_subscription
 from parley.errors import KafkaError, broker_error
 from parley.messages import (
@@ -62,16 +62,18 @@ def join_request(
     )
 
 
-def subscription_of(
-    assignor: Assignor, topics: Iterable[str], owned: Sequence[TopicPartition], generation: int, rack: str
-) -> Subscription:
-    """Return what a member writes for one assignor; only a cooperative one learns what it owns."""
-    claimed = tuple(owned) if assignor.cooperative else ()
+def subscription_of(assignor: Assignor, topics: Iterable[str], kept: Share, last: Share, rack: str) -> Subscription:
+    """Return what a member writes for one assignor.
+
+    A cooperative one learns what the member keeps; an eager one, for which it gave everything up, what it had last.
+    """
+    share = kept if assignor.cooperative else last
+    claimed = share.partitions if assignor.cooperative else ()
     return Subscription(
         topics=tuple(sorted(topics)),
-        user_data=assignor.user_data(owned, generation),
+        user_data=assignor.user_data(share.partitions, share.generation),
         owned=claimed,
-        generation=generation if claimed else -1,
+        generation=share.generation if claimed else -1,
         rack=rack or None,
     )
 
