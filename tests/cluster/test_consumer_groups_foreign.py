@@ -1,4 +1,4 @@
-"""librdkafka's members of the consumer protocol (KIP-848) on the embedded cluster: they share, move and commit."""
+"""librdkafka's members of the consumer protocol (KIP-848) on the embedded cluster, alone and beside parley's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import confluent_kafka
 import pytest
 
+import parley
 from parley.devcluster import ClusterSettings, LocalCluster
 
 from ..support import GENEROUS_S
@@ -108,3 +109,30 @@ def test_g56_a_static_member_that_comes_back_finds_its_partitions() -> None:
         assert len(stays.owned) == 2
         for member in (stays, back):
             member.consumer.close()
+
+
+def test_a_member_of_librdkafka_and_one_of_parley_share() -> None:
+    with LocalCluster(brokers=2, release="4.3", settings=SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        produce(cluster, 5)
+        theirs, read = Member(cluster), list[Position]()
+        poll_until([theirs], lambda: len(theirs.read) == 5 * PARTITIONS)
+        theirs.consumer.commit(asynchronous=False)
+        with parley.Consumer(
+            bootstrap_servers=cluster.bootstrap_servers, group_id="readers", group_protocol="consumer",
+            auto_offset_reset="earliest",
+        ) as ours:  # fmt: skip
+            ours.subscribe([TOPIC])
+
+            def shared() -> bool:
+                for records in ours.getmany(timeout_ms=50).values():
+                    read.extend((record.partition, record.offset) for record in records)
+                return len(theirs.owned) == len(ours.assignment()) == 2
+
+            poll_until([theirs], shared)
+            produce(cluster, 5)
+            poll_until([theirs], lambda: shared() and len(theirs.read) + len(read) == 10 * PARTITIONS)
+            assert sorted(theirs.read + read) == [(part, at) for part in range(PARTITIONS) for at in range(10)]
+        poll_until([theirs], lambda: len(theirs.owned) == PARTITIONS)
+        assert theirs.lost == []
+        theirs.consumer.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import AsyncConsumer, Client, ProduceOptions, TopicPartition
+from parley.client import AsyncConsumer, Client, NewTopic, ProduceOptions, TopicPartition
 from parley.testing.realbroker import RealCluster
 
 from ..support import Polling, evenly_shared, eventually_async
@@ -75,6 +75,28 @@ async def test_members_share_and_read_each_record_once(
         )
     assert {at.offset for at in found.values() if at is not None} == {20}
     assert set((first.read + second.read + third.read).values()) == {1}
+
+
+@pytest.mark.parametrize("modern", ["4.0.0", "4.3.0"])
+async def test_members_of_the_consumer_protocol_share_and_read_each_record_once(
+    modern: str, real_cluster: Callable[[str], RealCluster], topic_name: str
+) -> None:
+    broker = real_cluster(modern)
+    how = {"group_protocol": "auto"}
+    with Client(bootstrap_servers=broker.bootstrap_servers) as client:
+        await asyncio.to_thread(client.create_topics, [NewTopic(topic_name, num_partitions=PARTITIONS)])
+        await asyncio.to_thread(write, client, topic_name, 10)
+        async with member(broker, topic_name, **how) as first:
+            await eventually_async(lambda: first.read.total() == 10 * PARTITIONS)
+            async with member(broker, topic_name, **how) as second:
+                await eventually_async(lambda: sorted([len(first.owned), len(second.owned)]) == [1, 2])
+                await asyncio.to_thread(write, client, topic_name, 10)
+                await eventually_async(lambda: first.read.total() + second.read.total() == 20 * PARTITIONS)
+            await evenly_shared(PARTITIONS, first)
+            await first.consumer.commit()
+            (described,) = (await asyncio.to_thread(client.describe_groups, [f"{topic_name}-members"])).values()
+    assert described.type == "consumer"
+    assert set((first.read + second.read).values()) == {1}
 
 
 async def test_on_old_brokers_the_second_takes_over_from_the_first(old_broker: RealCluster, topic_name: str) -> None:

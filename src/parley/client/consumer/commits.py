@@ -20,6 +20,8 @@ from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaEr
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
+EPOCH_BACKOFF_MS = 50
+"""Between two commits of which the first had an epoch that was over: a heartbeat brings the new one."""
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -29,8 +31,8 @@ class Committer(Protocol):
     def may_commit(self) -> ConsumerGroupMetadata:
         """Return as whom to commit. Raises where a rebalance or the loss of the membership forbids it."""
 
-    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
-        """Take note of what the coordinator answered."""
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
+        """Take note of what the coordinator answered; return whether the commit may go again."""
 
 
 class Commits:
@@ -49,18 +51,26 @@ class Commits:
         async with self._order:
             for tp, offset in wanted.items():
                 refuse_other_history(tp, offset, self._last.get(tp))
-            group = self._committer.may_commit()
-            try:
-                await group_offsets.commit_offsets(self._cluster, group, wanted, deadline or self._cluster.deadline())
-            except KafkaError as error:
-                first = next(iter(error.failures.values()), error) if isinstance(error, CommitFailedError) else error
-                self._committer.commit_refused(first, group)
-                raise
+            deadline = deadline or self._cluster.deadline()
+            while not await self._committed(wanted, deadline):
+                await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
             self._last |= wanted
 
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group committed, None where nothing."""
         return await group_offsets.committed_offsets(self._cluster, self.group_id, partitions, self._cluster.deadline())
+
+    async def _committed(self, wanted: Offsets, deadline: Deadline) -> bool:
+        """Commit once; return False where the same may go again, under an epoch that is on its way (G57)."""
+        group = self._committer.may_commit()
+        try:
+            await group_offsets.commit_offsets(self._cluster, group, wanted, deadline)
+        except KafkaError as error:
+            first = next(iter(error.failures.values()), error) if isinstance(error, CommitFailedError) else error
+            if self._committer.commit_refused(first, group) and not deadline.passed(self._cluster.now_ms()):
+                return False
+            raise
+        return True
 
     def forget(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""

@@ -160,10 +160,9 @@ class ConsumerGroup:
         """Return as whom to commit: as a member, or where partitions are assigned by hand as an outsider."""
         return self.member.may_commit() if self.member is not None else ConsumerGroupMetadata(self.id("commit"))
 
-    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
-        """Take a refused commit as news about the membership."""
-        if self.member is not None:
-            self.member.commit_refused(error, asked_as)
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
+        """Take a refused commit as news about the membership; return whether it may go again."""
+        return self.member is not None and self.member.commit_refused(error, asked_as)
 
     # -- looking at it ----------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ class ConsumerOptionValues(FetchOptionValues, total=False):
 
     group_id: str | None
     group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
     session_timeout_ms: Milliseconds
     heartbeat_interval_ms: Milliseconds
     max_poll_interval_ms: Milliseconds

@@ -33,6 +33,14 @@ class ConsumerOptions(FetchOptions):
     group_instance_id: str | None = option(
         None, "name of this static member: it may be away for a session and keeps its partitions (Kafka 2.3)", kind=str
     )
+    group_protocol: str = option(
+        "classic",
+        "how to be a member: classic, consumer (KIP-848, Kafka 4.0), or auto: consumer where the brokers have it",
+        choices=("classic", "consumer", "auto"),
+    )
+    group_remote_assignor: str | None = option(
+        None, "assignor of the coordinator, uniform or range, with the consumer protocol; None: its first", kind=str
+    )
     session_timeout_ms: int = option(
         45_000, "after so long without a heartbeat the group goes on without this member", low=1
     )

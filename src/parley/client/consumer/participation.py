@@ -18,14 +18,24 @@ from parley.client.consumer.commits import Commits, Offsets
 from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.member import ClassicMember
-from parley.client.group.classic.membership import Identity, MemberState
 from parley.client.group.classic.requests import Standing
+from parley.client.group.member import Committing, GroupMember, Identity, Membership
+from parley.client.group.modern.heartbeat import Standing as ModernStanding
+from parley.client.group.modern.member import ModernMember, new_member_id
 from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
 from parley.client.options import arguments
 from parley.client.results import ConsumerGroupMetadata
-from parley.errors import BrokerError, CommitFailedError, ConfigError, KafkaError, broker_error, own_copy
-from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+from parley.errors import (
+    BrokerError,
+    CommitFailedError,
+    ConfigError,
+    KafkaError,
+    UnsupportedVersionError,
+    broker_error,
+    own_copy,
+)
+from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION
 from parley.types import Names, TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -105,19 +115,36 @@ class Participation:
         self._cluster, self._options, self._reader = cluster, options, reader
         self._commits, self._call, self._group_id = commits, call, commits.group_id
         self._pace = Pace(options.heartbeat_interval_ms, options.session_timeout_ms, options.max_poll_interval_ms)
-        who = Standing(
+        self._member = self._make_member(modern=options.group_protocol != "classic")
+        self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
+        self._pattern: re.Pattern[str] | None = None
+        self._matching: asyncio.Task[None] | None = None
+        self._showing = False
+
+    def _make_member(self, *, modern: bool) -> GroupMember:
+        options, cluster, on_news = self._options, self._cluster, self._reader.wake
+        if modern:
+            who = ModernStanding(
+                self._group_id,
+                new_member_id(),
+                options.group_instance_id,
+                options.max_poll_interval_ms,
+                options.client_rack,
+                options.group_remote_assignor,
+            )
+            return ModernMember(cluster, who, self._pace, on_news=on_news)
+        classic = Standing(
             self._group_id,
             options.group_instance_id,
             options.session_timeout_ms,
             options.max_poll_interval_ms,
             options.client_rack,
         )
-        self._member = ClassicMember(cluster, who, options.assignors, self._pace, on_news=reader.wake)
-        self._membership = self._member.membership
-        self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
-        self._pattern: re.Pattern[str] | None = None
-        self._matching: asyncio.Task[None] | None = None
-        self._showing = False
+        return ClassicMember(cluster, classic, options.assignors, self._pace, on_news=on_news)
+
+    @property
+    def _membership(self) -> Membership:
+        return self._member.membership
 
     # -- what is subscribed to --------------------------------------------------------------------------
 
@@ -193,17 +220,34 @@ class Participation:
     @property
     def news(self) -> bool:
         """Whether there is anything to show."""
-        return self._membership.error is not None or self._membership.next_step() is not None
+        membership = self._membership
+        return bool(membership.error or membership.passing_error or membership.next_step() is not None)
 
     async def show(self) -> None:
         """Show what a rebalance brought, step by step. Raises what a listener raised, or why the membership ended."""
         raised: BaseException | None = None
         while (step := self._membership.next_step()) is not None:
             raised = await self._show(step) or raised
+        error, self._membership.passing_error = self._membership.passing_error or self._membership.error, None
+        if raised is None and error is not None and await self._fell_back(error):
+            return
         if raised is not None:
             raise raised
-        if self._membership.error is not None:
-            raise own_copy(self._membership.error)
+        if error is not None:
+            raise own_copy(error)
+
+    async def _fell_back(self, error: KafkaError) -> bool:
+        """Become a classic member where the brokers do not have the consumer protocol, if that may be (G60)."""
+        unsupported = isinstance(error, UnsupportedVersionError) or getattr(error, "code", 0) == UNSUPPORTED_VERSION
+        if self._options.group_protocol != "auto" or not unsupported or isinstance(self._member, ClassicMember):
+            return False
+        log.info("group %s: the brokers do not have the consumer protocol; the classic one is used", self._group_id)
+        topics, before = self._membership.topics, self._member
+        await before.leave("the classic protocol is used", deadline=self._cluster.deadline())
+        self._member = self._make_member(modern=False)
+        if topics is not None:
+            self._member.subscribe(topics)
+        return True
 
     async def _show(self, step: GroupStep) -> Exception | None:
         """Show one step; the state is consistent afterwards, whatever the listener raised (G38)."""
@@ -263,7 +307,7 @@ class Participation:
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Return who this member is, as commits in a transaction name it (KIP-447)."""
-        member_id, generation = self._membership.identity
+        member_id, generation = self._member.identity
         return ConsumerGroupMetadata(self._group_id, generation, member_id, self._options.group_instance_id)
 
     def may_commit(self) -> ConsumerGroupMetadata:
@@ -274,9 +318,9 @@ class Participation:
         membership = self._membership
         if not self.subscribed:
             return ConsumerGroupMetadata(self._group_id)
-        if membership.state is MemberState.STABLE:
+        if membership.committing is Committing.NOW:
             return self.metadata()
-        if membership.in_group:
+        if membership.committing is Committing.AFTER_THE_REBALANCE:
             text = f"group {self._group_id} is rebalancing; poll, then commit what is still assigned"
             raise broker_error(REBALANCE_IN_PROGRESS, text, api="OFFSET_COMMIT")
         text = (
@@ -286,11 +330,13 @@ class Participation:
         error = broker_error(UNKNOWN_MEMBER_ID, text, api="OFFSET_COMMIT")
         raise CommitFailedError("nothing was committed", dict.fromkeys(self._reader.consumed(), error)) from error
 
-    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> None:
-        """Take a refused commit as news about the membership."""
-        if isinstance(error, BrokerError) and self.subscribed:
-            self._membership.commit_refused(error, Identity(asked_as.member_id, asked_as.generation_id))
-            self._member.wake()
+    def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
+        """Take a refused commit as news about the membership; return whether it may go again as who it is now."""
+        if not isinstance(error, BrokerError) or not self.subscribed:
+            return False
+        again = self._membership.commit_refused(error, Identity(asked_as.member_id, asked_as.generation_id))
+        self._member.wake()
+        return again
 
     # -- looking at it --------------------------------------------------------------------------------------
 
@@ -299,9 +345,9 @@ class Participation:
         now_ms, pace, last = self._cluster.now_ms(), self._pace, self._pace.last_rebalance
         answered_ms = pace.last_beat_answer_ms
         return GroupHealth(
-            state=self._membership.state.value,
-            generation=self._membership.identity.generation,
-            member_id=self._membership.identity.member_id,
+            state=str(self._membership.state.value),
+            generation=self._member.identity.generation,
+            member_id=self._member.identity.member_id,
             assigned=len(self._membership.owned),
             rebalances=pace.rebalances,
             last_rebalance_reason=last.reason if last is not None else None,

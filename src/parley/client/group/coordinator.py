@@ -16,6 +16,7 @@ from parley.errors import BrokerError, KafkaError, NetworkError
 from parley.messages import Request, Response
 from parley.net import MAIN_LANE, BrokerConnection, Reply
 from parley.schema import ApiKey
+from parley.versions import VersionRange
 
 R = TypeVar("R", bound=Response)
 _numbers = itertools.count(1)
@@ -44,13 +45,21 @@ class GroupCoordinator:
             raise
 
     async def ask(
-        self, api: ApiKey, make: Callable[[int], Request[R]], timeout_ms: int | None = None, *, own: bool = True
+        self,
+        api: ApiKey,
+        make: Callable[[int], Request[R]],
+        timeout_ms: int | None = None,
+        *,
+        own: bool = True,
+        allowed: VersionRange | None = None,
     ) -> Reply[R]:
         """Ask the coordinator once; `make` gets the version. A coordinator that cannot be reached is forgotten (G3)."""
         conn = await self.connection(own=own)
-        message = make(conn.versions.choose(api))
+        message = make(conn.versions.choose(api, allowed))
         try:
-            return await self._cluster.ask(conn, message, timeout_ms or self._cluster.options.request_timeout_ms)
+            return await self._cluster.ask(
+                conn, message, timeout_ms or self._cluster.options.request_timeout_ms, allowed
+            )
         except NetworkError:
             self.forget()
             raise

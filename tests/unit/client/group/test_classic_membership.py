@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from parley.client.group.assignors import CooperativeStickyAssignor, StickyAssignor
-from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState, Share
+from parley.client.group.classic.membership import ClassicMembership, MemberState, Share
 from parley.client.group.classic.reactions import Reaction, after_join, after_sync_or_heartbeat
 from parley.client.group.classic.requests import subscription_of
+from parley.client.group.member import Identity
 from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
 from parley.errors import ConfigError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error

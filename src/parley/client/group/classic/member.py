@@ -17,7 +17,7 @@ from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.bell import Bell
 from parley.client.group.classic.leader import Shape, as_error, learn_topics, shape_of, share_out
-from parley.client.group.classic.membership import ClassicMembership, Identity, MemberState, Share
+from parley.client.group.classic.membership import ClassicMembership, MemberState, Share
 from parley.client.group.classic.reactions import Reaction
 from parley.client.group.classic.requests import (
     PROTOCOL_TYPE,
@@ -32,6 +32,7 @@ from parley.client.group.classic.requests import (
 )
 from parley.client.group.coordinator import GroupCoordinator
 from parley.client.group.formats import decode_assignment
+from parley.client.group.member import Identity, warn_of_absence
 from parley.client.group.pace import Pace
 from parley.client.group.steps import in_order
 from parley.errors import KafkaError, LocalProtocolError, broker_error
@@ -68,6 +69,11 @@ class ClassicMember:
         self._watched: tuple[Sequence[str], Shape] | None = None
         self._looked_at: ClusterMetadata | None = None
         self.membership = ClassicMembership(cooperative=all(one.cooperative for one in assignors))
+
+    @property
+    def identity(self) -> Identity:
+        """Who this member is to its group."""
+        return self.membership.identity
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -311,14 +317,7 @@ class ClassicMember:
             self._pace.wait_for_poll()
             return
         self._pace.wait_for_poll()
-        log.warning(
-            "group %s: no poll for %d ms, longer than max_poll_interval_ms=%d: the member left the group, and what it "
-            "read last cannot be committed. Poll sooner, take fewer records at a time (max_records), or raise "
-            "max_poll_interval_ms",
-            self._who.group_id,
-            away_ms,
-            self._pace.max_poll_interval_ms,
-        )
+        warn_of_absence(self._who.group_id, away_ms, self._pace.max_poll_interval_ms)
         self._news()
         deadline = self._cluster.deadline(LEAVE_TIMEOUT_MS)
         with contextlib.suppress(KafkaError):

@@ -21,11 +21,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from parley.client.group.classic.reactions import Reaction, after_join, after_sync_or_heartbeat
+from parley.client.group.member import NO_GENERATION, Committing, Identity
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke, in_order
 from parley.errors import KafkaError
 from parley.types import TopicPartition
-
-NO_GENERATION = -1
 
 
 class MemberState(Enum):
@@ -37,13 +36,6 @@ class MemberState(Enum):
     COMPLETING_REBALANCE = "completing rebalance"
     """JoinGroup was answered, SyncGroup is under way."""
     STABLE = "stable"
-
-
-class Identity(NamedTuple):
-    """Who a request is sent as."""
-
-    member_id: str = ""
-    generation: int = NO_GENERATION
 
 
 class Share(NamedTuple):
@@ -70,6 +62,7 @@ class ClassicMembership:
         """What it was given last, also after giving it up: what the eager sticky assignor goes by (G28)."""
         self.error: KafkaError | None = None
         """Why the membership has ended for good."""
+        self.passing_error: KafkaError | None = None
         self.reason = ""
         """Why the member joined last, or joins now."""
         self._rejoin: str | None = None
@@ -193,14 +186,22 @@ class ClassicMembership:
             return reaction
         return self._failed(reaction, error, asked_as)
 
-    def commit_refused(self, error: KafkaError, asked_as: Identity) -> None:
-        """Take a coordinator's refusal of a commit as news about the membership (G6)."""
+    @property
+    def committing(self) -> Committing:
+        """Whether it may commit: between two generations it may not (G43)."""
+        if self.state is MemberState.STABLE:
+            return Committing.NOW
+        return Committing.AFTER_THE_REBALANCE if self.in_group else Committing.NO_MEMBER
+
+    def commit_refused(self, error: KafkaError, asked_as: Identity) -> bool:
+        """Take a refused commit as news about the membership (G6); return False: such a one never goes again."""
         reaction = after_sync_or_heartbeat(error)
         if asked_as == self.identity and self.state is MemberState.STABLE:
             if reaction is Reaction.REJOIN:
                 self.request_rejoin("group is already rebalancing")
             elif reaction in (Reaction.NEW_GENERATION, Reaction.NEW_MEMBER):
                 self._failed(reaction, error, asked_as)
+        return False
 
     def poll_overdue(self) -> bool:
         """Take note that the application stays away (G12); return whether the member is to leave the group."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from parley.client.group.assignors.base import Assignor, Member
-from parley.client.group.classic.membership import Identity, Share
+from parley.client.group.classic.membership import Share
 from parley.client.group.formats import Subscription, decode_subscription, encode_assignment, encode_subscription
+from parley.client.group.member import Identity
 from parley.errors import KafkaError, broker_error
 from parley.messages import (
     HeartbeatRequest,
