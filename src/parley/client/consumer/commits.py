@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from parley.client.cluster.core import Cluster
@@ -55,10 +55,6 @@ class Commits:
             while not await self._committed(wanted, deadline):
                 await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
             self._last |= wanted
-
-    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group committed, None where nothing."""
-        return await group_offsets.committed_offsets(self._cluster, self.group_id, partitions, self._cluster.deadline())
 
     async def _committed(self, wanted: Offsets, deadline: Deadline) -> bool:
         """Commit once; return False where the same may go again, under an epoch that is on its way (G57)."""

@@ -35,7 +35,7 @@ from parley.errors import (
     broker_error,
     own_copy,
 )
-from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION
+from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from parley.types import Names, TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -238,8 +238,8 @@ class Participation:
 
     async def _fell_back(self, error: KafkaError) -> bool:
         """Become a classic member where the brokers do not have the consumer protocol, if that may be (G60)."""
-        unsupported = isinstance(error, UnsupportedVersionError) or getattr(error, "code", 0) == UNSUPPORTED_VERSION
-        if self._options.group_protocol != "auto" or not unsupported or isinstance(self._member, ClassicMember):
+        unsupported = isinstance(error, UnsupportedVersionError) and isinstance(self._member, ModernMember)
+        if self._options.group_protocol != "auto" or not unsupported:
             return False
         log.info("group %s: the brokers do not have the consumer protocol; the classic one is used", self._group_id)
         topics, before = self._membership.topics, self._member

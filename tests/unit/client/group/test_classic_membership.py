@@ -285,3 +285,13 @@ def test_what_repeats_a_join_belongs_to_its_rebalance() -> None:
     pace.rebalance_began(200, "again")
     assert pace.rebalance_ended(350) == 250
     assert pace.last_rebalance == ("first", 350, 250)
+
+
+def test_what_was_given_up_while_the_member_was_fenced_is_not_lost_as_well() -> None:
+    member = member_of(A0)
+    member.request_rejoin("a test")
+    step = member.next_step()
+    assert step == Revoke((A0,))
+    member.beat_failed(broker_error(25), ME)
+    member.step_done(step)
+    assert member.next_step() is None

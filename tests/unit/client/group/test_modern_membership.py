@@ -204,3 +204,13 @@ def test_leaving_gives_up_what_is_owned() -> None:
     assert member.last_step() == Revoke((A0,))
     member.leave()
     assert (member.last_step(), member.in_group, member.beating) == (None, False, False)
+
+
+def test_what_was_given_up_while_the_member_was_fenced_is_not_lost_as_well() -> None:
+    member = member_of(A0)
+    beat(member, 1)
+    step = member.next_step()
+    assert step == Revoke((A0,))
+    member.failed(broker_error(110), 1)
+    member.step_done(step)
+    assert member.next_step() is None

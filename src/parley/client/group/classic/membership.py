@@ -122,9 +122,11 @@ class ClassicMembership:
             self._target = None
             return
         self.owned -= set(step.partitions)
-        if isinstance(step, Lost):
+        if isinstance(step, Lost) or not self.owned:
             self._lost = False
-        elif self._target is not None:  # G36: what was given up can be given to another member now
+        if (
+            isinstance(step, Revoke) and self._target is not None
+        ):  # G36: what was given up can be given to another member now
             self.request_rejoin("need to revoke partitions and re-join")
 
     def _to_give_up(self) -> Collection[TopicPartition]:

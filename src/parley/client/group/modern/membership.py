@@ -116,7 +116,7 @@ class ModernMembership:
                 self.state = MemberState.ACKNOWLEDGING
             return
         self.owned -= set(step.partitions)
-        if isinstance(step, Lost):
+        if isinstance(step, Lost) or not self.owned:
             self._lost = False
 
     def last_step(self) -> Revoke | Lost | None:
