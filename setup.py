@@ -1,4 +1,5 @@
-"""What pyproject.toml cannot say: which kernel a build has, which wheel has which module, where README's links lead.
+"""What pyproject.toml cannot say: which kernel a build has, which wheel has which module, where
+README's links lead.
 
 PARLEY_KERNEL in the environment chooses the record kernel of a wheel:
 
@@ -6,8 +7,9 @@ PARLEY_KERNEL in the environment chooses the record kernel of a wheel:
     native  compiled, or the build fails
     pure    pure Python
 
-A wheel without the compiled kernel is tagged py3-none-any, for nothing in it depends on the platform. A compiled
-kernel that does not build fails the build: a fallback that nobody sees would cost speed for years.
+A wheel without the compiled kernel is tagged py3-none-any, for nothing in it depends on the
+platform. A compiled kernel that does not build fails the build: a fallback that nobody sees would
+cost speed for years.
 """
 
 from __future__ import annotations
@@ -29,25 +31,35 @@ ROOT = Path(__file__).resolve().parent
 NATIVE = ROOT / "native" / "Cargo.toml"
 
 IN_CLUSTER = ("parley.devcluster", "parley.testing")
-"""What is inside these packages is in the wheel of kafka-parley-cluster (cluster/), which tests install. The packages
-themselves, their `__init__`, are in that of kafka-parley: where the rest is missing they say what to install.
+"""What is inside these packages is in the wheel of kafka-parley-cluster (cluster/), which tests
+install. The packages themselves, their `__init__`, are in that of kafka-parley: where the rest is
+missing they say what to install.
 """
 
 SMALL_C = (
     "-ffunction-sections -fdata-sections "  # the linker drops what nothing calls
-    "-fno-asynchronous-unwind-tables -fno-unwind-tables "  # no panic passes through C: nothing there calls Rust
-    "-DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT"  # the other way is for frames that unpack to more than 16 MB
+    # no panic passes through C: nothing there calls Rust
+    "-fno-asynchronous-unwind-tables -fno-unwind-tables "
+    # the other way is for frames that unpack to more than 16 MB
+    "-DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT"
 )
-"""For the C compiler, where it takes gcc's options. The user's own CFLAGS come after them, and win."""
+"""For the C compiler, where it takes gcc's options. The user's own CFLAGS
+come after them, and win.
+"""
 
-OPT_OUT = "PARLEY_KERNEL=pure installs parley without it; `parley doctor` says what the pure-Python kernel costs."
+OPT_OUT = (
+    "PARLEY_KERNEL=pure installs parley without it; `parley doctor` says what the pure-Python "
+    "kernel costs."
+)
 
 
 def wants_native() -> bool:
     """Return whether this build has the compiled kernel."""
     choice = os.environ.get("PARLEY_KERNEL") or "auto"
     if choice not in {"auto", "native", "pure"}:
-        raise SystemExit(f"parley: PARLEY_KERNEL={choice} is not known; it takes auto, native or pure")
+        raise SystemExit(
+            f"parley: PARLEY_KERNEL={choice} is not known; it takes auto, native or pure"
+        )
     return choice == "native" or (choice == "auto" and shutil.which("cargo") is not None)
 
 
@@ -57,7 +69,8 @@ def check_toolchain() -> None:
     cargo = shutil.which("cargo")
     if cargo is None:
         raise SystemExit(
-            f"parley: PARLEY_KERNEL=native needs cargo on PATH (https://rustup.rs), Rust {needed} or later"
+            "parley: PARLEY_KERNEL=native needs cargo on PATH (https://rustup.rs), Rust "
+            f"{needed} or later"
         )
     asked = subprocess.run([cargo, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"(\d+)\.(\d+)", asked.stdout)
@@ -68,12 +81,15 @@ def check_toolchain() -> None:
             f"parley: the compiled kernel needs Rust {needed} or later, and {cargo} is {found[0]}; "
             f"`rustup update`, or install Rust from https://rustup.rs.\n{OPT_OUT}"
         )
-    named = any(name == "CC" or name.startswith(("CC_", "HOST_CC", "TARGET_CC")) for name in os.environ)
+    named = any(
+        name == "CC" or name.startswith(("CC_", "HOST_CC", "TARGET_CC")) for name in os.environ
+    )
     if os.name == "posix" and not named and not any(map(shutil.which, ("cc", "gcc", "clang"))):
         raise SystemExit(
-            "parley: the compiled kernel needs a C compiler beside cargo, for libdeflate, lz4 and zstd, and none is on "
-            "PATH. Debian: apt install build-essential; Alpine: apk add build-base; macOS: xcode-select --install.\n"
-            + OPT_OUT
+            "parley: the compiled kernel needs a C compiler beside cargo, for libdeflate, "
+            "lz4 and zstd, and none is on "
+            "PATH. Debian: apt install build-essential; Alpine: apk add build-base; macOS: "
+            "xcode-select --install.\n" + OPT_OUT
         )
 
 
@@ -82,7 +98,9 @@ class BuildPart(build_py):
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
         found = super().find_package_modules(package, package_dir)
-        return [one for one in found if wheel_of(f"{one[0]}.{one[1]}") == self.distribution.get_name()]
+        return [
+            one for one in found if wheel_of(f"{one[0]}.{one[1]}") == self.distribution.get_name()
+        ]
 
 
 class BuildParley(BuildPart):
@@ -95,10 +113,14 @@ class BuildParley(BuildPart):
 
 
 def join_definitions(folder: Path) -> None:
-    """Make one file of the notation files. A wheel packs each file by itself: a hundred small ones take 40 kB more."""
+    """Make one file of the notation files. A wheel packs each file by itself: a hundred
+    small ones take 40 kB more.
+    """
     joined = folder / "all.api"
     files = [path for path in sorted(folder.glob("*.api")) if path != joined]
-    joined.write_text("\n".join(path.read_text(encoding="utf-8") for path in files), encoding="utf-8")
+    joined.write_text(
+        "\n".join(path.read_text(encoding="utf-8") for path in files), encoding="utf-8"
+    )
     for path in files:
         path.unlink()
 
@@ -110,7 +132,11 @@ def wheel_of(module: str) -> str:
     ('kafka-parley-cluster', 'kafka-parley')
     """
     module = module.removesuffix(".__init__")
-    return "kafka-parley-cluster" if module.startswith(tuple(f"{name}." for name in IN_CLUSTER)) else "kafka-parley"
+    return (
+        "kafka-parley-cluster"
+        if module.startswith(tuple(f"{name}." for name in IN_CLUSTER))
+        else "kafka-parley"
+    )
 
 
 def native_arguments() -> dict[str, Any]:
@@ -129,8 +155,10 @@ def native_arguments() -> dict[str, Any]:
                 super().run()
             except Exception as error:
                 raise SystemExit(
-                    f"parley: the compiled kernel was not built: {error}\nIt takes cargo, a C compiler, and crates.io "
-                    f"or the crates of native/Cargo.lock in cargo's cache; cargo's own words are above.\n{OPT_OUT}"
+                    f"parley: the compiled kernel was not built: {error}\nIt takes cargo, a "
+                    "C compiler, and crates.io "
+                    "or the crates of native/Cargo.lock in cargo's cache; cargo's own words "
+                    f"are above.\n{OPT_OUT}"
                 ) from None
 
     kernel = RustExtension(
@@ -141,9 +169,13 @@ def native_arguments() -> dict[str, Any]:
         debug=False,  # an editable installation would otherwise be a debug build
         strip=Strip.All,
     )
-    arguments: dict[str, Any] = {"rust_extensions": [kernel], "cmdclass": {"build_rust": BuildKernel}}
+    arguments: dict[str, Any] = {
+        "rust_extensions": [kernel],
+        "cmdclass": {"build_rust": BuildKernel},
+    }
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
-        # One wheel for 3.11 and all later releases. Pythons without a GIL have no stable ABI that reaches back so far.
+        # One wheel for 3.11 and all later releases. Pythons without a GIL have no stable ABI that
+        # reaches back so far.
         arguments["options"] = {"bdist_wheel": {"py_limited_api": "cp311"}}
     return arguments
 
@@ -159,14 +191,23 @@ def long_description(readme: str, repository: str, version: str) -> str:
 
 def version() -> str:
     """Return the version, which is written in parley/__init__.py and nowhere else."""
-    found = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/parley/__init__.py").read_text(encoding="utf-8"), re.M)
+    found = re.search(
+        r'^__version__ = "(.+)"$',
+        (ROOT / "src/parley/__init__.py").read_text(encoding="utf-8"),
+        re.M,
+    )
     assert found is not None
     return found[1]
 
 
 def extras(written: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the extras with the version where `{version}` stands: a cluster goes with the parley of its version."""
-    return {name: [one.format(version=version()) for one in requirements] for name, requirements in written.items()}
+    """Return the extras with the version where `{version}` stands: a cluster goes with
+    the parley of its version.
+    """
+    return {
+        name: [one.format(version=version()) for one in requirements]
+        for name, requirements in written.items()
+    }
 
 
 def main() -> None:
@@ -175,7 +216,10 @@ def main() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     native = wants_native()
     if not native and "sdist" not in sys.argv:
-        print("parley: building without the compiled kernel; the wheel is py3-none-any", file=sys.stderr)
+        print(
+            "parley: building without the compiled kernel; the wheel is py3-none-any",
+            file=sys.stderr,
+        )
     arguments = native_arguments() if native else {}
     arguments["cmdclass"] = {"build_py": BuildParley, **arguments.get("cmdclass", {})}
     setup(

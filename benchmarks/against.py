@@ -1,8 +1,9 @@
 """Compare this checkout with an older one, in one run: `python -m benchmarks.against ../older`.
 
-Both take turns, each with its own .venv and its own benchmarks, so that names may have changed between them; what an
-older checkout has no benchmark for (`benchmarks/this_checkout.py`) is copied there by hand. One real Kafka 3.9.1
-broker serves both. The result is a section of benchmarks/RESULTS.md.
+Both take turns, each with its own .venv and its own benchmarks, so that names may have changed
+between them; what an older checkout has no benchmark for (`benchmarks/this_checkout.py`) is copied
+there by hand. One real Kafka 3.9.1 broker serves both. The result is a section of
+benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ def main() -> None:
     checkouts = {"before": Path(arguments.older).resolve(), "now": ROOT}
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # inherited by all that is started
     found: dict[str, Times] = {name: {} for name in checkouts}
-    with Bench(arguments.records, arguments.rounds, tuple(CODECS), sys.executable, logs_in_memory=True) as bench:
+    with Bench(
+        arguments.records, arguments.rounds, tuple(CODECS), sys.executable, logs_in_memory=True
+    ) as bench:
         bench.fill_all()
         for turn in range(arguments.rounds):
             for name in sorted(checkouts, reverse=turn % 2 == 1):
-                for what, times in measure(checkouts[name], bench.bootstrap_servers, arguments.repeat).items():
+                for what, times in measure(
+                    checkouts[name], bench.bootstrap_servers, arguments.repeat
+                ).items():
                     found[name].setdefault(what, []).extend(times)
                 progress(f"turn {turn + 1} of {arguments.rounds}: {name}")
     commits = {name: commit_of(folder) for name, folder in checkouts.items()}
@@ -49,12 +54,22 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("older", help="the folder of the other checkout, with its .venv")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=3, help="times in each turn (default: %(default)s)")
-    parser.add_argument("--records", type=int, default=4_000_000, help="per topic (default: %(default)s)")
-    parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="turns of each (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="times in each turn (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--records", type=int, default=4_000_000, help="per topic (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file'
+    )
     return parser.parse_args()
 
 
@@ -62,9 +77,13 @@ def measure(checkout: Path, bootstrap: str, repeat: int) -> Times:
     """Return the seconds of everything that a turn measures, by what it is."""
     found: Times = {}
     for what, name in PROCESSES.items():
-        found[name] = [float(run(checkout, "startup_process", what)["seconds"]) for _ in range(repeat + 1)][1:]
+        found[name] = [
+            float(run(checkout, "startup_process", what)["seconds"]) for _ in range(repeat + 1)
+        ][1:]
     for what in ("read", "write", "leader-moves", "spark"):
-        found |= run(checkout, "this_checkout", what, "--bootstrap", bootstrap, "--repeat", str(repeat))
+        found |= run(
+            checkout, "this_checkout", what, "--bootstrap", bootstrap, "--repeat", str(repeat)
+        )
     return found
 
 
@@ -72,16 +91,24 @@ def run(checkout: Path, module: str, *arguments: str) -> dict[str, list[float]]:
     """Run a benchmark module of a checkout with its own Python; return the JSON that it prints."""
     command = [str(checkout / ".venv" / "bin" / "python"), "-m", f"benchmarks.{module}", *arguments]
     # As where parley is installed: pip compiles what it installs.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    done = subprocess.run(
+        command, cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
-        raise SystemExit(f"benchmarks: {module} {' '.join(arguments)} failed in {checkout}:\n{done.stderr}")
+        raise SystemExit(
+            f"benchmarks: {module} {' '.join(arguments)} failed in {checkout}:\n{done.stderr}"
+        )
     answer: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def commit_of(checkout: Path) -> str:
-    return subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=checkout, text=True).strip()
+    return subprocess.check_output(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=checkout, text=True
+    ).strip()
 
 
 def report(found: dict[str, Times], commits: dict[str, str]) -> Section:
@@ -102,13 +129,17 @@ def middle(times: list[float]) -> str:
     """
     low, median, high = (1000 * one for one in statistics.quantiles(times, n=4))
     return (
-        f"{median:.3g} ms ({low:.3g} to {high:.3g})" if median < 100 else f"{median:.0f} ms ({low:.0f} to {high:.0f})"
+        f"{median:.3g} ms ({low:.3g} to {high:.3g})"
+        if median < 100
+        else f"{median:.0f} ms ({low:.0f} to {high:.0f})"
     )
 
 
 _TEXT = (
-    "Both checkouts take turns, each in processes of its own and with its own environment: medians, with the middle"
-    " half of the measurements in brackets. The logs of the broker lie in memory. Below 1 is faster than before."
+    "Both checkouts take turns, each in processes of its own and with its own environment: "
+    "medians, with the middle"
+    " half of the measurements in brackets. The logs of the broker lie in memory. Below 1 is "
+    "faster than before."
 )
 
 

@@ -1,4 +1,6 @@
-"""What a part of the benchmark is given: the settings, one real broker, filled topics, Spark sessions."""
+"""What a part of the benchmark is given: the settings, one real broker,
+filled topics, Spark sessions.
+"""
 
 from __future__ import annotations
 
@@ -94,18 +96,27 @@ class Bench:
         return self.bootstrap
 
     def fill(self, topics: dict[str, str], *, records: int, partitions: int = PARTITIONS) -> None:
-        """Create and fill topics (name → codec) with that many records each, unless an earlier part did."""
+        """Create and fill topics (name → codec) with that many records each,
+        unless an earlier part did.
+        """
         address = self.bootstrap_servers
         missing = {topic: codec for topic, codec in topics.items() if topic not in self._filled}
         if not missing:
             return
         progress(f"filling {', '.join(missing)} with {records:,} records each")
-        program = [str(ROOT / "benchmarks" / "java" / "FillTopic.java"), address, str(records), str(partitions)]
+        program = [
+            str(ROOT / "benchmarks" / "java" / "FillTopic.java"),
+            address,
+            str(records),
+            str(partitions),
+        ]
         program += [f"{topic}={codec}" for topic, codec in missing.items()]
         command = java_command(f"{jar_folder(CONNECTOR)}/*", program, quick_start=False)
         done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
         if done.returncode != 0:
-            raise SystemExit(f"benchmarks: the topics could not be filled:\n{done.stdout}{done.stderr}")
+            raise SystemExit(
+                f"benchmarks: the topics could not be filled:\n{done.stdout}{done.stderr}"
+            )
         self._filled |= set(missing)
         os.sync()  # or the first turns share the machine with gigabytes on their way to the disk
 
@@ -114,7 +125,9 @@ class Bench:
         self.fill({topic: CODECS[topic] for topic in self.topics}, records=self.records)
 
     def spark_job(self, job: str, topics: Sequence[str], *more: str) -> list[dict[str, Any]]:
-        """Run benchmarks.jobs.<job> in a Spark session of its own; return the facts that it said."""
+        """Run benchmarks.jobs.<job> in a Spark session of its own; return
+        the facts that it said.
+        """
         if not Path(self.spark_python).exists():
             raise SystemExit(
                 f"benchmarks: {self.spark_python} is not there; make it with"
@@ -122,16 +135,28 @@ class Bench:
             )
         jars = ",".join(sorted(str(jar) for jar in jar_folder(CONNECTOR).glob("*.jar")))
         command = [self.spark_python, "-m", f"benchmarks.jobs.{job}"]
-        command += ["--bootstrap", self.bootstrap_servers, "--jars", jars, "--rounds", str(self.rounds)]
+        command += [
+            "--bootstrap",
+            self.bootstrap_servers,
+            "--jars",
+            jars,
+            "--rounds",
+            str(self.rounds),
+        ]
         return run_json([*command, *more, "--topics", *topics])
 
 
 def run_json(command: Sequence[str]) -> list[dict[str, Any]]:
     """Run a command in the repository's root, pass its lines on, and return those that are JSON."""
     found = []
-    # As where parley is installed: pip compiles what it installs, and Spark's processes import it again and again.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    # As where parley is installed: pip compiles what it installs, and Spark's processes import it
+    # again and again.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("{"):
@@ -139,7 +164,9 @@ def run_json(command: Sequence[str]) -> list[dict[str, Any]]:
                 if len(found) > 1 or "kind" in found[0]:
                     progress(line.strip())
     if process.returncode != 0 or not found:
-        raise SystemExit(f"benchmarks: {' '.join(command[1:4])} failed with status {process.returncode}")
+        raise SystemExit(
+            f"benchmarks: {' '.join(command[1:4])} failed with status {process.returncode}"
+        )
     return found
 
 

@@ -9,7 +9,8 @@ from benchmarks.bench import PARTITIONS, Bench, progress, run_json
 from benchmarks.report import Section, goal, table
 
 CLIENTS = {
-    # name → share of the topic's records that it reads: the slow ones would only take longer, not go slower.
+    # name → share of the topic's records that it reads: the slow ones would only take longer, not
+    # go slower.
     "parley_arrow": 1.0,
     "confluent_tuned": 1.0,
     "confluent": 0.25,
@@ -30,7 +31,9 @@ Measured = dict[tuple[str, str], list[dict[str, float]]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the clients in turn, round after round; the first round warms the page cache and is not counted."""
+    """Run the clients in turn, round after round; the first round warms the page
+    cache and is not counted.
+    """
     bench.fill_all()
     found: Measured = {}
     for topic in bench.topics:
@@ -38,7 +41,14 @@ def measure(bench: Bench) -> Measured:
             for client, share in CLIENTS.items():
                 records = int(bench.records * share)
                 module = f"benchmarks.contestants.{client}"
-                command = [sys.executable, "-m", module, bench.bootstrap_servers, topic, str(PARTITIONS)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    module,
+                    bench.bootstrap_servers,
+                    topic,
+                    str(PARTITIONS),
+                ]
                 (fact,) = run_json([*command, str(records)])
                 progress(f"{topic} {client}: {fact['rows'] / fact['seconds']:,.0f} records/s")
                 if turn > 0:
@@ -55,7 +65,9 @@ def report(found: Measured) -> Section:
         rows.append([topic, NAMES[client], f"{rate / 1e6:.3f}", f"{ratio:.2f} ×", f"{peak:.0f} MB"])
         if client == "parley_arrow":
             what = f"Arrow client against consume(), {topic}"
-            goals.append(goal(what, f"≥ {CLIENT_FACTOR} ×", f"{ratio:.2f} ×", ratio >= CLIENT_FACTOR))
+            goals.append(
+                goal(what, f"≥ {CLIENT_FACTOR} ×", f"{ratio:.2f} ×", ratio >= CLIENT_FACTOR)
+            )
     head = ["topic", "client", "M records/s", "against tuned consume()", "peak memory"]
     return Section("Clients", f"{_TEXT}\n\n{table(head, rows)}", goals)
 
@@ -65,8 +77,10 @@ def _rate(facts: list[dict[str, float]]) -> float:
 
 
 _TEXT = (
-    "Each in a process of its own; all partitions from the first record to the last; connecting is counted,"
-    " imports are not. parley checks every CRC and builds all columns; confluent-kafka checks none (its default)"
+    "Each in a process of its own; all partitions from the first record to the last; "
+    "connecting is counted,"
+    " imports are not. parley checks every CRC and builds all columns; confluent-kafka "
+    "checks none (its default)"
     " and its messages are not looked at. Ratios are against the faster of its two settings. The"
     " pure-Python clients read an eighth of the topic, confluent-kafka with its defaults a quarter."
 )

@@ -2,9 +2,9 @@
 
     python benchmarks/kernel.py [--rows 1000000] [--payload 100] [--repeat 5] [--pure] [--json]
 
-Records are 106 bytes on the wire (6 bytes of framing and a 100-byte value of JSON-like text, no key),
-in batches of 16 KiB, as a default Java producer makes them. Rates are per second of CPU time, the best
-of the repeats: other work on the machine disturbs both less than it disturbs the clock.
+Records are 106 bytes on the wire (6 bytes of framing and a 100-byte value of JSON-like text, no
+key), in batches of 16 KiB, as a default Java producer makes them. Rates are per second of CPU time,
+the best of the repeats: other work on the machine disturbs both less than it disturbs the clock.
 """
 
 from __future__ import annotations
@@ -41,12 +41,22 @@ def main() -> None:
             "encode": _best(arguments, partial(_encode, columns, options)),
         }
     if arguments.json:
-        print(json.dumps({"kernel": records.kernel_info().name, "rows": arguments.rows, "rates": found}))
+        print(
+            json.dumps(
+                {"kernel": records.kernel_info().name, "rows": arguments.rows, "rates": found}
+            )
+        )
         return
-    print(f"kernel: {records.kernel_info().name}, {arguments.rows} rows; million rows per second of one core")
+    print(
+        f"kernel: {records.kernel_info().name}, {arguments.rows} rows; million rows per "
+        "second of one core"
+    )
     print(f"{'':8}{'B/row':>8}{'all':>8}{'spark':>8}{'value':>8}{'encode':>8}")
     for name, rates in found.items():
-        cells = "".join(f"{rates[key] / 1e6:8.2f}" for key in ("decode_all", "decode_spark", "decode_value", "encode"))
+        cells = "".join(
+            f"{rates[key] / 1e6:8.2f}"
+            for key in ("decode_all", "decode_spark", "decode_value", "encode")
+        )
         print(f"{name:8}{rates['bytes_per_row']:8.1f}{cells}")
 
 
@@ -54,7 +64,9 @@ _SPARK_WANT = 1 | 2 | 4 | 8 | 16
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--payload", type=int, default=100)
     parser.add_argument("--repeat", type=int, default=5)
@@ -71,7 +83,10 @@ def _columns(rows: int, payload: int):  # type: ignore[no-untyped-def]
     values = []
     for row in range(rows):
         name, first, second = words[row * 7 % 500], words[row % 499], words[row % 491]
-        text = f'{{"id": {row}, "name": "{name}", "tags": ["{first}", "{second}"], "n": {row * 2654435761 % 10**12}'
+        text = (
+            f'{{"id": {row}, "name": "{name}", "tags": ["{first}", "{second}"], "n": '
+            f"{row * 2654435761 % 10**12}"
+        )
         values.append(text.ljust(payload, "x")[:payload].encode())
     offsets = array("q", range(rows)).tobytes()
     return records.Columns(rows=rows, offsets=offsets, value=records.var_column(values))
@@ -81,7 +96,10 @@ def _decode(data: bytes, want: int, scale: int = 1) -> int:
     from parley import records
 
     options = records.ReadOptions(want=int(want), timestamp_scale=scale)
-    return sum(chunk.columns.rows for chunk in records.decode_columns(data, first_offset=0, options=options))
+    return sum(
+        chunk.columns.rows
+        for chunk in records.decode_columns(data, first_offset=0, options=options)
+    )
 
 
 def _encode(columns, options) -> int:  # type: ignore[no-untyped-def]

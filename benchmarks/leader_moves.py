@@ -1,8 +1,10 @@
-"""Measure what a leader move costs: the time to the next delivered record, refreshes, records lost or repeated.
+"""Measure what a leader move costs: the time to the next delivered record, refreshes, records lost
+or repeated.
 
-Run by `benchmarks.run --only leader-moves`. The embedded cluster runs in a process of its own. After each move
-one record is written by the client under test and read by a reader of the same client; both times count from
-the move. parley and confluent-kafka take turns, on a cluster with leader hints (4.3) and on one without (3.6).
+Run by `benchmarks.run --only leader-moves`. The embedded cluster runs in a process of its own.
+After each move one record is written by the client under test and read by a reader of the same
+client; both times count from the move. parley and confluent-kafka take turns, on a cluster with
+leader hints (4.3) and on one without (3.6).
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Measured(NamedTuple):
     delivered_ms: dict[tuple[str, str, str], list[float]]
     refreshes_per_move: dict[tuple[str, str], float]
     metadata_ms: dict[str, list[list[float]]]
-    """What is done with a Metadata answer of 10,000 partitions → milliseconds of each process, call after call."""
+    """What is done with a Metadata answer of 10,000 partitions → milliseconds of each
+    process, call after call.
+    """
     loaded: Loaded
     forced: dict[str, int]
     """Policy → refreshes that outdated answers forced, of HISTORY answers."""
@@ -72,17 +76,26 @@ def measure(bench: Bench) -> Measured:
         for name, play in (("parley", play_parley), ("confluent-kafka", play_confluent)):
             with moving_cluster(release) as (bootstrap, send):
                 written, read = play(bootstrap, send)
-                delivered[name, "producer", release], delivered[name, "consumer", release] = written, read
+                delivered[name, "producer", release], delivered[name, "consumer", release] = (
+                    written,
+                    read,
+                )
                 refreshes[name, release] = send("requests")["metadata"] / CLIENTS / MOVES
     draw(delivered, PICTURE)
-    return Measured(delivered, refreshes, measure_ten_thousand(), measure_load(), compare_policies())
+    return Measured(
+        delivered, refreshes, measure_ten_thousand(), measure_load(), compare_policies()
+    )
 
 
 @contextmanager
 def moving_cluster(release: str) -> Iterator[tuple[str, Callable[[str], Any]]]:
-    """Yield the bootstrap servers of a cluster and a function that sends it a line and returns its answer."""
+    """Yield the bootstrap servers of a cluster and a function that sends it a
+    line and returns its answer.
+    """
     command = [sys.executable, "-m", "benchmarks.moving_cluster", release]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
 
@@ -100,10 +113,15 @@ Times = tuple[list[float], list[float]]
 
 
 def play_parley(bootstrap: str, send: Callable[[str], Any]) -> Times:
-    """Move, write and read, again and again; return the milliseconds until acknowledged, and until read."""
+    """Move, write and read, again and again; return the milliseconds until
+    acknowledged, and until read.
+    """
     arrived: dict[int, float] = {}
     news = threading.Condition()
-    with Client(bootstrap_servers=bootstrap) as writer, Client(bootstrap_servers=bootstrap) as reader:
+    with (
+        Client(bootstrap_servers=bootstrap) as writer,
+        Client(bootstrap_servers=bootstrap) as reader,
+    ):
 
         def read() -> None:
             seen = 0
@@ -124,8 +142,12 @@ def play_confluent(bootstrap: str, send: Callable[[str], Any]) -> Times:
     """The same with confluent-kafka: idempotent, linger.ms=0, its other settings as they are."""
     arrived: dict[int, float] = {}
     news = threading.Condition()
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "moves", "enable.auto.commit": False})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0}
+    )
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "moves", "enable.auto.commit": False}
+    )
     consumer.assign([TheirPartition(TOPIC, 0, 0)])
 
     def read() -> None:
@@ -177,7 +199,9 @@ def _play(
 
 
 def measure_load() -> Loaded:
-    """Write and read while the leader moves every 200 ms for a minute; then account for each record."""
+    """Write and read while the leader moves every 200 ms for a minute; then
+    account for each record.
+    """
     moves = LOAD_SECONDS * 1000 // PERIOD_MS
     stop, seen, sent = threading.Event(), list[int](), 0
     with (
@@ -214,7 +238,9 @@ def measure_load() -> Loaded:
 
 
 def measure_ten_thousand() -> dict[str, list[list[float]]]:
-    """Measure a Metadata answer of 10,000 partitions in fresh interpreters, which have nothing else in their heaps."""
+    """Measure a Metadata answer of 10,000 partitions in fresh interpreters, which have
+    nothing else in their heaps.
+    """
     command = [sys.executable, "-m", "benchmarks.ten_thousand"]
     runs = [json.loads(subprocess.check_output(command, cwd=ROOT)) for _ in range(PROCESSES)]
     return {what: [run[what] for run in runs] for what in runs[0]}
@@ -224,10 +250,12 @@ HISTORY, WIDE, INTERESTING = 300, 1_000, 10
 
 
 def compare_policies() -> dict[str, int]:
-    """Count the refreshes that outdated answers force on one history: three brokers, each some changes behind.
+    """Count the refreshes that outdated answers force on one history: three brokers, each some
+    changes behind.
 
-    One topic of 1,000 partitions; between two answers up to five leaders move, and the controller changes
-    something that is no leader as often. A client asks any broker, and another one after an outdated answer.
+    One topic of 1,000 partitions; between two answers up to five leaders move, and the controller
+    changes something that is no leader as often. A client asks any broker, and another one after an
+    outdated answer.
     """
     rng = random.Random(232)
     parts, changes = [PartitionMetadata(index, 1, 0) for index in range(WIDE)], 0

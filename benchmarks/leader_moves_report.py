@@ -26,8 +26,17 @@ def leader_moves_goals(found: Measured) -> list[list[str]]:
         p99 = _percentile(found.delivered_ms["parley", role, HINTS], 99)
         what = f"leader move to next record, p99, {role}"
         rows.append(goal(what, f"≤ {DELIVERED_MS} ms", f"{p99:.0f} ms", p99 <= DELIVERED_MS))
-    most = max(value for (client, _), value in found.refreshes_per_move.items() if client == "parley")
-    rows.append(goal("refreshes per leader move and client", f"≤ {REFRESHES}", f"{most:.2f}", most <= REFRESHES))
+    most = max(
+        value for (client, _), value in found.refreshes_per_move.items() if client == "parley"
+    )
+    rows.append(
+        goal(
+            "refreshes per leader move and client",
+            f"≤ {REFRESHES}",
+            f"{most:.2f}",
+            most <= REFRESHES,
+        )
+    )
     for what, name, limit in (
         ("decode", "decode Metadata, 10,000 partitions", DECODE_MS),
         ("apply", "apply it", APPLY_MS),
@@ -43,11 +52,16 @@ def leader_moves_goals(found: Measured) -> list[list[str]]:
 
 
 def leader_moves_text(found: Measured) -> str:
-    """Return the section: distribution, picture, and the refreshes that two orders of answers force."""
+    """Return the section: distribution, picture, and the refreshes that two
+    orders of answers force.
+    """
     lines = [
-        "An embedded cluster of three brokers in a process of its own, one partition. After each move one record is"
-        " written and read; milliseconds from the move until it was acknowledged, or handed to the application."
-        " confluent-kafka is idempotent with linger.ms=0, otherwise with its defaults. Refreshes are Metadata requests"
+        "An embedded cluster of three brokers in a process of its own, one partition. After "
+        "each move one record is"
+        " written and read; milliseconds from the move until it was acknowledged, or handed "
+        "to the application."
+        " confluent-kafka is idempotent with linger.ms=0, otherwise with its defaults. "
+        "Refreshes are Metadata requests"
         " per move and client, the one that writes and the one that reads.",
         "| client | cluster | role | p50 | p90 | p99 | most | refreshes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -63,8 +77,10 @@ def leader_moves_text(found: Measured) -> str:
         + [f"| {policy} | {count} |" for policy, count in found.forced.items()]
     )
     about = (
-        "Refreshes that outdated answers force on one history of 300 questions about a topic of 1,000 partitions,"
-        " asked of three brokers that are up to ten changes behind (the same for each row, no time in it):"
+        "Refreshes that outdated answers force on one history of 300 questions about a topic "
+        "of 1,000 partitions,"
+        " asked of three brokers that are up to ten changes behind (the same for each row, "
+        "no time in it):"
     )
     return "\n\n".join([lines[0], measured, picture, _metadata_text(found), about, forced])
 
@@ -79,16 +95,21 @@ METADATA = {
 def _metadata_text(found: Measured) -> str:
     processes = len(found.metadata_ms["decode"])
     about = (
-        "A Metadata answer of 1,000 topics of 10 partitions with three replicas each, in CPU time, garbage collections"
-        f" with it. {processes} fresh interpreters that do nothing else; the first call of each stands apart, since the"
-        " decoder is compiled in it. In a process with a larger heap a call is interrupted by a collection of that heap"
+        "A Metadata answer of 1,000 topics of 10 partitions with three replicas each, in CPU "
+        "time, garbage collections"
+        f" with it. {processes} fresh interpreters that do nothing else; the first call of "
+        "each stands apart, since the"
+        " decoder is compiled in it. In a process with a larger heap a call is interrupted "
+        "by a collection of that heap"
         " now and then, which is not counted here."
     )
     rows = ["| what | first call | p50 of the others | most |", "| --- | --- | --- | --- |"]
     for what, text in METADATA.items():
         runs = found.metadata_ms[what]
         first, later = statistics.median(run[0] for run in runs), _later(runs)
-        rows.append(f"| {text} | {first:.0f} ms | {statistics.median(later):.0f} ms | {max(later):.0f} ms |")
+        rows.append(
+            f"| {text} | {first:.0f} ms | {statistics.median(later):.0f} ms | {max(later):.0f} ms |"
+        )
     return about + "\n\n" + "\n".join(rows)
 
 

@@ -1,4 +1,5 @@
-"""An embedded cluster with one topic of many partitions, a record in each: `python -m benchmarks.many_partitions N`.
+"""An embedded cluster with one topic of many partitions, a record in each: `python -m
+benchmarks.many_partitions N`.
 
 Prints its bootstrap servers as JSON and serves until its standard input ends.
 """

@@ -1,4 +1,6 @@
-"""A report of some parts or topics joins the one that is there: what was not measured again stays."""
+"""A report of some parts or topics joins the one that is there: what was
+not measured again stays.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from benchmarks.report import GOALS, GOALS_HEAD, HEAD, MEASURED_BY, table
 def merge_reports(old: str, new: str) -> str:
     """Return the old report with the sections and goals of a new, partial one in it.
 
-    Of a table by topic, the rows of topics that were not measured again stay, and so does what was said of the
-    run that measured them.
+    Of a table by topic, the rows of topics that were not measured again stay, and so does what was
+    said of the run that measured them.
     """
     before, after = _sections(old), _sections(new)
     goals = {_key(row): row for row in _rows(before.get(GOALS, "")) + _rows(after[GOALS])}
@@ -31,7 +33,9 @@ def _join(old: str, new: str) -> str:
             measured = {_key(row) for row in _rows(block)}
             stay = [row for row in _rows(before) if _key(row) not in measured]
             kept = kept or bool(stay)
-            blocks[number] = "\n".join([*block.splitlines()[:2], *_in_order(_rows(before), stay, _rows(block))])
+            blocks[number] = "\n".join(
+                [*block.splitlines()[:2], *_in_order(_rows(before), stay, _rows(block))]
+            )
     notes = [block for block in old.split("\n\n") if block.startswith(MEASURED_BY)] if kept else []
     return "\n\n".join([*blocks, *dict.fromkeys([*notes, note])])
 

@@ -1,8 +1,9 @@
-"""An embedded cluster in a process of its own, commanded over stdin: `python -m benchmarks.moving_cluster 4.3`.
+"""An embedded cluster in a process of its own, commanded over stdin: `python -m
+benchmarks.moving_cluster 4.3`.
 
-Prints its bootstrap servers. Then each line is answered by one of JSON: `move` moves the leader of partition 0
-and gives the moment (CLOCK_MONOTONIC, one for the machine); `moves N PERIOD_MS` moves it again and again;
-`requests` counts the Metadata requests since it was asked last.
+Prints its bootstrap servers. Then each line is answered by one of JSON: `move` moves the leader of
+partition 0 and gives the moment (CLOCK_MONOTONIC, one for the machine); `moves N PERIOD_MS` moves
+it again and again; `requests` counts the Metadata requests since it was asked last.
 """
 
 from __future__ import annotations

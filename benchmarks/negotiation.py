@@ -1,6 +1,8 @@
-"""Measure negotiation: an old broker recognised, round trips, 1,000 brokers asked, the view of them.
+"""Measure negotiation: an old broker recognised, round trips, 1,000 brokers asked, the view of
+them.
 
-Run by `benchmarks.run --only negotiation`, in its process; every figure comes with what was measured.
+Run by `benchmarks.run --only negotiation`, in its process; every figure comes with what was
+measured.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ async def recognise(address: str, rounds: int) -> float:
     found = []
     for _ in range(rounds + 1):
         begun = time.perf_counter()
-        connection = await open_connection(address, ConnectOptions(), probe_outcomes=ProbeOutcomes())
+        connection = await open_connection(
+            address, ConnectOptions(), probe_outcomes=ProbeOutcomes()
+        )
         found.append((time.perf_counter() - begun) * 1000)
         assert connection.inferred
         await connection.close()
@@ -77,11 +81,18 @@ async def recognise(address: str, rounds: int) -> float:
 
 
 async def count_round_trips() -> dict[str, int]:
-    """Count, for each measured release, how often the direction turns from client to broker while connecting."""
+    """Count, for each measured release, how often the direction turns from client
+    to broker while connecting.
+    """
     found = {}
     for release in releases():
-        async with AsyncLocalCluster(1, release) as cluster, counting_proxy(cluster.bootstrap_servers) as (port, turns):
-            connection = await open_connection(f"127.0.0.1:{port}", ConnectOptions(), probe_outcomes=ProbeOutcomes())
+        async with (
+            AsyncLocalCluster(1, release) as cluster,
+            counting_proxy(cluster.bootstrap_servers) as (port, turns),
+        ):
+            connection = await open_connection(
+                f"127.0.0.1:{port}", ConnectOptions(), probe_outcomes=ProbeOutcomes()
+            )
             found[release] = turns.count("request")
             await connection.close()
     return found
@@ -89,7 +100,9 @@ async def count_round_trips() -> dict[str, int]:
 
 @asynccontextmanager
 async def counting_proxy(address: str) -> AsyncIterator[tuple[int, list[str]]]:
-    """Yield the port of a proxy to the broker, and the list of turns ("request", "answer") that it notes."""
+    """Yield the port of a proxy to the broker, and the list of turns ("request",
+    "answer") that it notes.
+    """
     place, turns = parse_address(address), list[str]()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: str) -> None:
@@ -101,7 +114,9 @@ async def counting_proxy(address: str) -> AsyncIterator[tuple[int, list[str]]]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         broker_reader, broker_writer = await asyncio.open_connection(place.host, place.port)
-        await asyncio.gather(pump(reader, broker_writer, "request"), pump(broker_reader, writer, "answer"))
+        await asyncio.gather(
+            pump(reader, broker_writer, "request"), pump(broker_reader, writer, "answer")
+        )
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
@@ -109,11 +124,25 @@ async def counting_proxy(address: str) -> AsyncIterator[tuple[int, list[str]]]:
 
 
 def measure_thousand(rounds: int) -> tuple[float, float]:
-    """Return the median seconds of asking 1,000 brokers of another process, and milliseconds of their view."""
-    command = [sys.executable, "-m", "parley", "cluster", "start", "--brokers", str(BROKERS), "--format", "json"]
+    """Return the median seconds of asking 1,000 brokers of another process, and
+    milliseconds of their view.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "parley",
+        "cluster",
+        "start",
+        "--brokers",
+        str(BROKERS),
+        "--format",
+        "json",
+    ]
     for number in range(1, BROKERS + 1):
         command += ["--broker", f"{number}={MIXED[number % len(MIXED)]}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             bootstrap = _bootstrap(process)
             surveys, views = [], []
@@ -141,7 +170,11 @@ def _bootstrap(process: subprocess.Popen[str]) -> str:
 def _view_ms(findings: list[BrokerFinding]) -> float:
     assert len(findings) == BROKERS
     assert not any(finding.error for finding in findings)
-    ranges = {finding.node.id: finding.versions.ranges for finding in findings if finding.versions is not None}
+    ranges = {
+        finding.node.id: finding.versions.ranges
+        for finding in findings
+        if finding.versions is not None
+    }
     begun = time.perf_counter()
     ClusterView(ranges)
     return (time.perf_counter() - begun) * 1000

@@ -1,4 +1,6 @@
-"""The text of RESULTS.md: what must be reached, then the section of each part, with how it was measured."""
+"""The text of RESULTS.md: what must be reached, then the section of each part,
+with how it was measured.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,27 @@ class Section(NamedTuple):
 def write_report(sections: Sequence[Section], *, command: str, cores: int, rounds: int) -> str:
     """Return RESULTS.md; parts that were not run are left out."""
     note = (
-        f"{MEASURED_BY}`{command}`, {datetime.date.today().isoformat()}, medians of {rounds} rounds. {_machine(cores)}"
+        f"{MEASURED_BY}`{command}`, {datetime.date.today().isoformat()}, medians of {rounds} "
+        f"rounds. {_machine(cores)}"
     )
-    pieces = [HEAD, _TEXT, GOALS, table(GOALS_HEAD, [row for section in sections for row in section.goals])]
+    pieces = [
+        HEAD,
+        _TEXT,
+        GOALS,
+        table(GOALS_HEAD, [row for section in sections for row in section.goals]),
+    ]
     for section in sections:
         pieces += [f"## {section.title}", section.text, note]
     return "\n\n".join(pieces) + "\n"
 
 
 _TEXT = (
-    "Written by the command, not by hand: `make bench`, or single parts by `python -m benchmarks.run --only PART`;"
-    " below each section stands which run measured it. A real Kafka 3.9.1 broker with its defaults, topics of 4"
-    " partitions with records of 106 bytes (key 10, value 96), written by the Java producer with its default batch"
+    "Written by the command, not by hand: `make bench`, or single parts by `python -m "
+    "benchmarks.run --only PART`;"
+    " below each section stands which run measured it. A real Kafka 3.9.1 broker with its "
+    "defaults, topics of 4"
+    " partitions with records of 106 bytes (key 10, value 96), written by the Java producer "
+    "with its default batch"
     " size. Broker and readers share the processors, and the readers take turns."
 )
 
@@ -48,7 +59,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def goal(what: str, wanted: str, measured: str, reached: bool) -> list[str]:
-    """Return the row of something that must be reached; `what` names it for good, for runs of single parts."""
+    """Return the row of something that must be reached; `what` names it for good,
+    for runs of single parts.
+    """
     return [what, wanted, measured, "reached" if reached else "**missed**"]
 
 
@@ -68,11 +81,14 @@ def _machine(cores: int) -> str:
     )
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("kafka-parley", "pyarrow", "confluent-kafka", "aiokafka", "kafka-python")
+        f"{name} {version(name)}"
+        for name in ("kafka-parley", "pyarrow", "confluent-kafka", "aiokafka", "kafka-python")
     )
     load = os.getloadavg()[0]
     return (
-        f"{model}, {cores} of {os.cpu_count()} cores used, {memory_gib:.0f} GiB, {platform.system()}"
-        f" {platform.release().split('-')[0]}, Python {platform.python_version()}, load at the end {load:.1f}."
+        f"{model}, {cores} of {os.cpu_count()} cores used, {memory_gib:.0f} GiB, "
+        f"{platform.system()}"
+        f" {platform.release().split('-')[0]}, Python {platform.python_version()}, load at "
+        f"the end {load:.1f}."
         f" {packages}."
     )

@@ -1,24 +1,28 @@
 """Run the benchmarks and write benchmarks/RESULTS.md: `make bench`, or `python -m benchmarks.run`.
 
-One real Kafka 3.9.1 broker, topics of 4 partitions filled by a Java producer (plain, lz4, zstd), and
-on two cores, side by side in one run, alternating:
+One real Kafka 3.9.1 broker, topics of 4 partitions filled by a Java producer (plain, lz4, zstd),
+and on two cores, side by side in one run, alternating:
 
 - startup:  `import parley`; an embedded cluster of three brokers
 - negotiation: an old broker recognised, round trips, 1,000 brokers asked
-- leader-moves: the time to the next record after a leader move, against confluent-kafka; writes a picture
+- leader-moves: the time to the next record after a leader move, against confluent-kafka; writes a
+  picture
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
 - ceiling:  the share of what Spark can take from any Python source: the same batches from memory
 - values:   the same with `.schema("value binary")` on four times as many records, and the fixed start of a job
 - latency:  a micro-batch of one row, parley against Spark's own connector
-- planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that does it
+- planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that
+  does it
 - write:    Spark batch write, parley at least once and exactly once against Spark's own sink
-- processors: the processor time of Spark's JVM, its Python workers and the broker, in reads and writes
+- processors: the processor time of Spark's JVM, its Python workers and the broker, in reads and
+  writes
 - soak:     the memory of one long stream (--soak-gb)
 - hot:      one partition that holds everything, split over the tasks by `minPartitions`
 
-`--only PART ...` measures these and leaves the rest of RESULTS.md as it was; so does `--topics TOPIC ...`.
+`--only PART ...` measures these and leaves the rest of RESULTS.md as it was; so does `--topics
+TOPIC ...`.
 
 Needs mvn, Java 17, and for the Spark parts an environment with pyspark 4.2.0 (--spark-python).
 """
@@ -106,32 +110,48 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=4_000_000, help="per topic (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median counts (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--records", type=int, default=4_000_000, help="per topic (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of which the median counts (default: %(default)s)"
+    )
     parser.add_argument("--topics", nargs="+", choices=CODECS, default=list(CODECS))
     parser.add_argument(
-        "--only", "--parts", dest="parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
+        "--only", "--parts", dest="parts", nargs="+", choices=PARTS, default=list(PARTS),
+        metavar="PART",
         help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
-    parser.add_argument("--soak-gb", type=float, default=20.0, help="of the long stream (default: %(default)s)")
+    parser.add_argument(
+        "--soak-gb", type=float, default=20.0, help="of the long stream (default: %(default)s)"
+    )
     parser.add_argument("--spark-python", default=str(ROOT / ".venv-spark42" / "bin" / "python"))
     broker = parser.add_mutually_exclusive_group()
     broker.add_argument(
         "--bootstrap",
-        help="of a broker that runs already, for many short runs: it keeps the topics (default: one for this run)",
+        help="of a broker that runs already, for many short runs: it keeps the topics (default: "
+        "one for this run)",
     )
     broker.add_argument(
         "--logs-in-memory", action="store_true",
         help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured; soak needs --soak-gb of it"
     )  # fmt: skip
-    parser.add_argument("--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file')
+    parser.add_argument(
+        "--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file'
+    )
     return parser.parse_args()
 
 
 def command_line(arguments: argparse.Namespace) -> str:
-    """Return the command to be named in the results; where files lie on this machine is left out."""
-    command = f"python -m benchmarks.run --rounds {arguments.rounds} --only {' '.join(arguments.parts)}"
+    """Return the command to be named in the results; where files lie on
+    this machine is left out.
+    """
+    command = (
+        f"python -m benchmarks.run --rounds {arguments.rounds} --only {' '.join(arguments.parts)}"
+    )
     if any(PARTS[name].reads_topics for name in arguments.parts):
         command += f" --records {arguments.records} --topics {' '.join(arguments.topics)}"
     return f"{command} --logs-in-memory" if arguments.logs_in_memory else command
@@ -143,7 +163,9 @@ def refuse_what_would_mislead() -> None:
     if reason is not None:
         raise SystemExit(f"benchmarks: {reason}")
     if not kernel_info().native:
-        raise SystemExit("benchmarks: the native kernel is not there; install cargo and run `make setup` first")
+        raise SystemExit(
+            "benchmarks: the native kernel is not there; install cargo and run `make setup` first"
+        )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ class Measured(NamedTuple):
 
 def measure(bench: Bench) -> Measured:
     bench.fill_all()
-    return Measured(seconds_by(bench.spark_job("ceiling", bench.topics), "topic", "source"), bench.records)
+    return Measured(
+        seconds_by(bench.spark_job("ceiling", bench.topics), "topic", "source"), bench.records
+    )
 
 
 def report(found: Measured) -> Section:
@@ -31,14 +33,30 @@ def report(found: Measured) -> Section:
         percent, wanted = 100 * ceiling / ours, SHARE if topic == "plain" else COMPRESSED_SHARE
         rates = [f"{found.records / seconds / 1e6:.2f}" for seconds in (ours, ceiling)]
         rows.append([topic, *rates, f"{percent:.0f} %", spread(*both)])
-        goals.append(goal(f"share of Spark's ceiling, {topic}", f"≥ {wanted} %", f"{percent:.0f} %", percent >= wanted))
-    head = ["topic", "parley, M rows/s", "from memory, M rows/s", "share", "seconds (parley, from memory)"]
+        goals.append(
+            goal(
+                f"share of Spark's ceiling, {topic}",
+                f"≥ {wanted} %",
+                f"{percent:.0f} %",
+                percent >= wanted,
+            )
+        )
+    head = [
+        "topic",
+        "parley, M rows/s",
+        "from memory, M rows/s",
+        "share",
+        "seconds (parley, from memory)",
+    ]
     return Section("Share of Spark's ceiling", f"{_TEXT}\n\n{table(head, rows)}", goals)
 
 
 _TEXT = (
-    "How fast Spark takes rows from any Python source, whatever it reads: parley's own Arrow batches, of as many tasks"
-    " and with as many rows each, are kept in memory, and a source in the same session hands them over without copying"
-    " or decoding. All seven columns to the noop sink, alternating with parley; the broker is up, and a hash over all"
+    "How fast Spark takes rows from any Python source, whatever it reads: parley's own Arrow "
+    "batches, of as many tasks"
+    " and with as many rows each, are kept in memory, and a source in the same session hands "
+    "them over without copying"
+    " or decoding. All seven columns to the noop sink, alternating with parley; the broker "
+    "is up, and a hash over all"
     " rows of both is compared at the end."
 )

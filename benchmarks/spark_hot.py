@@ -35,13 +35,26 @@ def report(found: Measured) -> Section:
         ratio, name = ours / theirs, topic.removeprefix("hot-")
         rows.append([name, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread(*both)])
         goals.append(
-            goal(f"Spark read of one hot partition, {name}", f"≥ {FACTOR} ×", f"{ratio:.2f} ×", ratio >= FACTOR)
+            goal(
+                f"Spark read of one hot partition, {name}",
+                f"≥ {FACTOR} ×",
+                f"{ratio:.2f} ×",
+                ratio >= FACTOR,
+            )
         )
-    head = ["topic", "parley, M rows/s", "Spark's own, M rows/s", "ratio", "seconds (parley, Spark's own)"]
+    head = [
+        "topic",
+        "parley, M rows/s",
+        "Spark's own, M rows/s",
+        "ratio",
+        "seconds (parley, Spark's own)",
+    ]
     return Section("One hot partition", f"{_TEXT}\n\n{table(head, rows)}", goals)
 
 
 _TEXT = (
-    f"A topic of one partition; `minPartitions={SPLIT}` makes both sources split it over {SPLIT} tasks, one per core."
-    " All seven columns to the noop sink, alternating in one session; a hash over all rows is compared at the end."
+    f"A topic of one partition; `minPartitions={SPLIT}` makes both sources split it over "
+    f"{SPLIT} tasks, one per core."
+    " All seven columns to the noop sink, alternating in one session; a hash over all rows "
+    "is compared at the end."
 )

@@ -28,17 +28,30 @@ def report(found: Measured) -> Section:
     medians = {source: statistics.median(ms) for source, ms in found.ms.items()}
     more = medians["parley"] - medians["spark"]
     rows = [
-        [source, f"{medians[source]:.0f} ms", f"{min(found.ms[source]):.0f}-{max(found.ms[source]):.0f} ms"]
+        [
+            source,
+            f"{medians[source]:.0f} ms",
+            f"{min(found.ms[source]):.0f}-{max(found.ms[source]):.0f} ms",
+        ]
         for source in sorted(found.ms)
     ]
     return Section(
         "A micro-batch of one row",
         f"{_TEXT}\n\n{table(['source', 'median', 'from, to'], rows)}",
-        [goal("micro-batch of one row", f"≤ Spark's own + {MORE_MS} ms", f"{more:+.0f} ms", more <= MORE_MS)],
+        [
+            goal(
+                "micro-batch of one row",
+                f"≤ Spark's own + {MORE_MS} ms",
+                f"{more:+.0f} ms",
+                more <= MORE_MS,
+            )
+        ],
     )
 
 
 _TEXT = (
-    "What Spark reports as `triggerExecution` of a micro-batch with one new row in a topic of four partitions, noop"
-    " sink, checkpoint on the same disk; a query of each source in turn, whose first five rows are not counted."
+    "What Spark reports as `triggerExecution` of a micro-batch with one new row in a topic "
+    "of four partitions, noop"
+    " sink, checkpoint on the same disk; a query of each source in turn, whose first five "
+    "rows are not counted."
 )

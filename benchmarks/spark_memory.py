@@ -1,4 +1,6 @@
-"""The peak memory of a Python worker of Spark that reads, above that of one with an empty source."""
+"""The peak memory of a Python worker of Spark that reads, above that of
+one with an empty source.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ SMALL_TOPIC = "small"
 
 
 class Measured(NamedTuple):
-    """Peak megabytes of a worker: with an empty source, and reading, by topic in the order in which they were read."""
+    """Peak megabytes of a worker: with an empty source, and reading, by topic in the
+    order in which they were read.
+    """
 
     empty_mb: float
     peak_mb: dict[str, float]
@@ -32,8 +36,10 @@ def measure(bench: Bench) -> Measured:
 def report(found: Measured) -> Section:
     more = max(found.peak_mb.values()) - found.empty_mb
     text = (
-        "Highest resident memory of any Python worker of Spark while all seven columns are read, topic after"
-        f" topic in one session (`{SMALL_TOPIC}` has {found.small_records:,} records). A source of four tasks without"
+        "Highest resident memory of any Python worker of Spark while all seven columns are "
+        "read, topic after"
+        f" topic in one session (`{SMALL_TOPIC}` has {found.small_records:,} records). A "
+        "source of four tasks without"
         f" rows, first in the same session, took {found.empty_mb:.0f} MB."
     )
     rows = [
@@ -43,5 +49,12 @@ def report(found: Measured) -> Section:
     return Section(
         "Memory of a reading task",
         f"{text}\n\n{table(['topic', 'peak', 'above an empty source'], rows)}",
-        [goal("memory of a reading task", f"≤ {MEMORY_MB} MB more", f"{more:.0f} MB", more <= MEMORY_MB)],
+        [
+            goal(
+                "memory of a reading task",
+                f"≤ {MEMORY_MB} MB more",
+                f"{more:.0f} MB",
+                more <= MEMORY_MB,
+            )
+        ],
     )

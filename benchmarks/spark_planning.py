@@ -1,4 +1,6 @@
-"""Planning: 10,000 partitions in one batch, an idle stream's polls, and the memory of the process that does it."""
+"""Planning: 10,000 partitions in one batch, an idle stream's polls, and the memory
+of the process that does it.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,22 @@ def measure(bench: Bench) -> Measured:
     facts: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for partitions in (FEW, PARTITIONS):
         command = [sys.executable, "-m", "benchmarks.many_partitions", str(partitions)]
-        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as cluster:
+        with subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as cluster:
             assert cluster.stdout is not None
             assert cluster.stdin is not None
             bootstrap = json.loads(cluster.stdout.readline())["bootstrap"]
             for turn in range(bench.rounds + 1):
                 for what in ("batch", "stream", "empty"):
-                    job = [bench.spark_python, "-m", "benchmarks.jobs.planning", what, bootstrap, TOPIC]
+                    job = [
+                        bench.spark_python,
+                        "-m",
+                        "benchmarks.jobs.planning",
+                        what,
+                        bootstrap,
+                        TOPIC,
+                    ]
                     (fact,) = run_json(job)
                     if turn > 0:
                         facts.setdefault((what, partitions), []).append(fact)
@@ -54,9 +65,19 @@ def report(found: Measured) -> Section:
     idle = _poll_ms(found.facts["stream", FEW])
     more = max(peaks[what, PARTITIONS] for what in ("batch", "stream")) - peaks["empty", PARTITIONS]
     goals = [
-        goal("plan a read of 10,000 partitions", f"≤ {PLAN_SECONDS:.0f} s", f"{plan:.2f} s", plan <= PLAN_SECONDS),
+        goal(
+            "plan a read of 10,000 partitions",
+            f"≤ {PLAN_SECONDS:.0f} s",
+            f"{plan:.2f} s",
+            plan <= PLAN_SECONDS,
+        ),
         goal("idle poll", f"≤ {POLL_MS} ms", f"{idle:.1f} ms", idle <= POLL_MS),
-        goal("driver's process, 10,000 partitions", f"≤ {DRIVER_MB} MB more", f"{more:.0f} MB", more <= DRIVER_MB),
+        goal(
+            "driver's process, 10,000 partitions",
+            f"≤ {DRIVER_MB} MB more",
+            f"{more:.0f} MB",
+            more <= DRIVER_MB,
+        ),
     ]
     head = ["process", "partitions", "planned in", "idle poll", "peak memory"]
     return Section("Planning", f"{_TEXT}\n\n{table(head, rows)}", goals)
@@ -64,13 +85,19 @@ def report(found: Measured) -> Section:
 
 def _poll_ms(facts: list[dict[str, Any]]) -> float:
     """Return the median of all polls but each process's first."""
-    return 1000 * float(statistics.median(seconds for fact in facts for seconds in fact["polls"][1:]))
+    return 1000 * float(
+        statistics.median(seconds for fact in facts for seconds in fact["polls"][1:])
+    )
 
 
 _TEXT = (
-    "Each in a fresh process that has imported what Spark's planner has imported, against an embedded cluster of three"
-    " brokers in another process, with a record in each partition. *batch*: connecting, metadata, both ends of all"
-    " partitions and their ranges; *stream*: the ranges of a first micro-batch of everything, and `latestOffset` with"
-    " nothing new, asked without a pause; *empty*: the same calls of a source of nothing, for what such a process"
+    "Each in a fresh process that has imported what Spark's planner has imported, against an "
+    "embedded cluster of three"
+    " brokers in another process, with a record in each partition. *batch*: connecting, "
+    "metadata, both ends of all"
+    " partitions and their ranges; *stream*: the ranges of a first micro-batch of "
+    "everything, and `latestOffset` with"
+    " nothing new, asked without a pause; *empty*: the same calls of a source of nothing, "
+    "for what such a process"
     " weighs by itself."
 )

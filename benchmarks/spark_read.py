@@ -21,7 +21,9 @@ class Measured(NamedTuple):
 
 def measure(bench: Bench) -> Measured:
     bench.fill_all()
-    return Measured(seconds_by(bench.spark_job("read", bench.topics), "topic", "job", "source"), bench.records)
+    return Measured(
+        seconds_by(bench.spark_job("read", bench.topics), "topic", "job", "source"), bench.records
+    )
 
 
 def report(found: Measured) -> Section:
@@ -33,14 +35,28 @@ def report(found: Measured) -> Section:
         rows.append([topic, job, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f} ×", spread(*both)])
         if job == "noop":
             factor = FACTOR if topic == "plain" else COMPRESSED_FACTOR
-            goals.append(goal(f"Spark read, {topic}", f"≥ {factor} ×", f"{ratio:.2f} ×", ratio >= factor))
-    head = ["topic", "job", "parley, M rows/s", "Spark's own, M rows/s", "ratio", "seconds (parley, Spark's own)"]
-    return Section("Spark batch read, against Spark's own connector", f"{_TEXT}\n\n{table(head, rows)}", goals)
+            goals.append(
+                goal(f"Spark read, {topic}", f"≥ {factor} ×", f"{ratio:.2f} ×", ratio >= factor)
+            )
+    head = [
+        "topic",
+        "job",
+        "parley, M rows/s",
+        "Spark's own, M rows/s",
+        "ratio",
+        "seconds (parley, Spark's own)",
+    ]
+    return Section(
+        "Spark batch read, against Spark's own connector", f"{_TEXT}\n\n{table(head, rows)}", goals
+    )
 
 
 _TEXT = (
-    "One PySpark 4.2.0 session, `local[2]`, both sources in it, alternating. *noop*: all seven columns into"
-    " Spark's noop sink; *aggregation*: count, minimum, maximum and summed length by partition. A hash over every"
-    " row of both sources is compared at the end. Spark's connector runs in the JVM and parley in Spark's Python"
+    "One PySpark 4.2.0 session, `local[2]`, both sources in it, alternating. *noop*: all "
+    "seven columns into"
+    " Spark's noop sink; *aggregation*: count, minimum, maximum and summed length by "
+    "partition. A hash over every"
+    " row of both sources is compared at the end. Spark's connector runs in the JVM and "
+    "parley in Spark's Python"
     " workers."
 )

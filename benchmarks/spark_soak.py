@@ -1,4 +1,6 @@
-"""Memory over a long stream: one query with Trigger.AvailableNow over a topic of many gigabytes, in micro-batches."""
+"""Memory over a long stream: one query with Trigger.AvailableNow over a topic of many
+gigabytes, in micro-batches.
+"""
 
 from __future__ import annotations
 
@@ -46,25 +48,33 @@ def fill(bench: Bench, records: int) -> None:
     progress(f"filling {TOPIC} with {records:,} records")
     keys = [b"k%09d" % number for number in range(ROWS)]
     values = [
-        (b'{"id":%d,"note":"' % number).ljust(94, b"abcdefghij"[number % 10 :][:1]) + b'"}' for number in range(ROWS)
+        (b'{"id":%d,"note":"' % number).ljust(94, b"abcdefghij"[number % 10 :][:1]) + b'"}'
+        for number in range(ROWS)
     ]
     rows = pa.record_batch({"key": keys, "value": values})
     with Client(bootstrap_servers=bench.bootstrap_servers) as client:
         client.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
         whole, rest = divmod(records, ROWS)
-        pieces = (rows if number < whole else rows.slice(0, rest) for number in range(whole + bool(rest)))
+        pieces = (
+            rows if number < whole else rows.slice(0, rest) for number in range(whole + bool(rest))
+        )
         client.produce(TOPIC, pieces, options=ProduceOptions(compression_type="lz4"))
 
 
 def report(found: Measured) -> Section:
     tenths = [_tenths(megabytes) for megabytes in (found.all_mb, found.largest_mb)]
     growth = tenths[0][-1] - tenths[0][1]
-    rows = [[str(number + 1), *(f"{one[number]:.0f} MB" for one in tenths)] for number in range(TENTHS)]
+    rows = [
+        [str(number + 1), *(f"{one[number]:.0f} MB" for one in tenths)] for number in range(TENTHS)
+    ]
     gigabytes = found.rows * RECORD_BYTES / 1e9
     text = (
-        f"{found.rows:,} records ({gigabytes:.1f} GB of keys and values, lz4) of one topic, written by parley's client,"
-        f" through one query with Trigger.AvailableNow in {len(found.all_mb)} micro-batches to the noop sink, all seven"
-        f" columns, in {found.seconds:.0f} s. Resident memory (VmRSS) of Spark's Python processes, workers and the"
+        f"{found.rows:,} records ({gigabytes:.1f} GB of keys and values, lz4) of one topic, "
+        "written by parley's client,"
+        f" through one query with Trigger.AvailableNow in {len(found.all_mb)} micro-batches "
+        "to the noop sink, all seven"
+        f" columns, in {found.seconds:.0f} s. Resident memory (VmRSS) of Spark's Python "
+        "processes, workers and the"
         " query's own on the driver, after each micro-batch; medians of each tenth."
     )
     return Section(
@@ -84,4 +94,6 @@ def report(found: Measured) -> Section:
 def _tenths(values: list[float]) -> list[float]:
     """Return the median of each tenth of what was measured."""
     bounds = [round(number * len(values) / TENTHS) for number in range(TENTHS + 1)]
-    return [statistics.median(values[first:last] or values[-1:]) for first, last in pairwise(bounds)]
+    return [
+        statistics.median(values[first:last] or values[-1:]) for first, last in pairwise(bounds)
+    ]

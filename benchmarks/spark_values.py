@@ -11,7 +11,9 @@ from benchmarks.report import Section, goal, spread, table
 
 FACTOR, ZSTD_FACTOR = 4.5, 3.5
 TIMES = 4
-"""As many records as the parts that read all columns have: the fixed start would be most of it otherwise."""
+"""As many records as the parts that read all columns have: the fixed start
+would be most of it otherwise.
+"""
 ALMOST_EMPTY = "almost-empty"
 UNIX_SOCKETS = ", Unix sockets"
 
@@ -33,13 +35,20 @@ class Session(NamedTuple):
         return [self.seconds[topic, source] for source in SOURCES]
 
     def ratios(self, topic: str) -> tuple[float, float]:
-        """Return by what parley is faster: with the fixed start, and with it taken off both sides."""
-        (ours, theirs), (our_start, their_start) = map(statistics.median, self.rounds(topic)), self.starts()
+        """Return by what parley is faster: with the fixed start, and with it
+        taken off both sides.
+        """
+        (ours, theirs), (our_start, their_start) = (
+            map(statistics.median, self.rounds(topic)),
+            self.starts(),
+        )
         return theirs / ours, (theirs - their_start) / max(ours - our_start, 0.001)
 
 
 class Measured(NamedTuple):
-    """The sessions, by what their rows are called beside the topic: "" is as Spark sets itself up."""
+    """The sessions, by what their rows are called beside the topic: "" is
+    as Spark sets itself up.
+    """
 
     sessions: dict[str, Session]
     records: int
@@ -50,12 +59,16 @@ def measure(bench: Bench) -> Measured:
     topics = {f"values-{topic}": CODECS[topic] for topic in bench.topics}
     bench.fill({ALMOST_EMPTY: "none"}, records=PARTITIONS)
     bench.fill(topics, records=records)
-    sessions = {"": _session(bench, topics), UNIX_SOCKETS: _session(bench, topics, "--unix-sockets")}
+    sessions = {
+        "": _session(bench, topics),
+        UNIX_SOCKETS: _session(bench, topics, "--unix-sockets"),
+    }
     return Measured(sessions, records)
 
 
 def _session(bench: Bench, topics: Iterable[str], *more: str) -> Session:
-    facts = bench.spark_job("values", [*topics, ALMOST_EMPTY], *more)  # that one last: the JVM is warm then
+    # that one last: the JVM is warm then
+    facts = bench.spark_job("values", [*topics, ALMOST_EMPTY], *more)
     seconds = seconds_by(facts, "topic", "source")
     return Session(seconds, {source: seconds.pop((ALMOST_EMPTY, source)) for source in SOURCES})
 
@@ -65,7 +78,10 @@ def report(found: Measured) -> Section:
     for topic in dict.fromkeys(key[0] for key in found.sessions[""].seconds):
         name = topic.removeprefix("values-")
         for session, measured in found.sessions.items():
-            rates = [f"{found.records / statistics.median(at) / 1e6:.2f}" for at in measured.rounds(topic)]
+            rates = [
+                f"{found.records / statistics.median(at) / 1e6:.2f}"
+                for at in measured.rounds(topic)
+            ]
             ratios = [f"{ratio:.2f} ×" for ratio in measured.ratios(topic)]
             starts = ", ".join(f"{seconds:.2f}" for seconds in measured.starts())
             rows.append([name + session, *rates, *ratios, starts, spread(*measured.rounds(topic))])
@@ -73,7 +89,12 @@ def report(found: Measured) -> Section:
         wanted = ZSTD_FACTOR if name == "zstd" else FACTOR
         said = f"{ratio:.2f} × ({raw:.2f} × with it)"
         goals.append(
-            goal(f"Spark read of values, without Spark's fixed start, {name}", f"≥ {wanted} ×", said, ratio >= wanted)
+            goal(
+                f"Spark read of values, without Spark's fixed start, {name}",
+                f"≥ {wanted} ×",
+                said,
+                ratio >= wanted,
+            )
         )
     head = ["topic", "parley, M rows/s", "Spark's own, M rows/s", "ratio", "without fixed start"]
     head += ["fixed start, s (parley, Spark's own)", "seconds (parley, Spark's own)"]
@@ -82,11 +103,17 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    'The values alone, `.schema("value binary")` for parley and `select("value")` for Spark\'s own connector, of topics'
-    " of {records:,} records of 106 bytes, to the noop sink; alternating in one session, and a hash over all rows is"
-    " compared at the end. The fixed start is what the same job takes over a topic with one record in each of its four"
-    " partitions: planning, tasks, connections. The rates and the first ratio have it in them, the second has it taken"
-    " off both sides. *Unix sockets*: the same in a session with `spark.python.unix.domain.socket.enabled=true` (Spark"
-    " 4.1 and later, off by default), by which Spark's JVM and its Python workers talk over a Unix socket instead of"
+    'The values alone, `.schema("value binary")` for parley and `select("value")` for '
+    "Spark's own connector, of topics"
+    " of {records:,} records of 106 bytes, to the noop sink; alternating in one session, and "
+    "a hash over all rows is"
+    " compared at the end. The fixed start is what the same job takes over a topic with one "
+    "record in each of its four"
+    " partitions: planning, tasks, connections. The rates and the first ratio have it in "
+    "them, the second has it taken"
+    " off both sides. *Unix sockets*: the same in a session with "
+    "`spark.python.unix.domain.socket.enabled=true` (Spark"
+    " 4.1 and later, off by default), by which Spark's JVM and its Python workers talk over "
+    "a Unix socket instead of"
     " TCP; it is no part of what is wanted."
 )

@@ -13,7 +13,9 @@ SOURCES = ("parley", "exactly-once", "spark")
 
 
 class Measured(NamedTuple):
-    """(topic, contestant) → seconds of each round; and how many turns of Spark's own sink failed."""
+    """(topic, contestant) → seconds of each round; and how many turns of
+    Spark's own sink failed.
+    """
 
     seconds: dict[tuple[str, ...], list[float]]
     records: int
@@ -39,17 +41,40 @@ def report(found: Measured) -> Section:
             ("write at least once", FACTOR, ratios[0]),
             ("write exactly once", EXACTLY_ONCE_FACTOR, ratios[1]),
         ):
-            goals.append(goal(f"{what}, {topic}", f"≥ {wanted} ×", f"{ratio:.2f} ×", ratio >= wanted))
-    head = ["topic", "at least once, M rows/s", "exactly once", "Spark's own", "ratio", "exactly once", "seconds"]
-    failed = f" Turns of Spark's own sink that failed and were repeated: {found.failures}." if found.failures else ""
-    return Section("Spark batch write, against Spark's own sink", f"{_TEXT}{failed}\n\n{table(head, rows)}", goals)
+            goals.append(
+                goal(f"{what}, {topic}", f"≥ {wanted} ×", f"{ratio:.2f} ×", ratio >= wanted)
+            )
+    head = [
+        "topic",
+        "at least once, M rows/s",
+        "exactly once",
+        "Spark's own",
+        "ratio",
+        "exactly once",
+        "seconds",
+    ]
+    failed = (
+        f" Turns of Spark's own sink that failed and were repeated: {found.failures}."
+        if found.failures
+        else ""
+    )
+    return Section(
+        "Spark batch write, against Spark's own sink",
+        f"{_TEXT}{failed}\n\n{table(head, rows)}",
+        goals,
+    )
 
 
 _TEXT = (
-    "One PySpark 4.2.0 session, `local[2]`; key and value of the topic `plain` are cached by Spark, four partitions,"
-    " and written with kafka.compression.type as the table says, each turn into a new topic of four partitions by the"
-    " hash of the key. parley's defaults (acks=all, idempotent) against Spark's own sink with its defaults (at least"
-    " once, acks=all, idempotent); both ratios are against the latter. After each turn the committed rows are"
-    " read and counted. Planning, handing the tasks to Spark's Python workers and committing are part of the seconds"
+    "One PySpark 4.2.0 session, `local[2]`; key and value of the topic `plain` are cached by "
+    "Spark, four partitions,"
+    " and written with kafka.compression.type as the table says, each turn into a new topic "
+    "of four partitions by the"
+    " hash of the key. parley's defaults (acks=all, idempotent) against Spark's own sink "
+    "with its defaults (at least"
+    " once, acks=all, idempotent); both ratios are against the latter. After each turn the "
+    "committed rows are"
+    " read and counted. Planning, handing the tasks to Spark's Python workers and committing "
+    "are part of the seconds"
     " (at least once, exactly once, Spark's own)."
 )

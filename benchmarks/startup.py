@@ -17,7 +17,9 @@ def measure(bench: Bench) -> dict[str, float]:
 
 
 def _measure(what: str, rounds: int) -> float:
-    """Return the median seconds of several interpreters; the first one fills caches and is not counted."""
+    """Return the median seconds of several interpreters; the first one fills
+    caches and is not counted.
+    """
     command = [sys.executable, "-m", "benchmarks.startup_process", what]
     seconds = [float(run_json(command)[0]["seconds"]) for _ in range(rounds + 1)]
     progress(f"{what}: {seconds}")

@@ -1,4 +1,6 @@
-"""Print, as one JSON line, how long something takes in a fresh interpreter: `import` or `cluster`."""
+"""Print, as one JSON line, how long something takes in a fresh
+interpreter: `import` or `cluster`.
+"""
 
 from __future__ import annotations
 

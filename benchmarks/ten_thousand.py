@@ -1,9 +1,10 @@
-"""Print, as one JSON line, how long a Metadata answer of 10,000 partitions takes in a fresh interpreter.
+"""Print, as one JSON line, how long a Metadata answer of 10,000 partitions takes in a fresh
+interpreter.
 
-1,000 topics of 10 partitions, three replicas each, as brokers from 4.0 on send them. `decode` is bytes → message;
-`apply` reads the message into plain values and gives them to a cache, an empty one and then one that knows them
-(`refresh`). In milliseconds of CPU time: what else the machine does is not counted, garbage collections are. The
-first call comes first, which compiles the decoder.
+1,000 topics of 10 partitions, three replicas each, as brokers from 4.0 on send them. `decode` is
+bytes → message; `apply` reads the message into plain values and gives them to a cache, an empty one
+and then one that knows them (`refresh`). In milliseconds of CPU time: what else the machine does is
+not counted, garbage collections are. The first call comes first, which compiles the decoder.
 """
 
 from __future__ import annotations
@@ -43,16 +44,28 @@ def make_answer() -> bytes:
     make = MetadataResponse
     partitions = [
         make.MetadataResponsePartition(
-            partition_index=index, leader_id=1, leader_epoch=5, replica_nodes=REPLICAS, isr_nodes=REPLICAS
+            partition_index=index,
+            leader_id=1,
+            leader_epoch=5,
+            replica_nodes=REPLICAS,
+            isr_nodes=REPLICAS,
         )
         for index in range(PARTITIONS)
     ]
     topics = [
-        make.MetadataResponseTopic(name=f"t{number}", topic_id=number.to_bytes(16, "big"), partitions=partitions)
+        make.MetadataResponseTopic(
+            name=f"t{number}", topic_id=number.to_bytes(16, "big"), partitions=partitions
+        )
         for number in range(1, TOPICS + 1)
     ]
-    brokers = [make.MetadataResponseBroker(node_id=number, host="localhost", port=9092) for number in REPLICAS]
-    return b"".join(bytes(part) for part in encode_body(make(brokers=brokers, topics=topics, controller_id=1), VERSION))
+    brokers = [
+        make.MetadataResponseBroker(node_id=number, host="localhost", port=9092)
+        for number in REPLICAS
+    ]
+    return b"".join(
+        bytes(part)
+        for part in encode_body(make(brokers=brokers, topics=topics, controller_id=1), VERSION)
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Time one thing with the parley of this checkout and print its seconds: `python -m benchmarks.this_checkout WHAT`.
+"""Time one thing with the parley of this checkout and print its seconds: `python -m
+benchmarks.this_checkout WHAT`.
 
-Run by benchmarks.against in two checkouts by turns. It prints one JSON line: name of what was timed → seconds of each
-repetition. Repetition 0 warms up and is left out.
+Run by benchmarks.against in two checkouts by turns. It prints one JSON line: name of what was timed
+→ seconds of each repetition. Repetition 0 warms up and is left out.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def write(bootstrap: str, repeat: int) -> Times:
         for name, codec in CODECS.items():
             with new_topic(client) as topic:
                 options = ProduceOptions(compression_type=codec)
-                found[f"client writes, {name}"] = timed(repeat, partial(client.produce, topic, table, options=options))
+                found[f"client writes, {name}"] = timed(
+                    repeat, partial(client.produce, topic, table, options=options)
+                )
     return found
 
 
@@ -72,7 +75,9 @@ def leader_moves(bootstrap: str, repeat: int) -> Times:
 
 
 def spark(bootstrap: str, repeat: int) -> Times:
-    """Read all columns, and write keys and values at least once and exactly once, in one Spark session."""
+    """Read all columns, and write keys and values at least once and exactly
+    once, in one Spark session.
+    """
     from benchmarks.jobs import load, noop, session
     from parley.client import Client
 
@@ -86,7 +91,11 @@ def spark(bootstrap: str, repeat: int) -> Times:
     with Client(bootstrap_servers=bootstrap) as client:
         for delivery in ("at-least-once", "exactly-once"):
             with new_topic(client) as topic:
-                options = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "delivery": delivery}
+                options = {
+                    "kafka.bootstrap.servers": bootstrap,
+                    "topic": topic,
+                    "delivery": delivery,
+                }
                 writer = rows.write.format("parley").options(**options).mode("append")
                 found[f"Spark writes, {delivery}"] = timed(repeat, writer.save)
     spark.stop()

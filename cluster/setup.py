@@ -1,4 +1,6 @@
-"""What cluster/pyproject.toml cannot say: version, address, licences and the choice of modules are kafka-parley's."""
+"""What cluster/pyproject.toml cannot say: version, address, licences and the choice of
+modules are kafka-parley's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def load(path: Path) -> ModuleType:
 
 def main() -> None:
     if "sdist" in sys.argv:
-        raise SystemExit("parley: kafka-parley-cluster has no sdist of its own; that of kafka-parley has its sources")
+        raise SystemExit(
+            "parley: kafka-parley-cluster has no sdist of its own; that of kafka-parley has "
+            "its sources"
+        )
     parley = load(ROOT / "setup.py")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     licences = [Path(shutil.copy(ROOT / name, HERE)) for name in project["license-files"]]

@@ -1,14 +1,16 @@
-"""For all tests: what this machine can run, who shares a worker, and an honest count of what was skipped.
+"""For all tests: what this machine can run, who shares a worker, and an honest count of what was
+skipped.
 
 Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
 reason, and where CI is set a skipped test fails the run.
 
-No test has a limit of time that a busy machine could reach: the limit only ends what hangs. What tests share is
-replaced when it is lost (`support.lasting`), and they wait for conditions, not for times (`support.patience`).
+No test has a limit of time that a busy machine could reach: the limit only ends what hangs. What
+tests share is replaced when it is lost (`support.lasting`), and they wait for conditions, not for
+times (`support.patience`).
 
-Under `-n` the tests that share the Spark session go to one worker and those that share real brokers to
-another, so that the session and each broker is started once. The rest is handed out file by file, first the
-files that start a Spark or brokers of their own, for they take longest.
+Under `-n` the tests that share the Spark session go to one worker and those that share real brokers
+to another, so that the session and each broker is started once. The rest is handed out file by
+file, first the files that start a Spark or brokers of their own, for they take longest.
 """
 
 from __future__ import annotations
@@ -48,17 +50,26 @@ SHARING = {
 SEED = 20_260_101
 """Of pytest-randomly, unless `--randomly-seed` gives another."""
 
-# Time limits per example say more about the machine than about the code: pytest-timeout guards instead.
-# The same examples each time, so that whether a change passes does not depend on luck; `make test-long` tries others.
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+# Time limits per example say more about the machine than about the code: pytest-timeout guards
+# instead. The same examples each time, so that whether a change passes does not depend on luck;
+# `make test-long` tries others.
+settings.register_profile(
+    "dev", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
 settings.register_profile("ci", parent=settings.get_profile("dev"), print_blob=True)
-settings.register_profile("long", parent=settings.get_profile("ci"), max_examples=2000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+settings.register_profile(
+    "long", parent=settings.get_profile("ci"), max_examples=2000, derandomize=False
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let what tests share be replaced when it is lost; fix the order of the tests and what they draw."""
+    """Let what tests share be replaced when it is lost; fix the order of the
+    tests and what they draw.
+    """
     config.pluginmanager.register(Lasting(), "lasting")
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = SEED
@@ -80,14 +91,18 @@ def missing(need: str) -> str | None:
 
 def needs_of(item: pytest.Item) -> set[str]:
     """Return what a test needs of the machine: by its markers, or by the folder it lies in."""
-    needs = {name for name in ("real", "jars", "spark") if item.get_closest_marker(name) is not None}
+    needs = {
+        name for name in ("real", "jars", "spark") if item.get_closest_marker(name) is not None
+    }
     if item.path.is_relative_to(HERE):
         needs |= {"real", "spark"} & {item.path.relative_to(HERE).parts[0]}
     return needs
 
 
 def limit_of(item: pytest.Item) -> float:
-    """Return the seconds after which a test counts as hanging: no test is marked to have less than the others."""
+    """Return the seconds after which a test counts as hanging: no test is marked to
+    have less than the others.
+    """
     usual = float(item.config.getini("timeout") or 0)
     marker = item.get_closest_marker("timeout")
     return PATIENCE * (usual if marker is None else max(usual, float(marker.args[0])))
@@ -95,7 +110,9 @@ def limit_of(item: pytest.Item) -> float:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what cannot run here, with the reason; limit the time of the rest; separate matrices from the rest."""
+    """Skip what cannot run here, with the reason; limit the time of the rest;
+    separate matrices from the rest.
+    """
     mark_matrix(items)
     for item in items:
         item.add_marker(pytest.mark.timeout(limit_of(item)), append=False)
@@ -130,17 +147,20 @@ def _look_into(file: Path) -> tuple[str, str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Collect garbage after each file: a socket that was left open then fails a test of the file that left it."""
+    """Collect garbage after each file: a socket that was left open then fails a test
+    of the file that left it.
+    """
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Hand out the tests that share a session as one unit, those that share brokers as another, the rest by file.
+    """Hand out the tests that share a session as one unit, those that share brokers as another, the
+    rest by file.
 
-    xdist's own `loadgroup` writes the group into the tests' ids, which pytest since 9 does not let it.
-    Another `--dist` than the default is obeyed.
+    xdist's own `loadgroup` writes the group into the tests' ids, which pytest since 9 does not let
+    it. Another `--dist` than the default is obeyed.
     """
     if config.getoption("dist") not in {"load", "loadgroup"}:
         return None
@@ -151,7 +171,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
             return unit_of(config.rootpath / nodeid.partition("::")[0])
 
         def _assign_work_unit(self, node: object) -> None:
-            if self.workqueue:  # the longest first: they run beside each other, then the rest fills up
+            # the longest first: they run beside each other, then the rest fills up
+            if self.workqueue:
                 units = list(self.workqueue)
                 first = next((unit for unit in DEAR if unit in self.workqueue), None)
                 first = first or next((unit for unit in units if is_long(Path(unit))), units[0])
@@ -165,7 +186,9 @@ def skip_line(reasons: Counter[str]) -> str:
     """Return the account of skipped tests, as one line."""
     if not reasons:
         return "skipped 0"
-    listed = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda one: -one[1]))
+    listed = "; ".join(
+        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda one: -one[1])
+    )
     return f"skipped {reasons.total()}: {listed}"
 
 
@@ -180,7 +203,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     yield
     if reporter is not None:
-        failure = " (CI is set: nothing may be skipped, so this run fails)" if reasons and in_ci else ""
+        failure = (
+            " (CI is set: nothing may be skipped, so this run fails)" if reasons and in_ci else ""
+        )
         seed = getattr(session.config.option, "randomly_seed", None)
         if seed not in {SEED, None}:
             reporter.write_line(f"--randomly-seed={seed}")

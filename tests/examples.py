@@ -1,4 +1,6 @@
-"""Finding and running the examples of docstrings and documents, beside an embedded cluster that they can talk to."""
+"""Finding and running the examples of docstrings and documents, beside an embedded
+cluster that they can talk to.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,29 @@ ROOT = Path(__file__).parent.parent
 ADDRESS = "localhost:9092"
 """What stands in examples for a broker's address."""
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^(?:<!-- fragment: (?P<reason>.+) -->\n)?```python\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^(?:<!-- fragment: (?P<reason>.+) -->\n)?```python\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def modules() -> list[str]:
     """Return every module of parley that has an example in a docstring."""
     found = pkgutil.walk_packages(parley.__path__, "parley.")
-    names = ["parley", *(one.name for one in found if not one.name.endswith(("__main__", "._native")))]
+    names = [
+        "parley",
+        *(one.name for one in found if not one.name.endswith(("__main__", "._native"))),
+    ]
     return [name for name in names if ">>> " in source_of(name)]
 
 
 def source_of(module: str) -> str:
     """Return the text of a module, without importing it."""
     base = ROOT / "src" / Path(*module.split("."))
-    return next(p for p in (base / "__init__.py", base.with_suffix(".py")) if p.exists()).read_text(encoding="utf-8")
+    return next(p for p in (base / "__init__.py", base.with_suffix(".py")) if p.exists()).read_text(
+        encoding="utf-8"
+    )
 
 
 def failures(module: str, bootstrap_servers: str, **names: object) -> list[str]:
@@ -42,7 +52,9 @@ def failures(module: str, bootstrap_servers: str, **names: object) -> list[str]:
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=_FLAGS, verbose=False)
     imported = importlib.import_module(module)
-    for one in doctest.DocTestFinder(recurse=True, exclude_empty=True).find(imported, module, extraglobs=names):
+    for one in doctest.DocTestFinder(recurse=True, exclude_empty=True).find(
+        imported, module, extraglobs=names
+    ):
         for example in one.examples:
             if doctest.SKIP in example.options:
                 said.append(f"{one.name}: an example is skipped; let it run")
@@ -52,7 +64,9 @@ def failures(module: str, bootstrap_servers: str, **names: object) -> list[str]:
 
 
 def blocks(document: Path) -> Iterator[tuple[int, str, str | None]]:
-    """Yield each Python block of a document: its line, its text, and why it is a fragment, None for a whole program."""
+    """Yield each Python block of a document: its line, its text, and why it is a
+    fragment, None for a whole program.
+    """
     text = document.read_text(encoding="utf-8")
     for found in _BLOCK.finditer(text):
         yield text.count("\n", 0, found.start("text")) + 1, found["text"], found["reason"]
@@ -70,13 +84,19 @@ def programs() -> list[tuple[Path, int, str]]:
 
 def run(document: Path, line: int, text: str, bootstrap_servers: str) -> None:
     """Run a program in this process."""
-    exec(compile(text.replace(ADDRESS, bootstrap_servers), f"{document}, line {line}", "exec"), {"__name__": "example"})
+    exec(
+        compile(text.replace(ADDRESS, bootstrap_servers), f"{document}, line {line}", "exec"),
+        {"__name__": "example"},
+    )
 
 
 @contextmanager
 def cluster_of_examples() -> Iterator[str]:
     """Yield the address of a cluster that has what examples read and write."""
-    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with (
+        LocalCluster(brokers=1) as cluster,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         for topic in ("flights", "copies", "in", "out"):
             cluster.create_topic(topic, partitions=1)
         client.produce("flights", pa.table({"key": ["osl", "kef"], "value": ["SK4035", "FI318"]}))

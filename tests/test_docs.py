@@ -1,4 +1,6 @@
-"""The documents are true: the map names the files, README's examples run, named targets and commands exist."""
+"""The documents are true: the map names the files, README's examples run, named
+targets and commands exist.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_the_consumer_example_of_the_readme_runs() -> None:
     ("number", "shown"),
     [
         (2, [r"Oslo *\| *0\| *0", r"Reykjavík *\| *0\| *1"]),
-        pytest.param(3, [r"partition=0\): OffsetAndTimestamp\(offset=1000,"], marks=pytest.mark.matrix),
+        pytest.param(
+            3, [r"partition=0\): OffsetAndTimestamp\(offset=1000,"], marks=pytest.mark.matrix
+        ),
         pytest.param(4, [r"\| *250\| *250\|"], marks=pytest.mark.matrix),
         pytest.param(5, [r"\| *250\|"], marks=pytest.mark.matrix),
     ],
@@ -93,7 +97,11 @@ def test_commands_that_a_document_names_exist(name: str) -> None:
 
 def test_every_target_of_the_makefile_is_in_its_help() -> None:
     done = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     phony = re.findall(r"^\.PHONY: (.*)$", text_of("Makefile"), re.MULTILINE)
     shown = {line.split()[0] for line in done.stdout.splitlines()}
@@ -108,7 +116,9 @@ def test_layers_are_the_same_in_the_design_and_in_the_contracts() -> None:
     drawn = re.search(r"```\n(cli  .*?)```", text_of("DESIGN.md"), re.DOTALL)
     assert drawn is not None
     lines = drawn.group(1).splitlines()
-    assert [re.split(r"\s{2,}(?=[a-zA-Z])", re.sub(r" *\| *", " | ", line))[0].strip() for line in lines] == layers
+    assert [
+        re.split(r"\s{2,}(?=[a-zA-Z])", re.sub(r" *\| *", " | ", line))[0].strip() for line in lines
+    ] == layers
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -9,7 +9,10 @@ import pytest
 
 from .examples import DOCUMENTS, blocks, cluster_of_examples, failures, modules, programs, run
 
-ELSEWHERE = {"README.md": "tests/test_docs.py", "docs/how-to/testing.md": "tests/unit/devcluster/test_pytest_plugin.py"}
+ELSEWHERE = {
+    "README.md": "tests/test_docs.py",
+    "docs/how-to/testing.md": "tests/unit/devcluster/test_pytest_plugin.py",
+}
 """Documents whose programs other tests run."""
 MODULES = [name for name in modules() if name not in ("parley.spark", "parley.testing.realbroker")]
 """The two are run by tests/spark and by tests/real."""
@@ -27,11 +30,17 @@ def test_the_examples_of_docstrings_run(module: str, bootstrap_servers: str) -> 
     assert failures(module, bootstrap_servers) == []
 
 
-@pytest.mark.parametrize(("document", "line", "text"), PROGRAMS, ids=[f"{name}:{line}" for name, line, _ in PROGRAMS])
-def test_the_programs_of_documents_run(document: Path, line: int, text: str, bootstrap_servers: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "line", "text"), PROGRAMS, ids=[f"{name}:{line}" for name, line, _ in PROGRAMS]
+)
+def test_the_programs_of_documents_run(
+    document: Path, line: int, text: str, bootstrap_servers: str
+) -> None:
     run(document, line, text, bootstrap_servers)
 
 
 def test_each_fragment_says_why_it_is_one() -> None:
-    reasons = [reason for document in DOCUMENTS for _, _, reason in blocks(document) if reason is not None]
+    reasons = [
+        reason for document in DOCUMENTS for _, _, reason in blocks(document) if reason is not None
+    ]
     assert all(len(reason.split()) >= 3 for reason in reasons), reasons

@@ -1,4 +1,6 @@
-"""An OAuth 2 token server on loopback, for the client credentials grant: what it is asked, and what it answers."""
+"""An OAuth 2 token server on loopback, for the client credentials grant: what it is
+asked, and what it answers.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ def jwt(subject: str = "reader", lasts_s: int = 3600) -> str:
     """Return an unsigned web token of somebody."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + lasts_s})
-    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+    texts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts
+    ]
     return ".".join(texts) + "."
 
 
 @dataclass
 class TokenServer:
-    """`with TokenServer() as server: server.url`. `requests` has what came; `answers` is used up first."""
+    """`with TokenServer() as server: server.url`. `requests` has what came;
+    `answers` is used up first.
+    """
 
     context: ssl.SSLContext | None = None
     lasts_s: int = 3600
@@ -49,12 +55,17 @@ class TokenServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         if self.context is not None:
             self._server.socket = self.context.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self._thread.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -68,20 +79,35 @@ class TokenServer:
 
     def _serve(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers["Content-Length"])
-        form = {name: values[0] for name, values in parse_qs(handler.rfile.read(length).decode()).items()}
+        form = {
+            name: values[0]
+            for name, values in parse_qs(handler.rfile.read(length).decode()).items()
+        }
         kind, _, encoded = handler.headers["Authorization"].partition(" ")
         credentials = base64.b64decode(encoded).decode()
-        self.requests.append({"path": handler.path, "form": form, "kind": kind, "credentials": credentials})
+        self.requests.append(
+            {"path": handler.path, "form": form, "kind": kind, "credentials": credentials}
+        )
         if self.answers:
             answer = self.answers.pop(0)
             if callable(answer):
                 answer(handler)
                 return
-        elif credentials == f"{CLIENT_ID}:{CLIENT_SECRET}" and form.get("grant_type") == "client_credentials":
-            token = {"access_token": jwt(CLIENT_ID, self.lasts_s), "token_type": "Bearer", "expires_in": self.lasts_s}
+        elif (
+            credentials == f"{CLIENT_ID}:{CLIENT_SECRET}"
+            and form.get("grant_type") == "client_credentials"
+        ):
+            token = {
+                "access_token": jwt(CLIENT_ID, self.lasts_s),
+                "token_type": "Bearer",
+                "expires_in": self.lasts_s,
+            }
             answer = 200, json.dumps(token).encode()
         else:
-            answer = 401, b'{"error":"invalid_client","error_description":"canary in a description"}'
+            answer = (
+                401,
+                b'{"error":"invalid_client","error_description":"canary in a description"}',
+            )
         status, body = answer
         handler.send_response(status)
         handler.send_header("Content-Type", "application/json")

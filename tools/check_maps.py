@@ -1,7 +1,9 @@
-"""Hold each package's map, which is part of its docstring, to its modules: every one is named, and none that is gone.
+"""Hold each package's map, which is part of its docstring, to its modules: every one is named, and
+none that is gone.
 
-A package of several modules says `Map:` and names them in the order in which they are read, in at most 8 lines. What a
-module is for stands at its head. A package of one module per API or command says so instead.
+A package of several modules says `Map:` and names them in the order in which they are read, in at
+most 8 lines. What a module is for stands at its head. A package of one module per API or command
+says so instead.
 """
 
 from __future__ import annotations
@@ -42,8 +44,13 @@ def _of_package(folder: Path) -> Iterator[str]:
     if lines > MOST_LINES:
         yield f"{_shown(folder)}: its map has {lines} lines; {MOST_LINES} are the limit: make rooms"
     named = set(re.findall(r"`(\w+)`", found[1]))
-    yield from (f"{_shown(folder)}: its map does not name {name}" for name in sorted(inside - named))
-    yield from (f"{_shown(folder)}: its map names {name}, which is not there" for name in sorted(named - inside))
+    yield from (
+        f"{_shown(folder)}: its map does not name {name}" for name in sorted(inside - named)
+    )
+    yield from (
+        f"{_shown(folder)}: its map names {name}, which is not there"
+        for name in sorted(named - inside)
+    )
 
 
 def _docstring(module: Path) -> str:

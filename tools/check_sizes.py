@@ -34,10 +34,22 @@ def complaints(file: Path) -> Iterator[tuple[bool, str]]:
             continue
         length = (node.end_lineno or node.lineno) - node.lineno + 1
         if length > FUNCTION_LINES:
-            yield True, f"{name}:{node.lineno}: {node.name} has {length} lines; {FUNCTION_LINES} are the limit"
-        positional = [one.arg for one in [*node.args.posonlyargs, *node.args.args] if one.arg not in {"self", "cls"}]
+            yield (
+                True,
+                f"{name}:{node.lineno}: {node.name} has {length} lines; {FUNCTION_LINES} are "
+                "the limit",
+            )
+        positional = [
+            one.arg
+            for one in [*node.args.posonlyargs, *node.args.args]
+            if one.arg not in {"self", "cls"}
+        ]
         if len(positional) + len(node.args.kwonlyargs) / 2 > PARAMETERS:
-            yield True, f"{name}:{node.lineno}: {node.name} has too many parameters; make a dataclass of them"
+            yield (
+                True,
+                f"{name}:{node.lineno}: {node.name} has too many parameters; make a "
+                "dataclass of them",
+            )
 
 
 def main() -> int:

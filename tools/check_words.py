@@ -1,4 +1,5 @@
-"""Hold code, docs and help to the field's words: one word for one thing, and the word that Kafka's users know.
+"""Hold code, docs and help to the field's words: one word for one thing, and the word that Kafka's
+users know.
 
 `WORDS` names what not to write and what to write instead. Tests are held to the same list.
 """
@@ -42,7 +43,9 @@ WORDS = {
 
 
 def complaints(files: Iterable[Path]) -> Iterator[str]:
-    """Yield file, line, word and what to write instead, for every word of the list in these files."""
+    """Yield file, line, word and what to write instead, for every word of
+    the list in these files.
+    """
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
             for found in _PATTERN.finditer(line):
@@ -58,7 +61,9 @@ def _files() -> Iterator[Path]:
 
 
 def _instead(word: str) -> str:
-    return next(better for pattern, better in WORDS.items() if re.fullmatch(pattern, word, re.IGNORECASE))
+    return next(
+        better for pattern, better in WORDS.items() if re.fullmatch(pattern, word, re.IGNORECASE)
+    )
 
 
 _PATTERN = re.compile(rf"(?<![a-zA-Z])(?:{'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)

@@ -3,9 +3,9 @@
     python tools/compare_definitions.py kafka-clients-3.9.1.jar kafka-clients-4.3.0.jar
 
 Give the jars from the oldest to the newest. Prints every difference and ends with status 1 if there
-is one. Each jar is read by itself, without the merging of `import_definitions.py`, and is laid beside
-what the parser makes of the notation: the sequence of fields of every message in every version that
-the jar knows, and what happens to the fields which that version lacks.
+is one. Each jar is read by itself, without the merging of `import_definitions.py`, and is laid
+beside what the parser makes of the notation: the sequence of fields of every message in every
+version that the jar knows, and what happens to the fields which that version lacks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,27 @@ from pathlib import Path
 from typing import Any
 
 from definitions import FieldFacts, MessageFacts, message_facts, read_jar
-from parley.schema import ApiKey, Field, Fresh, MessageSchema, data_names, load, load_data, load_header
+from parley.schema import (
+    ApiKey,
+    Field,
+    Fresh,
+    MessageSchema,
+    data_names,
+    load,
+    load_data,
+    load_header,
+)
 
 Fact = tuple[Any, ...]
 
 
 def schemas() -> dict[str, MessageSchema]:
     """Return every message of parley's notation by name."""
-    found = [load_header("RequestHeader"), load_header("ResponseHeader"), *map(load_data, data_names())]
+    found = [
+        load_header("RequestHeader"),
+        load_header("ResponseHeader"),
+        *map(load_data, data_names()),
+    ]
     for key in ApiKey:
         found += [load(key).request, load(key).response]
     return {schema.name: schema for schema in found}
@@ -37,7 +50,14 @@ def jar_rows(
         if version not in facts.versions:
             continue
         base = facts.type.removeprefix("[]")
-        yield (depth, facts.kafka_name, facts.type, version in facts.nullable, facts.tag, facts.never_flexible)
+        yield (
+            depth,
+            facts.kafka_name,
+            facts.type,
+            version in facts.nullable,
+            facts.tag,
+            facts.never_flexible,
+        )
         yield from jar_rows(facts.fields or structs.get(base, []), structs, version, depth + 1)
 
 
@@ -96,7 +116,9 @@ def jar_keys(message: MessageFacts) -> set[str]:
             inner = f"{path}/{facts.kafka_name}"
             if facts.map_key:
                 yield inner
-            yield from walk(facts.fields or message.structs.get(facts.type.removeprefix("[]"), []), inner)
+            yield from walk(
+                facts.fields or message.structs.get(facts.type.removeprefix("[]"), []), inner
+            )
 
     return set(walk(message.fields, ""))
 
@@ -115,7 +137,9 @@ def our_keys(schema: MessageSchema) -> set[str]:
     return set(walk(schema.fields, ""))
 
 
-def compare_message(schema: MessageSchema, facts: MessageFacts, newer: set[int], drafts: set[int]) -> Iterator[str]:
+def compare_message(
+    schema: MessageSchema, facts: MessageFacts, newer: set[int], drafts: set[int]
+) -> Iterator[str]:
     """Yield the differences of one message.
 
     `newer` are the versions that a newer jar defines too: beyond the wire its word holds. `drafts`
@@ -148,7 +172,9 @@ def compare_message(schema: MessageSchema, facts: MessageFacts, newer: set[int],
 
 
 def compare(jars: Sequence[Path]) -> Iterator[str]:
-    """Yield every difference between the notation and the jars, given from the oldest to the newest."""
+    """Yield every difference between the notation and the jars, given from
+    the oldest to the newest.
+    """
     ours = schemas()
     defined: dict[str, set[int]] = {name: set() for name in ours}
     listeners: dict[int, set[str]] = {}
@@ -160,7 +186,9 @@ def compare(jars: Sequence[Path]) -> Iterator[str]:
             if schema is None:
                 yield f"{facts.name} of {jar.name} is missing here"
                 continue
-            differences = compare_message(schema, facts, defined[facts.name], drafts.get(facts.api_key, set()))
+            differences = compare_message(
+                schema, facts, defined[facts.name], drafts.get(facts.api_key, set())
+            )
             yield from (f"{jar.name}: {text}" for text in differences)
             defined[facts.name] |= facts.versions
             if facts.kind == "request" and facts.api_key is not None:
@@ -169,10 +197,16 @@ def compare(jars: Sequence[Path]) -> Iterator[str]:
                     yield f"{facts.name}: key {facts.api_key} is {ApiKey(facts.api_key).name} here"
     for name, schema in ours.items():
         if set(schema.valid_versions.versions()) != defined[name]:
-            yield f"{name}: versions {schema.valid_versions} here, {sorted(defined[name])} in the jars"
+            yield (
+                f"{name}: versions {schema.valid_versions} here, {sorted(defined[name])} in the "
+                "jars"
+            )
     for key in ApiKey:
         if set(load(key).listeners) != listeners.get(key, set()):
-            yield f"{key.name}: listeners {load(key).listeners} here, {listeners.get(key)} in the jars"
+            yield (
+                f"{key.name}: listeners {load(key).listeners} here, {listeners.get(key)} in the "
+                "jars"
+            )
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,5 @@
-"""Apache Kafka's message definitions (`common/message/*.json` of a kafka-clients jar), read and merged.
+"""Apache Kafka's message definitions (`common/message/*.json` of a kafka-clients jar), read and
+merged.
 
 Shared by `import_definitions.py`, which writes parley's notation from them, and by
 `compare_definitions.py`, which holds the notation against them. Only facts are kept: the
@@ -76,7 +77,9 @@ class MessageFacts:
 
 
 def read_jar(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the definitions in a jar, or in a folder that a jar was unpacked to, in order of their names."""
+    """Yield the definitions in a jar, or in a folder that a jar was unpacked to,
+    in order of their names.
+    """
     if path.is_dir():
         for file in sorted(path.joinpath(FOLDER).glob("*.json")):
             yield json.loads(strip_comments(file.read_text(encoding="utf-8")))
@@ -104,7 +107,9 @@ def interval(text: str | None, within: set[int]) -> set[int]:
     if found is None:
         raise ValueError(f'"{text}" is not a version range')
     low = int(found[1])
-    high = low if found[2] is None else max(within, default=low) if found[2] == "+" else int(found[3])
+    high = (
+        low if found[2] is None else max(within, default=low) if found[2] == "+" else int(found[3])
+    )
     return {version for version in within if low <= version <= high}
 
 
@@ -138,7 +143,10 @@ def field_facts(entry: dict[str, Any], valid: set[int], message: str) -> FieldFa
     """Return the facts of one field, version ranges cut to the message's valid ones."""
     versions = interval(entry["versions"], valid)
     if interval(entry.get("taggedVersions"), valid) not in (set(), versions):
-        raise ValueError(f"{message}.{entry['name']} is tagged in a part of its versions; the notation cannot say so")
+        raise ValueError(
+            f"{message}.{entry['name']} is tagged in a part of its versions; the notation "
+            "cannot say so"
+        )
     type_name = entry["type"]
     prefix = "[]" if type_name.startswith("[]") else ""
     base = type_name.removeprefix("[]")
@@ -157,7 +165,9 @@ def field_facts(entry: dict[str, Any], valid: set[int], message: str) -> FieldFa
 
 
 def default_of(type_name: str, given: Any) -> Any:
-    """Return a field's default as a value: None for null, [] for an empty array, "struct" for a fresh struct."""
+    """Return a field's default as a value: None for null, [] for an empty array,
+    "struct" for a fresh struct.
+    """
     if given is None:
         return [] if type_name.startswith("[]") else TYPE_DEFAULTS.get(type_name, "struct")
     if given == "null":
@@ -193,7 +203,9 @@ def merge_messages(older: MessageFacts, newer: MessageFacts) -> MessageFacts:
         raise ValueError(f"{newer.name}: versions {sorted(everything)} have a hole")
     structs = {}
     for name in {**older.structs, **newer.structs}:
-        structs[name] = merge_fields(older.structs.get(name, []), newer.structs.get(name, []), only_old, newer)
+        structs[name] = merge_fields(
+            older.structs.get(name, []), newer.structs.get(name, []), only_old, newer
+        )
     return MessageFacts(
         name=newer.name,
         kind=newer.kind,
@@ -211,7 +223,9 @@ def merge_messages(older: MessageFacts, newer: MessageFacts) -> MessageFacts:
 def merge_fields(
     older: list[FieldFacts], newer: list[FieldFacts], only_old: set[int], message: MessageFacts
 ) -> list[FieldFacts]:
-    """Merge two lists of fields; each field that only the older one has keeps its place among its neighbours."""
+    """Merge two lists of fields; each field that only the older one has keeps its
+    place among its neighbours.
+    """
     old_by_name = {facts.kafka_name: facts for facts in older}
     new_names = {facts.kafka_name for facts in newer}
     common = [facts.kafka_name for facts in older if facts.kafka_name in new_names]
@@ -244,12 +258,16 @@ def clipped(facts: FieldFacts, versions: set[int]) -> FieldFacts:
             **vars(facts),
             "versions": facts.versions & versions,
             "nullable": facts.nullable & versions,
-            "fields": [clipped(inner, versions) for inner in facts.fields if inner.versions & versions],
+            "fields": [
+                clipped(inner, versions) for inner in facts.fields if inner.versions & versions
+            ],
         }
     )
 
 
-def merge_field(old: FieldFacts, new: FieldFacts, only_old: set[int], message: MessageFacts) -> FieldFacts:
+def merge_field(
+    old: FieldFacts, new: FieldFacts, only_old: set[int], message: MessageFacts
+) -> FieldFacts:
     """Return one field that holds in the versions of both; a contradiction raises ValueError."""
     for name in ("type", "default", "tag", "never_flexible"):
         if getattr(old, name) != getattr(new, name):

@@ -4,9 +4,9 @@
     python tools/dist.py --release     also what only a release needs: an address of the repository, a clean tree
     python tools/dist.py --no-spark    without README's Spark programs (PySpark is 450 MB)
 
-Each try starts from an empty environment, and runs its Python by its path: no environment is activated, nothing of the
-repository is on a path. "Without cargo" means a PATH on which everything is but Rust. Where there is no cargo at all,
-the last lines say that no compiled kernel was tried.
+Each try starts from an empty environment, and runs its Python by its path: no environment is
+activated, nothing of the repository is on a path. "Without cargo" means a PATH on which everything
+is but Rust. Where there is no cargo at all, the last lines say that no compiled kernel was tried.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Workshop:
         self.failures: list[str] = []
         self.has_cargo = shutil.which("cargo") is not None
         outside = [
-            one for one in os.environ["PATH"].split(":") if one and not (Path(one).parent / "pyvenv.cfg").exists()
+            one
+            for one in os.environ["PATH"].split(":")
+            if one and not (Path(one).parent / "pyvenv.cfg").exists()
         ]
         self.path = ":".join(outside)
         self.path_without_cargo = str(self._tools_without_rust(outside))
@@ -73,35 +75,63 @@ class Workshop:
 
     def environment(self, *, cargo: bool, **more: str) -> dict[str, str]:
         """Return the variables of a shell in which nothing is activated."""
-        hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
-        clean = {k: v for k, v in os.environ.items() if k not in hidden and not k.startswith("PARLEY_")}
+        hidden = {
+            "PYTHONPATH",
+            "PYTHONHOME",
+            "VIRTUAL_ENV",
+            "PYSPARK_PYTHON",
+            "PYSPARK_DRIVER_PYTHON",
+        }
+        clean = {
+            k: v for k, v in os.environ.items() if k not in hidden and not k.startswith("PARLEY_")
+        }
         shared = {"CARGO_TARGET_DIR": str(self.folder / "target")}
         return {**clean, **shared, "PATH": self.path if cargo else self.path_without_cargo, **more}
 
-    def run(self, command: list[str | Path], *, cargo: bool = False, expect: int = 0, **more: str) -> str:
-        """Run a command and return all it prints. Raises Failed when it ends otherwise than expected."""
+    def run(
+        self, command: list[str | Path], *, cargo: bool = False, expect: int = 0, **more: str
+    ) -> str:
+        """Run a command and return all it prints. Raises Failed when it ends
+        otherwise than expected.
+        """
         done = subprocess.run(
-            [str(part) for part in command], cwd=self.folder, env=self.environment(cargo=cargo, **more), text=True,
+            [str(part) for part in command], cwd=self.folder,
+            env=self.environment(cargo=cargo, **more), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
         if done.returncode != expect:
             shown = " ".join(str(part) for part in command)[:300]
-            raise Failed(f"`{shown}` ended with {done.returncode}, expected was {expect}:\n{done.stdout[-3000:]}")
+            raise Failed(
+                f"`{shown}` ended with {done.returncode}, expected was "
+                f"{expect}:\n{done.stdout[-3000:]}"
+            )
         return done.stdout
 
-    def new_environment(self, name: str, *requirements: str | Path, cargo: bool = False, **more: str) -> Path:
+    def new_environment(
+        self, name: str, *requirements: str | Path, cargo: bool = False, **more: str
+    ) -> Path:
         """Make an environment with these requirements and return its Python."""
         self.run([sys.executable, "-m", "venv", self.folder / name])
         python = self.folder / name / "bin" / "python"
         self.install(python, *requirements, cargo=cargo, **more)
         return python
 
-    def install(self, python: Path, *requirements: str | Path, cargo: bool = False, **more: str) -> None:
-        pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    def install(
+        self, python: Path, *requirements: str | Path, cargo: bool = False, **more: str
+    ) -> None:
+        pip: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        ]
         self.run([*pip, *requirements], cargo=cargo, **more)
 
 
-# -- building -----------------------------------------------------------------------------------------
+# -- building --------------------------------------------------------------------------------------
 
 
 def build(shop: Workshop) -> str:
@@ -114,9 +144,15 @@ def build(shop: Workshop) -> str:
     tree = shop.folder / sdist().name.removesuffix(".tar.gz")
     shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree])
     if shop.has_cargo:
-        shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree], cargo=True, PARLEY_KERNEL="native")
+        shop.run(
+            [python, "-m", "build", "--wheel", "--outdir", DIST, tree],
+            cargo=True,
+            PARLEY_KERNEL="native",
+        )
     shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / "cluster"])
-    return ", ".join(f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir()))
+    return ", ".join(
+        f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir())
+    )
 
 
 def sdist() -> Path:
@@ -125,21 +161,31 @@ def sdist() -> Path:
 
 
 def wheel(kind: str) -> Path:
-    """Return a wheel of kafka-parley with the native or the pure kernel, or that of kafka-parley-cluster."""
+    """Return a wheel of kafka-parley with the native or the pure kernel, or that
+    of kafka-parley-cluster.
+    """
     name = "kafka_parley_cluster" if kind == "cluster" else "kafka_parley"
     pure = kind != "native"
-    found = [path for path in DIST.glob(f"{name}-*.whl") if path.name.endswith("-py3-none-any.whl") == pure]
+    found = [
+        path
+        for path in DIST.glob(f"{name}-*.whl")
+        if path.name.endswith("-py3-none-any.whl") == pure
+    ]
     if len(found) != 1:
         raise Failed(f"there is no {kind} wheel in {DIST}")
     return found[0]
 
 
 def check_sdist() -> str:
-    """Check that the sdist has the kernel's sources and everything that builds them and the cluster."""
+    """Check that the sdist has the kernel's sources and everything that
+    builds them and the cluster.
+    """
     with tarfile.open(sdist()) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {f"native/{name}" for name in ("Cargo.toml", "Cargo.lock", "src/lib.rs")}
-    needed |= {f"{folder}{name}" for folder in ("", "cluster/") for name in ("setup.py", "pyproject.toml")}
+    needed |= {
+        f"{folder}{name}" for folder in ("", "cluster/") for name in ("setup.py", "pyproject.toml")
+    }
     if needed - names:
         raise Failed(f"the sdist lacks {', '.join(sorted(needed - names))}")
     return f"{len(names)} files"
@@ -168,11 +214,16 @@ def check_wheel(kind: str) -> str:
 
 
 def check_shared(kinds: list[str]) -> str:
-    """Check that what is installed together shares no file: the second of two would hide it, or take it along."""
+    """Check that what is installed together shares no file: the second of two would
+    hide it, or take it along.
+    """
     for kind in kinds:
         shared = files_of(wheel(kind)) & files_of(wheel("cluster"))
         if shared:
-            raise Failed(f"{wheel(kind).name} and {wheel('cluster').name} both have {', '.join(sorted(shared))}")
+            raise Failed(
+                f"{wheel(kind).name} and {wheel('cluster').name} both have "
+                f"{', '.join(sorted(shared))}"
+            )
     return "no file is in both distributions"
 
 
@@ -181,12 +232,14 @@ def files_of(path: Path) -> set[str]:
         return set(archive.namelist())
 
 
-# -- trying -------------------------------------------------------------------------------------------
+# -- trying ----------------------------------------------------------------------------------------
 
 
 def programs(spark: bool) -> Iterator[tuple[int, str]]:
     """Yield README's programs with their numbers: those that start Spark, or the others."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     for number, block in enumerate(blocks, start=1):
         if ("pyspark" in block) == spark:
             yield number, block
@@ -210,31 +263,51 @@ def run_programs(shop: Workshop, python: Path, spark: bool) -> str:
 
 def packages(shop: Workshop, python: Path) -> int:
     """Return how many packages an environment has. Raises Failed for more than there may be."""
-    listed = shop.run([python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "freeze"]).split()
-    brought = [one for one in listed if one.partition("==")[0] not in {"pip", "setuptools", "wheel"}]
+    listed = shop.run(
+        [python, "-m", "pip", "--disable-pip-version-check", "list", "--format", "freeze"]
+    ).split()
+    brought = [
+        one for one in listed if one.partition("==")[0] not in {"pip", "setuptools", "wheel"}
+    ]
     if len(brought) > MOST_PACKAGES:
-        raise Failed(f"{len(brought)} packages were installed, {MOST_PACKAGES} are the limit: {brought}")
+        raise Failed(
+            f"{len(brought)} packages were installed, {MOST_PACKAGES} are the limit: {brought}"
+        )
     return len(brought)
 
 
 def try_alone(shop: Workshop, python: Path) -> str:
     """Check that kafka-parley without an extra works, and says in one line what the others are."""
     count = packages(shop, python)
-    shop.run([python, "-W", "ignore", "-c", "import parley; [getattr(parley, name) for name in parley.__all__]"])
+    shop.run(
+        [
+            python,
+            "-W",
+            "ignore",
+            "-c",
+            "import parley; [getattr(parley, name) for name in parley.__all__]",
+        ]
+    )
     said = shop.run([python.with_name("parley"), "features"], expect=1)
     if said.count("\n") != 1 or "kafka-parley[cli]" not in said:
         raise Failed(f"without the extra `cli` the command line says: {said}")
     said = shop.run([python.with_name("parley"), "doctor"])
     if "kafka-parley[cluster]" not in said:
         raise Failed(f"without the extra `cluster` the doctor says: {said}")
-    said = shop.run([python, "-c", "from parley.devcluster import LocalCluster"], expect=1).splitlines()[-1]
+    said = shop.run(
+        [python, "-c", "from parley.devcluster import LocalCluster"], expect=1
+    ).splitlines()[-1]
     if not said.endswith('parley.devcluster is not installed: pip install "kafka-parley[cluster]"'):
         raise Failed(f"without the extra `cluster` LocalCluster says: {said}")
     return f"{count} packages"
 
 
-def try_kernel(shop: Workshop, name: str, requirement: Path, kernel: str, *, cargo: bool = False) -> str:
-    """Install one thing alone and count what comes with it; then run README's programs with the cluster beside it."""
+def try_kernel(
+    shop: Workshop, name: str, requirement: Path, kernel: str, *, cargo: bool = False
+) -> str:
+    """Install one thing alone and count what comes with it; then run README's programs
+    with the cluster beside it.
+    """
     python = shop.new_environment(name, requirement, "--no-cache-dir", cargo=cargo)
     alone = try_alone(shop, python)
     shop.install(python, wheel("cluster"))
@@ -272,7 +345,9 @@ def try_command_line(shop: Workshop, requirement: Path) -> str:
 def try_spark(shop: Workshop, requirement: Path) -> str:
     """Run README's Spark programs by the path of a Python whose environment is not activated."""
     extras = "cluster,spark" if shutil.which("java") else "cluster,spark,java"
-    return run_programs(shop, shop.new_environment("spark", *with_extras(requirement, extras)), spark=True)
+    return run_programs(
+        shop, shop.new_environment("spark", *with_extras(requirement, extras)), spark=True
+    )
 
 
 def check_release() -> str:
@@ -280,7 +355,9 @@ def check_release() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     if ".invalid" in project["urls"]["Repository"]:
         raise Failed("pyproject.toml: project.urls.Repository is still a placeholder")
-    changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     if changed.stdout:
         raise Failed(f"the tree is not clean:\n{changed.stdout}")
     return "the repository has an address, the tree is clean"
@@ -288,7 +365,9 @@ def check_release() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--release", action="store_true", help="also check what only a release needs")
+    parser.add_argument(
+        "--release", action="store_true", help="also check what only a release needs"
+    )
     parser.add_argument("--no-spark", action="store_true", help="leave README's Spark programs out")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="parley-dist-") as folder:
@@ -300,10 +379,14 @@ def main() -> int:
         kinds = ["pure", "native"] if shop.has_cargo else ["pure"]
         for kind in kinds:
             shop.step(f"{kind} wheel", lambda kind=kind: check_wheel(kind))  # type: ignore[misc]
-            shop.step(f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind))  # type: ignore[misc]
+            shop.step(
+                f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind)
+            )  # type: ignore[misc]
         shop.step("cluster wheel", lambda: check_wheel("cluster"))
         shop.step("both wheels", lambda: check_shared(kinds))
-        shop.step("try the sdist without cargo", lambda: try_kernel(shop, "sdist-pure", sdist(), "pure"))
+        shop.step(
+            "try the sdist without cargo", lambda: try_kernel(shop, "sdist-pure", sdist(), "pure")
+        )
         if shop.has_cargo:
             work = lambda: try_kernel(shop, "sdist-native", sdist(), "native", cargo=True)  # noqa: E731
             shop.step("try the sdist with cargo", work)
@@ -312,7 +395,11 @@ def main() -> int:
             shop.step("try Spark", lambda: try_spark(shop, wheel(kinds[-1])))
         if not shop.has_cargo:
             print("dist: there is no cargo on PATH: no compiled kernel was built or tried")
-        print(f"dist: FAILED: {', '.join(shop.failures)}" if shop.failures else f"dist: all is well; see {DIST}")
+        print(
+            f"dist: FAILED: {', '.join(shop.failures)}"
+            if shop.failures
+            else f"dist: all is well; see {DIST}"
+        )
         return 1 if shop.failures else 0
 
 

@@ -1,4 +1,6 @@
-"""The requests of golden exchanges that administrators send: topics, configs, ACLs, quotas, users, the cluster."""
+"""The requests of golden exchanges that administrators send: topics, configs, ACLs,
+quotas, users, the cluster.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ if TYPE_CHECKING:
     from golden_exchanges import Recorder
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-UNKNOWN_TOPIC, INVALID_CONFIG, INVALID_PARTITIONS, OUT_OF_RANGE, ELECTION_NOT_NEEDED = 3, 40, 37, 1, 84
+UNKNOWN_TOPIC, INVALID_CONFIG, INVALID_PARTITIONS, OUT_OF_RANGE, ELECTION_NOT_NEEDED = (
+    3,
+    40,
+    37,
+    1,
+    84,
+)
 NO_REASSIGNMENT, RESOURCE_NOT_FOUND = 85, 91
 ILLEGAL_SASL_STATE = 34
 ANY_OPERATION, READ, ALLOW, LITERAL = 1, 3, 3, 3
@@ -47,7 +55,9 @@ ANY_OPERATION, READ, ALLOW, LITERAL = 1, 3, 3, 3
 def play(recorder: Recorder, topic: str) -> None:
     for version in recorder.versions(ApiKey.SASL_HANDSHAKE):
         request = SaslHandshakeRequest(mechanism="PLAIN")
-        recorder.record("on a listener without logins", request, version, errors={ILLEGAL_SASL_STATE})
+        recorder.record(
+            "on a listener without logins", request, version, errors={ILLEGAL_SASL_STATE}
+        )
     configs(recorder, topic)
     partitions(recorder, topic)
     acls(recorder)
@@ -59,33 +69,61 @@ def configs(recorder: Recorder, topic: str) -> None:
     for version in recorder.versions(ApiKey.DESCRIBE_CONFIGS):
         resource = DescribeConfigsRequest.DescribeConfigsResource
         wanted = [
-            resource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=["retention.ms"]),
-            resource(resource_type=BROKER_RESOURCE, resource_name="1", configuration_keys=["log.dirs", "no.such"]),
+            resource(
+                resource_type=TOPIC_RESOURCE,
+                resource_name=topic,
+                configuration_keys=["retention.ms"],
+            ),
+            resource(
+                resource_type=BROKER_RESOURCE,
+                resource_name="1",
+                configuration_keys=["log.dirs", "no.such"],
+            ),
         ]
         flags = {"include_synonyms": True, "include_documentation": True}
-        recorder.record("a topic and a broker", fitting(DescribeConfigsRequest, version, resources=wanted, **flags),
+        recorder.record("a topic and a broker",
+                        fitting(DescribeConfigsRequest, version, resources=wanted, **flags),
                         version)  # fmt: skip
-        absent = resource(resource_type=TOPIC_RESOURCE, resource_name="never-made", configuration_keys=None)
+        absent = resource(
+            resource_type=TOPIC_RESOURCE, resource_name="never-made", configuration_keys=None
+        )
         # Before 2.0 a topic that is not there has defaults all the same.
         recorder.record("unknown topic", DescribeConfigsRequest(resources=[absent]), version,
                         errors={UNKNOWN_TOPIC} if recorder.version >= (2, 0) else ANY)  # fmt: skip
     for version in recorder.versions(ApiKey.ALTER_CONFIGS):
         made = AlterConfigsRequest
-        for title, value, errors in (("retention", "86400001", frozenset[int]()), ("not a number", "x", ANY)):
+        for title, value, errors in (
+            ("retention", "86400001", frozenset[int]()),
+            ("not a number", "x", ANY),
+        ):
             entry = made.AlterableConfig(name="retention.ms", value=value)
-            resource = made.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[entry])
+            resource = made.AlterConfigsResource(
+                resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[entry]
+            )
             recorder.record(title, made(resources=[resource]), version, errors=errors)
     for version in recorder.versions(ApiKey.INCREMENTAL_ALTER_CONFIGS):
         made_now = IncrementalAlterConfigsRequest
         append = 2 if recorder.version >= (3, 0) else 0  # 2.4 appends to no default
-        changes = [("retention.ms", 0, "86400002"), ("cleanup.policy", append, "compact"), ("segment.ms", 1, None)]
-        entries = [made_now.AlterableConfig(name=n, config_operation=o, value=v) for n, o, v in changes]
-        resource = made_now.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=entries)
-        recorder.record("set, append and delete", made_now(resources=[resource], validate_only=True), version)
+        changes = [
+            ("retention.ms", 0, "86400002"),
+            ("cleanup.policy", append, "compact"),
+            ("segment.ms", 1, None),
+        ]
+        entries = [
+            made_now.AlterableConfig(name=n, config_operation=o, value=v) for n, o, v in changes
+        ]
+        resource = made_now.AlterConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configs=entries
+        )
+        recorder.record(
+            "set, append and delete", made_now(resources=[resource], validate_only=True), version
+        )
     for version in recorder.versions(ApiKey.LIST_CONFIG_RESOURCES):
         recorder.record("all", ListConfigResourcesRequest(), version)
         if version >= 1:
-            recorder.record("topics", ListConfigResourcesRequest(resource_types=[TOPIC_RESOURCE]), version)
+            recorder.record(
+                "topics", ListConfigResourcesRequest(resource_types=[TOPIC_RESOURCE]), version
+            )
 
 
 def partitions(recorder: Recorder, topic: str) -> None:
@@ -94,7 +132,9 @@ def partitions(recorder: Recorder, topic: str) -> None:
         more = made.CreatePartitionsTopic(name=topic, count=count, assignments=None)
         recorder.record("one more", made(topics=[more], timeout_ms=10_000), version)
         fewer = made.CreatePartitionsTopic(name=topic, count=1, assignments=None)
-        recorder.record("fewer", made(topics=[fewer], timeout_ms=10_000), version, errors={INVALID_PARTITIONS})
+        recorder.record(
+            "fewer", made(topics=[fewer], timeout_ms=10_000), version, errors={INVALID_PARTITIONS}
+        )
     for version in recorder.versions(ApiKey.DELETE_RECORDS):
         part = DeleteRecordsRequest.DeleteRecordsPartition
         asked = [part(partition_index=0, offset=-1), part(partition_index=1, offset=99)]
@@ -104,17 +144,24 @@ def partitions(recorder: Recorder, topic: str) -> None:
         recorder.record("all, and too many", request, version, errors={second})
     for version in recorder.versions(ApiKey.OFFSET_FOR_LEADER_EPOCH):
         epochs = OffsetForLeaderEpochRequest
-        parts = [epochs.OffsetForLeaderPartition(partition=0, leader_epoch=epoch) for epoch in (0, 9)]
+        parts = [
+            epochs.OffsetForLeaderPartition(partition=0, leader_epoch=epoch) for epoch in (0, 9)
+        ]
         wanted = epochs.OffsetForLeaderTopic(topic=topic, partitions=parts[:1])
-        recorder.record("the first epoch", fitting(epochs, version, replica_id=-1, topics=[wanted]), version)
+        recorder.record(
+            "the first epoch", fitting(epochs, version, replica_id=-1, topics=[wanted]), version
+        )
     for version in recorder.versions(ApiKey.ELECT_LEADERS):
         wanted = ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[0])
-        request = fitting(ElectLeadersRequest, version, topic_partitions=[wanted], timeout_ms=10_000)
+        request = fitting(
+            ElectLeadersRequest, version, topic_partitions=[wanted], timeout_ms=10_000
+        )
         # v0 and 2.4 leave out the partitions that have their preferred leader.
         recorder.record("preferred", request, version, errors=ANY)
     for version in recorder.versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS):
         alter = AlterPartitionReassignmentsRequest
-        for title, replicas, errors in (("same replicas", [1], set()), ("cancelled", None, {NO_REASSIGNMENT}),
+        for title, replicas, errors in (("same replicas", [1], set()),
+            ("cancelled", None, {NO_REASSIGNMENT}),
                                         ("no such broker", [77], {39})):  # fmt: skip
             parts = [alter.ReassignablePartition(partition_index=0, replicas=replicas)]
             moved = alter.ReassignableTopic(name=topic, partitions=parts)
@@ -132,30 +179,39 @@ def partitions(recorder: Recorder, topic: str) -> None:
         recorder.record("no such place", request, version, errors={57})
     for version in recorder.versions(ApiKey.DESCRIBE_PRODUCERS):
         named = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0, 99])
-        recorder.record("one, and one that is not there", DescribeProducersRequest(topics=[named]), version,
+        recorder.record("one, and one that is not there", DescribeProducersRequest(topics=[named]),
+            version,
                         errors={UNKNOWN_TOPIC})  # fmt: skip
     for version in recorder.versions(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-        topics = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in (topic, "never-made")]
+        topics = [
+            DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in (topic, "never-made")
+        ]
         request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=2)
         recorder.record("a page", request, version, errors=ANY)
 
 
 def acls(recorder: Recorder) -> None:
     filters: dict[str, Any] = {
-        "resource_type_filter": TOPIC_RESOURCE, "resource_name_filter": None, "pattern_type_filter": 1,
-        "principal_filter": None, "host_filter": None, "operation": ANY_OPERATION, "permission_type": 1,
+        "resource_type_filter": TOPIC_RESOURCE, "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None, "host_filter": None, "operation": ANY_OPERATION,
+        "permission_type": 1,
     }  # fmt: skip
     for version in recorder.versions(ApiKey.CREATE_ACLS):
         made = fitting(
-            CreateAclsRequest.AclCreation, version, resource_type=TOPIC_RESOURCE, resource_name=f"topic-{version}",
-            resource_pattern_type=LITERAL, principal="User:golden", host="*", operation=READ, permission_type=ALLOW,
+            CreateAclsRequest.AclCreation, version, resource_type=TOPIC_RESOURCE,
+            resource_name=f"topic-{version}",
+            resource_pattern_type=LITERAL, principal="User:golden", host="*", operation=READ,
+            permission_type=ALLOW,
         )  # fmt: skip
         recorder.record("a grant", CreateAclsRequest(creations=[made]), version)
     for version in recorder.versions(ApiKey.DESCRIBE_ACLS):
         recorder.record("of all topics", fitting(DescribeAclsRequest, version, **filters), version)
     for version in recorder.versions(ApiKey.DELETE_ACLS):
         mine = fitting(
-            DeleteAclsRequest.DeleteAclsFilter, version, **{**filters, "resource_name_filter": f"topic-{version}"}
+            DeleteAclsRequest.DeleteAclsFilter,
+            version,
+            **{**filters, "resource_name_filter": f"topic-{version}"},
         )
         recorder.record("a grant", DeleteAclsRequest(filters=[mine]), version)
 
@@ -168,7 +224,9 @@ def quotas_and_users(recorder: Recorder) -> None:
         ops = [made.OpData(key="consumer_byte_rate", value=54_321.0, remove=False)]
         recorder.record("a rate", made(entries=[made.EntryData(entity=entity, ops=ops)]), version)
     for version in recorder.versions(ApiKey.DESCRIBE_CLIENT_QUOTAS):
-        part = DescribeClientQuotasRequest.ComponentData(entity_type="client-id", match_type=0, match="golden")
+        part = DescribeClientQuotasRequest.ComponentData(
+            entity_type="client-id", match_type=0, match="golden"
+        )
         recorder.record("of one client", DescribeClientQuotasRequest(components=[part]), version)
     for version in recorder.versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS):
         users = AlterUserScramCredentialsRequest
@@ -176,11 +234,16 @@ def quotas_and_users(recorder: Recorder) -> None:
             name="golden", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"\1" * 32
         )
         lost = users.ScramCredentialDeletion(name="never-made", mechanism=2)
-        recorder.record("one made, one unknown", users(upsertions=[user], deletions=[lost]), version,
+        recorder.record("one made, one unknown", users(upsertions=[user], deletions=[lost]),
+            version,
                         errors={RESOURCE_NOT_FOUND})  # fmt: skip
     for version in recorder.versions(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):
-        names = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in ("golden", "never-made")]
-        recorder.record("one known, one unknown", DescribeUserScramCredentialsRequest(users=names), version,
+        names = [
+            DescribeUserScramCredentialsRequest.UserName(name=name)
+            for name in ("golden", "never-made")
+        ]
+        recorder.record("one known, one unknown", DescribeUserScramCredentialsRequest(users=names),
+            version,
                         errors={RESOURCE_NOT_FOUND})  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
     python tools/golden_assignments.py
 
-draws the cases of one seed, has Java answer them (java/GoldenAssignments.java, which says what the lines are; Java 17
-with a compiler, and kafka-clients by Maven) and writes cases and answers.
+draws the cases of one seed, has Java answer them (java/GoldenAssignments.java, which says what the
+lines are; Java 17 with a compiler, and kafka-clients by Maven) and writes cases and answers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,16 @@ Owned = dict[str, tuple[int, list[TopicPartition]]]
 
 def main() -> None:
     rng = Random(SEED)
-    asked = "".join(f"{line}\n" for name, count in CASES.items() for _ in range(count) for line in drawn(rng, name))
+    asked = "".join(
+        f"{line}\n"
+        for name, count in CASES.items()
+        for _ in range(count)
+        for line in drawn(rng, name)
+    )
     command = java_command(class_path([CLIENTS]), [str(HERE / "java" / "GoldenAssignments.java")])
-    done = subprocess.run(command, input=asked.encode(), capture_output=True, check=False, timeout=LONGEST_S)
+    done = subprocess.run(
+        command, input=asked.encode(), capture_output=True, check=False, timeout=LONGEST_S
+    )
     if done.returncode != 0:
         sys.exit(done.stderr.decode())
     FILE.write_bytes(gzip.compress(done.stdout, 9, mtime=0))
@@ -53,7 +60,10 @@ def drawn(rng: Random, name: str) -> Iterator[str]:
     known = [*topics, "missing"] if rng.random() < 0.2 else list(topics)
     equal = rng.random() < 0.5
     everything = rng.sample(known, rng.randint(1, len(known)))
-    wanted = {one: everything if equal else rng.sample(known, rng.randint(1, len(known))) for one in members}
+    wanted = {
+        one: everything if equal else rng.sample(known, rng.randint(1, len(known)))
+        for one in members
+    }
     near = name == "range" and rng.random() < 0.6
     owned = _owned(rng, topics, wanted) if "sticky" in name else {}
     yield f"case\t{name}"
@@ -77,7 +87,9 @@ def _racks(rng: Random) -> str:
 
 
 def _owned(rng: Random, topics: dict[str, int], wanted: dict[str, Sequence[str]]) -> Owned:
-    """Return what members held: of an even division some time ago, with members new, gone or behind since."""
+    """Return what members held: of an even division some time ago, with members
+    new, gone or behind since.
+    """
     then = [member for member in wanted if rng.random() < 0.8] + ["gone"] * rng.randint(0, 1)
     held: Owned = {member: (5, []) for member in then}
     shuffled = rng.random() < 0.3
@@ -85,12 +97,20 @@ def _owned(rng: Random, topics: dict[str, int], wanted: dict[str, Sequence[str]]
         takers = [member for member in then if member == "gone" or topic in wanted[member]]
         for index in range(count - rng.choice((0, 0, 0, 1))):
             if takers:
-                taker = rng.choice(takers) if shuffled else min(takers, key=lambda one: len(held[one][1]))
+                taker = (
+                    rng.choice(takers)
+                    if shuffled
+                    else min(takers, key=lambda one: len(held[one][1]))
+                )
                 held[taker][1].append(TopicPartition(topic, index))
     behind = rng.choice([*held]) if held and rng.random() < 0.2 else None
     if behind is not None:
         others = [part for member, (_, parts) in held.items() if member != behind for part in parts]
-        more = [part for part in rng.sample(others, min(2, len(others))) if part.topic in wanted.get(behind, ())]
+        more = [
+            part
+            for part in rng.sample(others, min(2, len(others)))
+            if part.topic in wanted.get(behind, ())
+        ]
         held[behind] = (rng.choice((3, 4, 5)), held[behind][1] + more)
     held.pop("gone", None)
     return held

@@ -23,8 +23,9 @@ from parley_laboratory.golden import GoldenExchange
 
 CLIENT_ID = "golden"
 _NOT_YET = {-1, 5, 7, 14, 15, 16, 51}
-"""Codes of a broker that is still electing leaders or loading coordinators (or, with -1, a share partition):
-the request is sent again."""
+"""Codes of a broker that is still electing leaders or loading coordinators (or, with -1, a share
+partition): the request is sent again.
+"""
 _RETRY_SECONDS = 60
 _ANY_RETRY_SECONDS = 3
 ANY = frozenset({-99})
@@ -41,7 +42,11 @@ def capture(release: str) -> list[GoldenExchange]:
     """Start two brokers of the release, talk to them in every version, and return what was said."""
     import golden_requests
 
-    properties = {**golden_records.BROKER_PROPERTIES, "offsets.topic.num.partitions": "1", "num.partitions": "2"}
+    properties = {
+        **golden_records.BROKER_PROPERTIES,
+        "offsets.topic.num.partitions": "1",
+        "num.partitions": "2",
+    }
     with RealCluster(release, brokers=2, properties=properties) as cluster:
         recorder = Recorder(release, cluster)
         try:
@@ -80,24 +85,38 @@ class Recorder:
         from parley.messages import ApiVersionsRequest
 
         answer = self.ask(ApiVersionsRequest(), 0, node=1)
-        self._ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        self._ranges = {
+            entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys
+        }
 
     def close(self) -> None:
         for connection in self._sockets.values():
             connection.close()
 
     def versions(self, key: ApiKey) -> range:
-        """Return the versions that the broker serves: what it advertises, less the one lie of 4.x."""
+        """Return the versions that the broker serves: what it advertises,
+        less the one lie of 4.x.
+        """
         low, high = self._ranges.get(key, (0, -1))
         if key == ApiKey.PRODUCE and self.version >= (4, 0):
-            low = 3  # Produce 0-2 are advertised, and the connection is closed on them (KAFKA-18659)
+            # Produce 0-2 are advertised, and the connection is closed on them (KAFKA-18659)
+            low = 3
         return range(low, high + 1)
 
     def newest(self, key: ApiKey) -> int:
         return self.versions(key)[-1]
 
-    def record(self, title: str, request: Any, version: int, *, node: int = 1, errors: Set[int] = frozenset()) -> Any:
-        """Send a request until the brokers are ready for it, keep the last exchange and return the answer.
+    def record(
+        self,
+        title: str,
+        request: Any,
+        version: int,
+        *,
+        node: int = 1,
+        errors: Set[int] = frozenset(),
+    ) -> Any:
+        """Send a request until the brokers are ready for it, keep the last exchange and return the
+        answer.
 
         Fails unless exactly the error codes expected are in the answer.
         """
@@ -105,22 +124,30 @@ class Recorder:
         while True:
             sent, received, answer = self._exchange(request, version, node)
             codes = {code for code in error_codes(answer) if code != 0}
-            if codes == errors or (errors is ANY and (not codes & _NOT_YET or time.monotonic() > deadline)):
+            if codes == errors or (
+                errors is ANY and (not codes & _NOT_YET or time.monotonic() > deadline)
+            ):
                 break
             if not codes & _NOT_YET or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.release} {title} v{version}: errors {codes} instead of {errors}: {answer}")
+                raise RuntimeError(
+                    f"{self.release} {title} v{version}: errors {codes} instead of {errors}: "
+                    f"{answer}"
+                )
             time.sleep(0.1)
         key = ApiKey(request.API_KEY)
         self.exchanges.append(
             GoldenExchange(
-                release=self.release, api_key=int(key), api_name=key.name, version=version, title=title,
+                release=self.release, api_key=int(key), api_name=key.name, version=version,
+                title=title,
                 request=sent, response=received,
             )
         )  # fmt: skip
         return answer
 
     def settle(self, request: Any, version: int) -> Any:
-        """Send a request until the broker is ready for it, and return the answer; nothing is kept."""
+        """Send a request until the broker is ready for it, and return the
+        answer; nothing is kept.
+        """
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:
             answer = self.ask(request, version, node=1)
@@ -134,7 +161,10 @@ class Recorder:
 
     def _exchange(self, request: Any, version: int, node: int) -> tuple[bytes, bytes, Any]:
         self._correlation_id += 1
-        frame = b"".join(bytes(part) for part in encode_request(request, version, self._correlation_id, CLIENT_ID))
+        frame = b"".join(
+            bytes(part)
+            for part in encode_request(request, version, self._correlation_id, CLIENT_ID)
+        )
         connection = self._connection(node)
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         answer = self._receive(connection, struct.unpack(">i", self._receive(connection, 4))[0])

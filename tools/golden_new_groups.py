@@ -1,4 +1,6 @@
-"""The requests of golden exchanges about the groups since 3.7: consumer, share and streams groups, telemetry."""
+"""The requests of golden exchanges about the groups since 3.7: consumer, share and
+streams groups, telemetry.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +68,12 @@ def sharers(recorder: Recorder, topic: str) -> None:
         recorder.record("one, and an unknown one", asked, version, errors=ANY)
     for version in recorder.versions(ApiKey.SHARE_FETCH):
         recorder.record("new session", share_fetch(recorder, topic, version, 0), version)
-        acknowledged = ShareAcknowledgeRequest(group_id=SHARERS, member_id=MEMBER, share_session_epoch=1, topics=[])
+        acknowledged = ShareAcknowledgeRequest(
+            group_id=SHARERS, member_id=MEMBER, share_session_epoch=1, topics=[]
+        )
         recorder.record("nothing", acknowledged, version)
-        recorder.settle(share_fetch(recorder, topic, version, -1), version)  # the next version begins a session again
+        # the next version begins a session again
+        recorder.settle(share_fetch(recorder, topic, version, -1), version)
     for version in recorder.versions(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS):
         made = DescribeShareGroupOffsetsRequest
         asked = [made.DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[0])]
@@ -78,9 +83,14 @@ def sharers(recorder: Recorder, topic: str) -> None:
 
 def share_fetch(recorder: Recorder, topic: str, version: int, epoch: int) -> Any:
     part = ShareFetchRequest.FetchPartition(partition_index=0)
-    topics = [ShareFetchRequest.FetchTopic(topic_id=topic_id(recorder, topic), partitions=[part])] if epoch == 0 else []
+    topics = (
+        [ShareFetchRequest.FetchTopic(topic_id=topic_id(recorder, topic), partitions=[part])]
+        if epoch == 0
+        else []
+    )
     return fitting(
-        ShareFetchRequest, version, group_id=SHARERS, member_id=MEMBER, share_session_epoch=epoch, max_wait_ms=10,
+        ShareFetchRequest, version, group_id=SHARERS, member_id=MEMBER, share_session_epoch=epoch,
+        max_wait_ms=10,
         min_bytes=0, max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics,
     )  # fmt: skip
 
@@ -96,12 +106,15 @@ def streams(recorder: Recorder, topic: str) -> None:
     for version in recorder.versions(ApiKey.STREAMS_GROUP_HEARTBEAT):
         made = StreamsGroupHeartbeatRequest
         part = made.Subtopology(
-            subtopology_id="0", source_topics=[topic], source_topic_regex=[], state_changelog_topics=[],
+            subtopology_id="0", source_topics=[topic], source_topic_regex=[],
+            state_changelog_topics=[],
             repartition_sink_topics=[], repartition_source_topics=[], copartition_groups=[],
         )  # fmt: skip
         beat = made(
-            group_id=STREAMS, member_id=MEMBER, member_epoch=0, rebalance_timeout_ms=10_000, process_id="golden",
-            topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[], standby_tasks=[],
+            group_id=STREAMS, member_id=MEMBER, member_epoch=0, rebalance_timeout_ms=10_000,
+            process_id="golden",
+            topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[],
+            standby_tasks=[],
             warmup_tasks=[], client_tags=[made.KeyValue(key="zone", value="a")],
             user_endpoint=made.Endpoint(host="localhost", port=1234),
         )  # fmt: skip
@@ -115,9 +128,12 @@ def telemetry(recorder: Recorder) -> None:
     """Ask for subscriptions (none are set) and push nothing; brokers answer since 3.7 (KIP-714)."""
     if recorder.version < (3, 7):
         return
-    answer = recorder.record("first", GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID), 0, errors=ANY)
+    answer = recorder.record(
+        "first", GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID), 0, errors=ANY
+    )
     push = PushTelemetryRequest(
-        client_instance_id=answer.client_instance_id, subscription_id=answer.subscription_id, terminating=True,
+        client_instance_id=answer.client_instance_id, subscription_id=answer.subscription_id,
+        terminating=True,
         compression_type=0, metrics=b"",
     )  # fmt: skip
     recorder.record("the last", push, 0, errors=ANY)

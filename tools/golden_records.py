@@ -25,7 +25,11 @@ BROKER_PROPERTIES = {
 }
 _BASE_MS = 1_600_000_000_000
 _DAY_MS = 86_400_000
-_COMPACTED = {"cleanup.policy": "compact", "segment.ms": "300", "min.cleanable.dirty.ratio": "0.000001"}
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "300",
+    "min.cleanable.dirty.ratio": "0.000001",
+}
 _TYPES = {"NO_TIMESTAMP_TYPE": -1, "NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 
 
@@ -45,7 +49,12 @@ DRAFTS = (
     Draft(_BASE_MS + 2, b"no value", None),
     Draft(_BASE_MS - 5_000, b"", b""),  # a negative timestamp delta, empty bytes
     Draft(_BASE_MS + 123_456_789, None, None),
-    Draft(_BASE_MS + 3, "\u2603 key".encode(), bytes(range(256)), (("h", b"1"), ("h", None), ("\u00fc", b""))),
+    Draft(
+        _BASE_MS + 3,
+        "\u2603 key".encode(),
+        bytes(range(256)),
+        (("h", b"1"), ("h", None), ("\u00fc", b"")),
+    ),
     Draft(0, b"epoch", b"r" * 700, (("trace", b"\x00\xff"),)),
     Draft(_BASE_MS + 4, b"key-7", b"value-7"),
 )
@@ -75,9 +84,13 @@ def capture(release: str) -> list[GoldenLog]:
         _java(cluster, ["produce", cluster.bootstrap_servers], stdin=lines)
         for scenario in scenarios:
             if scenario.cleaned:
-                _wait_until_cleaned(cluster, scenario.topic, int(_segments(cluster, scenario.topic)[-1].stem))
+                _wait_until_cleaned(
+                    cluster, scenario.topic, int(_segments(cluster, scenario.topic)[-1].stem)
+                )
         uncommitted = _consume(cluster, "read_uncommitted", [s.topic for s in scenarios])
-        committed = _consume(cluster, "read_committed", [s.topic for s in scenarios if s.transactional])
+        committed = _consume(
+            cluster, "read_committed", [s.topic for s in scenarios if s.transactional]
+        )
         return [_log(cluster, release, scenario, uncommitted, committed) for scenario in scenarios]
 
 
@@ -98,7 +111,9 @@ def write_transactions(cluster: RealCluster) -> None:
 
 
 def _scenarios(release: str) -> list[Scenario]:
-    codecs = ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version_tuple(release) >= (2, 1) else [])
+    codecs = ["none", "gzip", "snappy", "lz4"] + (
+        ["zstd"] if version_tuple(release) >= (2, 1) else []
+    )
     idempotence = "\tenable.idempotence=false" if version_tuple(release) >= (0, 11) else ""
     found = [_plain(release, codec, idempotence) for codec in codecs]
     found += [
@@ -117,7 +132,9 @@ def _scenarios(release: str) -> list[Scenario]:
 def _plain(release: str, codec: str, options: str, topic: str = "") -> Scenario:
     """Two batches: all drafts in one, then the first two again."""
     topic = topic or f"codec-{codec}"
-    drafts = tuple(replace(d, headers=d.headers if version_tuple(release) >= (0, 11) else ()) for d in DRAFTS)
+    drafts = tuple(
+        replace(d, headers=d.headers if version_tuple(release) >= (0, 11) else ()) for d in DRAFTS
+    )
     lines = [f"open\tcompression.type={codec}{options}"]
     lines += [*(_send(topic, draft) for draft in drafts), "flush"]
     lines += [*(_send(topic, draft) for draft in drafts[:2]), "flush"]
@@ -140,20 +157,42 @@ def _compacted(release: str, codec: str, options: str) -> Scenario:
 
 
 def _emptied() -> Scenario:
-    """A compacted topic in which an idempotent producer's only batch lost all its records but is kept, empty."""
+    """A compacted topic in which an idempotent producer's only batch lost all its
+    records but is kept, empty.
+    """
     topic = "compacted-empty"
     first = [Draft(_BASE_MS, b"a", b"first"), Draft(_BASE_MS + 1, b"b", b"first")]
-    later = [Draft(_BASE_MS + 2 * _DAY_MS + i, key, b"later") for i, key in enumerate((b"a", b"b", b"c", b"d"))]
-    last = [Draft(_BASE_MS + 4 * _DAY_MS + i, key, b"active segment") for i, key in enumerate((b"e", b"f", b"g", b"h"))]
-    lines = ["open\tenable.idempotence=true", *(_send(topic, d) for d in first), "flush", "sleep\t600"]
-    lines += ["open\tenable.idempotence=false", *(_send(topic, d) for d in [*first, *later]), "flush", "sleep\t600"]
+    later = [
+        Draft(_BASE_MS + 2 * _DAY_MS + i, key, b"later")
+        for i, key in enumerate((b"a", b"b", b"c", b"d"))
+    ]
+    last = [
+        Draft(_BASE_MS + 4 * _DAY_MS + i, key, b"active segment")
+        for i, key in enumerate((b"e", b"f", b"g", b"h"))
+    ]
+    lines = [
+        "open\tenable.idempotence=true",
+        *(_send(topic, d) for d in first),
+        "flush",
+        "sleep\t600",
+    ]
+    lines += [
+        "open\tenable.idempotence=false",
+        *(_send(topic, d) for d in [*first, *later]),
+        "flush",
+        "sleep\t600",
+    ]
     lines += [*(_send(topic, d) for d in last), "flush"]
     drafts = (*later, *last)
-    return Scenario(topic, "none", tuple(lines), dict(_COMPACTED), drafts, since=(1, 0), cleaned=True)
+    return Scenario(
+        topic, "none", tuple(lines), dict(_COMPACTED), drafts, since=(1, 0), cleaned=True
+    )
 
 
 def _transactional() -> Scenario:
-    """A committed transaction, an aborted one and another committed one: control batches between them."""
+    """A committed transaction, an aborted one and another committed one:
+    control batches between them.
+    """
     topic = "transactions"
     lines = ["open\ttransactional.id=golden\tcompression.type=lz4\tenable.idempotence=true"]
     for end, drafts in (("commit", DRAFTS[:2]), ("abort", DRAFTS[2:6]), ("commit", DRAFTS[6:])):
@@ -163,7 +202,9 @@ def _transactional() -> Scenario:
 
 def _send(topic: str, draft: Draft) -> str:
     headers = ";".join(f"{name}={_hex(value)}" for name, value in draft.headers)
-    return "\t".join(["send", topic, "0", str(draft.timestamp_ms), _hex(draft.key), _hex(draft.value), headers])
+    return "\t".join(
+        ["send", topic, "0", str(draft.timestamp_ms), _hex(draft.key), _hex(draft.value), headers]
+    )
 
 
 def _hex(data: bytes | None) -> str:
@@ -174,16 +215,26 @@ def _unhex(text: str) -> bytes | None:
     return None if text == "-" else bytes.fromhex(text)
 
 
-def _java(cluster: RealCluster, arguments: Sequence[str], stdin: str | None = None, program: str = "Records") -> str:
+def _java(
+    cluster: RealCluster,
+    arguments: Sequence[str],
+    stdin: str | None = None,
+    program: str = "Records",
+) -> str:
     done = cluster.run_java([str(JAVA / f"Golden{program}.java"), *arguments], stdin=stdin)
     if done.returncode != 0:
-        raise RuntimeError(f"Golden{program} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}\n{cluster.logs()}")
+        raise RuntimeError(
+            f"Golden{program} "
+            f"failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}\n{cluster.logs()}"
+        )
     return done.stdout
 
 
 def _create_topics(cluster: RealCluster, scenarios: Sequence[Scenario]) -> None:
     if version_tuple(cluster.releases[1]) >= (0, 11):
-        topics = [",".join([s.topic, *(f"{k}={v}" for k, v in s.settings.items())]) for s in scenarios]
+        topics = [
+            ",".join([s.topic, *(f"{k}={v}" for k, v in s.settings.items())]) for s in scenarios
+        ]
         _java(cluster, [cluster.bootstrap_servers, *topics], program="Topics")
         return
     for s in scenarios:  # the admin client came with 0.11
@@ -206,19 +257,33 @@ def _wait_until_cleaned(cluster: RealCluster, topic: str, last: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-        if any(line.startswith(f"{topic} 0 ") and int(line.rsplit(" ", 1)[1]) >= last for line in lines):
+        if any(
+            line.startswith(f"{topic} 0 ") and int(line.rsplit(" ", 1)[1]) >= last for line in lines
+        ):
             return
         time.sleep(0.1)
-    raise RuntimeError(f"{topic} was not compacted: {[(p.name, p.stat().st_size) for p in _segments(cluster, topic)]}")
+    raise RuntimeError(
+        f"{topic} was not compacted: "
+        f"{[(p.name, p.stat().st_size) for p in _segments(cluster, topic)]}"
+    )
 
 
-def _consume(cluster: RealCluster, isolation: str, topics: Sequence[str]) -> dict[str, list[GoldenRecord]]:
+def _consume(
+    cluster: RealCluster, isolation: str, topics: Sequence[str]
+) -> dict[str, list[GoldenRecord]]:
     found: dict[str, list[GoldenRecord]] = {topic: [] for topic in topics}
     if topics:
-        for line in _java(cluster, ["consume", cluster.bootstrap_servers, isolation, *topics]).splitlines():
+        for line in _java(
+            cluster, ["consume", cluster.bootstrap_servers, isolation, *topics]
+        ).splitlines():
             topic, offset, timestamp, kind, key, value, headers = line.split("\t")
-            pairs = tuple((name, _unhex(data)) for name, data in (h.split("=") for h in headers.split(";") if h))
-            record = GoldenRecord(int(offset), int(timestamp), _TYPES[kind], _unhex(key), _unhex(value), pairs)
+            pairs = tuple(
+                (name, _unhex(data))
+                for name, data in (h.split("=") for h in headers.split(";") if h)
+            )
+            record = GoldenRecord(
+                int(offset), int(timestamp), _TYPES[kind], _unhex(key), _unhex(value), pairs
+            )
             found[topic].append(record)
     return found
 

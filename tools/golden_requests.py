@@ -1,4 +1,6 @@
-"""The requests that golden exchanges are made of: one function per API, every version, many fields set."""
+"""The requests that golden exchanges are made of: one function per API, every
+version, many fields set.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,20 @@ ONE, TWO = "golden-one", "golden-two"
 TRANSACTIONS = "transactions"
 GROUP = "golden-group"
 UNKNOWN_TOPIC, INVALID_TOPIC, TOPIC_EXISTS, NOT_LEADER, OUT_OF_RANGE = 3, 17, 36, 6, 1
-REPLICA_NOT_AVAILABLE, UNKNOWN_LEADER_EPOCH, INVALID_RECORD, UNKNOWN_TOPIC_ID, UNSUPPORTED_VERSION = 9, 75, 87, 100, 35
+(
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_LEADER_EPOCH,
+    INVALID_RECORD,
+    UNKNOWN_TOPIC_ID,
+    UNSUPPORTED_VERSION,
+) = 9, 75, 87, 100, 35
 
 
 RECORDED = (
-    ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS,
-    ApiKey.DELETE_TOPICS, ApiKey.INIT_PRODUCER_ID, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH,
+    ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS, ApiKey.INIT_PRODUCER_ID, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
 )  # fmt: skip
 """What is recorded here; golden_services has the other APIs."""
 
@@ -64,12 +74,16 @@ def api_versions(recorder: Recorder) -> None:
     for version in recorder.versions(ApiKey.API_VERSIONS):
         request = ApiVersionsRequest()
         if version >= 3:
-            request = ApiVersionsRequest(client_software_name="parley", client_software_version="0.1.0-golden.1")
+            request = ApiVersionsRequest(
+                client_software_name="parley", client_software_version="0.1.0-golden.1"
+            )
         recorder.record("plain", request, version)
 
 
 def create_topics(recorder: Recorder) -> None:
-    """Create ONE and TWO, and a few topics in each version; 0.10.0 cannot and makes topics when asked for them."""
+    """Create ONE and TWO, and a few topics in each version; 0.10.0 cannot and makes
+    topics when asked for them.
+    """
     versions = recorder.versions(ApiKey.CREATE_TOPICS)
     if not versions:
         for version in recorder.versions(ApiKey.METADATA):
@@ -78,22 +92,41 @@ def create_topics(recorder: Recorder) -> None:
         golden_records.assign_topics(recorder.cluster, {ONE: (1, 1), TWO: (1, 2)})
         return
     node = controller(recorder)
-    topic, assignment = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableReplicaAssignment
+    topic, assignment = (
+        CreateTopicsRequest.CreatableTopic,
+        CreateTopicsRequest.CreatableReplicaAssignment,
+    )
     config = CreateTopicsRequest.CreatableTopicConfig
 
     def assigned(name: str, *leaders: int) -> Any:
-        replicas = [assignment(partition_index=i, broker_ids=[leader]) for i, leader in enumerate(leaders)]
+        replicas = [
+            assignment(partition_index=i, broker_ids=[leader]) for i, leader in enumerate(leaders)
+        ]
         return topic(name=name, num_partitions=-1, replication_factor=-1, assignments=replicas)
 
     for version in versions:
-        configs = [config(name="cleanup.policy", value="compact"), config(name="retention.ms", value="-1")]
-        plain = topic(name=f"created-{version}", num_partitions=3, replication_factor=2, configs=configs)
-        recorder.record("new topic", CreateTopicsRequest(topics=[plain], timeout_ms=30_000), version, node=node)
-        errors = CreateTopicsRequest(topics=[plain, topic(name="a/b", num_partitions=1, replication_factor=1)])
+        configs = [
+            config(name="cleanup.policy", value="compact"),
+            config(name="retention.ms", value="-1"),
+        ]
+        plain = topic(
+            name=f"created-{version}", num_partitions=3, replication_factor=2, configs=configs
+        )
+        recorder.record(
+            "new topic", CreateTopicsRequest(topics=[plain], timeout_ms=30_000), version, node=node
+        )
+        errors = CreateTopicsRequest(
+            topics=[plain, topic(name="a/b", num_partitions=1, replication_factor=1)]
+        )
         recorder.record("errors", errors, version, node=node, errors={TOPIC_EXISTS, INVALID_TOPIC})
         if version >= 1:
             dry = topic(name="only-validated", num_partitions=1, replication_factor=1)
-            recorder.record("validate only", CreateTopicsRequest(topics=[dry], validate_only=True), version, node=node)
+            recorder.record(
+                "validate only",
+                CreateTopicsRequest(topics=[dry], validate_only=True),
+                version,
+                node=node,
+            )
         if version >= 4:
             defaults = topic(name=f"defaults-{version}", num_partitions=-1, replication_factor=-1)
             recorder.record("defaults", CreateTopicsRequest(topics=[defaults]), version, node=node)
@@ -129,15 +162,18 @@ def metadata(recorder: Recorder) -> None:
             recorder.record("unknown topic id", lost, version, errors={UNKNOWN_TOPIC_ID})
         if version >= 1:
             recorder.record("no topics", MetadataRequest(topics=[], **flags), version)
-    recorder.record("all topics", MetadataRequest(topics=None if recorder.newest(ApiKey.METADATA) else []),
+    recorder.record("all topics",
+                    MetadataRequest(topics=None if recorder.newest(ApiKey.METADATA) else []),
                     recorder.newest(ApiKey.METADATA))  # fmt: skip
 
 
 def java_batch(magic: int, codec: str) -> bytes:
-    """Return a small batch that a Java producer wrote, its offsets counting from 0 as a producer sends them.
+    """Return a small batch that a Java producer wrote, its offsets counting from 0 as a producer
+    sends them.
 
-    The offset of a magic-2 batch and of a compressed magic-1 message is outside the checksum; inside a
-    compressed magic-0 message offsets are absolute, and only the log's first one counts from 0.
+    The offset of a magic-2 batch and of a compressed magic-1 message is outside the checksum;
+    inside a compressed magic-0 message offsets are absolute, and only the log's first one counts
+    from 0.
     """
     release = {0: "0.9.0.1", 1: "0.10.0.1", 2: "4.3.0"}[magic]
     (log,) = (log for log in read_logs(RECORDS / release) if log.topic == f"codec-{codec}")
@@ -150,31 +186,43 @@ def java_batch(magic: int, codec: str) -> bytes:
 
 
 def produce(recorder: Recorder) -> None:
-    """Produce Java's own batches in the format and the codecs of each version; then what is refused."""
+    """Produce Java's own batches in the format and the codecs of each
+    version; then what is refused.
+    """
     ids = topic_ids(recorder)
     for version in recorder.versions(ApiKey.PRODUCE):
         magic = min(version, 3) - 1 if version >= 2 else 0
         codecs = ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version >= 7 else [])
         for codec in codecs:
-            request = produce_request(ids, version, {ONE: {0: java_batch(magic, codec), 1: java_batch(magic, "none")}})
+            request = produce_request(
+                ids, version, {ONE: {0: java_batch(magic, codec), 1: java_batch(magic, "none")}}
+            )
             recorder.record(codec, request, version, node=leader(recorder, ONE, 0))
         lost = produce_request(ids, version, {ONE: {7: java_batch(magic, "none")}})
         recorder.record("unknown partition", lost, version, errors={UNKNOWN_TOPIC})
         if version >= 8:
-            keyless = {f"created-{recorder.newest(ApiKey.CREATE_TOPICS)}": {0: java_batch(magic, "none")}}
+            keyless = {
+                f"created-{recorder.newest(ApiKey.CREATE_TOPICS)}": {0: java_batch(magic, "none")}
+            }
             node = leader(recorder, next(iter(keyless)), 0)
             refused = produce_request(ids, version, keyless)
-            recorder.record("a record without key", refused, version, node=node, errors={INVALID_RECORD})
+            recorder.record(
+                "a record without key", refused, version, node=node, errors={INVALID_RECORD}
+            )
         stale = produce_request(ids, version, {ONE: {0: java_batch(magic, "none")}})
         recorder.record("not the leader", stale, version, node=2, errors={not_leader(recorder)})
 
 
 def not_leader(recorder: Recorder) -> int:
-    """Return what a broker without the partition answers; before 2.4 it did not look further than itself."""
+    """Return what a broker without the partition answers; before 2.4 it did not
+    look further than itself.
+    """
     return NOT_LEADER if recorder.version >= (2, 4) else UNKNOWN_TOPIC
 
 
-def produce_request(ids: dict[str, bytes], version: int, topics: dict[str, dict[int, bytes]]) -> Any:
+def produce_request(
+    ids: dict[str, bytes], version: int, topics: dict[str, dict[int, bytes]]
+) -> Any:
     topic, partition = ProduceRequest.TopicProduceData, ProduceRequest.PartitionProduceData
     data = []
     for name, records in topics.items():
@@ -215,7 +263,8 @@ def init_producer_id(recorder: Recorder) -> None:
         answer = recorder.record("transactional", first, version, node=node)
         if version >= 3:
             again = InitProducerIdRequest(
-                transactional_id=name, transaction_timeout_ms=60_000, producer_id=answer.producer_id,
+                transactional_id=name, transaction_timeout_ms=60_000,
+                producer_id=answer.producer_id,
                 producer_epoch=answer.producer_epoch,
             )  # fmt: skip
             recorder.record("with its epoch", again, version, node=node)
@@ -235,23 +284,39 @@ def fetch(recorder: Recorder) -> None:
             extra["rack_id"] = "rack-1"
         node = leader(recorder, ONE, 0)
         wanted = {ONE: {0: {"fetch_offset": 0}, 1: {"fetch_offset": 3}}}
-        recorder.record("two partitions", fetch_request(ids, version, wanted, **extra), version, node=node)
+        recorder.record(
+            "two partitions", fetch_request(ids, version, wanted, **extra), version, node=node
+        )
         beyond = fetch_request(ids, version, {ONE: {0: {"fetch_offset": 10**12}}}, **extra)
         recorder.record("out of range", beyond, version, node=node, errors={OUT_OF_RANGE})
         if version >= 4:
             wanted = {TRANSACTIONS: {0: {"fetch_offset": 0}}}
             committed = fetch_request(ids, version, wanted, isolation_level=1, **extra)
-            recorder.record("read committed", committed, version, node=leader(recorder, TRANSACTIONS, 0))
+            recorder.record(
+                "read committed", committed, version, node=leader(recorder, TRANSACTIONS, 0)
+            )
         if version >= 9:
             wanted = {ONE: {0: {"fetch_offset": 0, "current_leader_epoch": 99}}}
             unknown = fetch_request(ids, version, wanted)
-            recorder.record("unknown leader epoch", unknown, version, node=node, errors={UNKNOWN_LEADER_EPOCH})
+            recorder.record(
+                "unknown leader epoch", unknown, version, node=node, errors={UNKNOWN_LEADER_EPOCH}
+            )
         if version >= 12:
-            wanted = {ONE: {0: {"fetch_offset": 10**6, "last_fetched_epoch": 0, "current_leader_epoch": 0}}}
-            recorder.record("diverging epoch", fetch_request(ids, version, wanted), version, node=node)
+            wanted = {
+                ONE: {
+                    0: {"fetch_offset": 10**6, "last_fetched_epoch": 0, "current_leader_epoch": 0}
+                }
+            }
+            recorder.record(
+                "diverging epoch", fetch_request(ids, version, wanted), version, node=node
+            )
         stale = fetch_request(ids, version, {ONE: {0: {"fetch_offset": 0}}})
         # 2.4 looks for a replica to read from there (KIP-392), and has none.
-        error = REPLICA_NOT_AVAILABLE if recorder.release == "2.4.1" and version >= 11 else not_leader(recorder)
+        error = (
+            REPLICA_NOT_AVAILABLE
+            if recorder.release == "2.4.1" and version >= 11
+            else not_leader(recorder)
+        )
         recorder.record("not the leader", stale, version, node=2, errors={error})
 
 
@@ -261,7 +326,10 @@ def fetch_request(
     topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchPartition
     data = []
     for name, positions in topics.items():
-        partitions = [partition(partition=i, partition_max_bytes=600, **position) for i, position in positions.items()]
+        partitions = [
+            partition(partition=i, partition_max_bytes=600, **position)
+            for i, position in positions.items()
+        ]
         identity = {"topic_id": ids[name]} if version >= 13 else {"topic": name}
         data.append(topic(partitions=partitions, **identity))
     return FetchRequest(max_wait_ms=10, min_bytes=1, topics=data, **extra)
@@ -309,7 +377,9 @@ def list_offsets_request(version: int, timestamp: int, topic: str = ONE) -> Any:
     extra: dict[str, Any] = {"max_num_offsets": 5} if version == 0 else {}
     if version >= 4:
         extra["current_leader_epoch"] = -1
-    partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp, **extra)
+    partition = ListOffsetsRequest.ListOffsetsPartition(
+        partition_index=0, timestamp=timestamp, **extra
+    )
     topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])]
     more: dict[str, Any] = {"isolation_level": 1} if version >= 2 else {}
     if version >= 10:
@@ -333,20 +403,29 @@ def find_coordinator(recorder: Recorder) -> int:
 
 def offset_commit(recorder: Recorder, node: int) -> None:
     ids = topic_ids(recorder)
-    topic, partition = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
+    topic, partition = (
+        OffsetCommitRequest.OffsetCommitRequestTopic,
+        OffsetCommitRequest.OffsetCommitRequestPartition,
+    )
     for version in recorder.versions(ApiKey.OFFSET_COMMIT):
         epoch = {"committed_leader_epoch": 0} if version >= 6 else {}
         committed = [
-            partition(partition_index=0, committed_offset=3, committed_metadata="note \u2603", **epoch),
+            partition(
+                partition_index=0, committed_offset=3, committed_metadata="note \u2603", **epoch
+            ),
             partition(partition_index=1, committed_offset=0, committed_metadata=None),
         ]
         identity = {"topic_id": ids[ONE]} if version >= 10 else {"name": ONE}
-        request = OffsetCommitRequest(group_id=GROUP, topics=[topic(partitions=committed, **identity)])
+        request = OffsetCommitRequest(
+            group_id=GROUP, topics=[topic(partitions=committed, **identity)]
+        )
         # Version 0 is kept in ZooKeeper, which KRaft has not.
         kraft_refuses = {UNSUPPORTED_VERSION} if version == 0 and recorder.cluster.kraft else set()
         recorder.record("two partitions", request, version, node=node, errors=kraft_refuses)
         identity = {"topic_id": bytes(range(16))} if version >= 10 else {"name": "no-such-topic"}
-        lost = OffsetCommitRequest(group_id=GROUP, topics=[topic(partitions=committed[:1], **identity)])
+        lost = OffsetCommitRequest(
+            group_id=GROUP, topics=[topic(partitions=committed[:1], **identity)]
+        )
         error = UNKNOWN_TOPIC_ID if version >= 10 else UNKNOWN_TOPIC
         recorder.record("unknown topic", lost, version, node=node, errors={error})
 
@@ -360,7 +439,9 @@ def offset_fetch(recorder: Recorder, node: int) -> None:
             everything = OffsetFetchRequest(group_id=GROUP, topics=None)
         else:
             identity = {"topic_id": ids[ONE]} if version >= 10 else {"name": ONE}
-            topic = OffsetFetchRequest.OffsetFetchRequestTopics(partition_indexes=[0, 1], **identity)
+            topic = OffsetFetchRequest.OffsetFetchRequestTopics(
+                partition_indexes=[0, 1], **identity
+            )
             group = OffsetFetchRequest.OffsetFetchRequestGroup
             request = OffsetFetchRequest(groups=[group(group_id=GROUP, topics=[topic])])
             empty = group(group_id="no-such-group", topics=None)
@@ -386,7 +467,9 @@ def delete_topics(recorder: Recorder) -> None:
             state = DeleteTopicsRequest.DeleteTopicState
             topics = [state(name=name), state(name="no-such-topic")]
             request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-        recorder.record("a topic and an unknown one", request, version, node=node, errors={UNKNOWN_TOPIC})
+        recorder.record(
+            "a topic and an unknown one", request, version, node=node, errors={UNKNOWN_TOPIC}
+        )
         if version >= 6:
             request = DeleteTopicsRequest(topics=[state(topic_id=ids[ONE])], timeout_ms=30_000)
             recorder.record("by topic id", request, version, node=node)

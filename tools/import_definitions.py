@@ -19,7 +19,8 @@ from definitions import FieldFacts, MessageFacts, default_of, merged
 
 OUTPUT = Path(__file__).resolve().parent.parent / "src" / "parley" / "schema" / "apis"
 
-# Fields whose values must not be shown by a repr: a fact of ours, the definitions know no such thing.
+# Fields whose values must not be shown by a repr: a fact of ours, the definitions know no such
+# thing.
 SECRETS = {
     "AlterUserScramCredentialsRequest": {"Salt", "SaltedPassword"},
     "CreateDelegationTokenResponse": {"Hmac"},
@@ -44,12 +45,16 @@ def snake_case(name: str) -> str:
 
 
 def camel_case(name: str) -> str:
-    """Return the Kafka name that a notation name stands for, unless a `kafka=` option says otherwise."""
+    """Return the Kafka name that a notation name stands for, unless a
+    `kafka=` option says otherwise.
+    """
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
 def range_text(versions: set[int], end: int) -> str:
-    """Return versions as the notation writes them: open-ended when they reach the message's last one."""
+    """Return versions as the notation writes them: open-ended when they reach
+    the message's last one.
+    """
     low, high = min(versions), max(versions)
     if versions != set(range(low, high + 1)):
         raise ValueError(f"versions {sorted(versions)} have a hole")
@@ -96,12 +101,19 @@ def default_text(value: Any) -> str:
     return f"{value:#x}" if value == 0x7FFFFFFF else str(value)
 
 
-def rows_of(fields: list[FieldFacts], message: MessageFacts, depth: int) -> Iterable[tuple[str, str, str, str]]:
+def rows_of(
+    fields: list[FieldFacts], message: MessageFacts, depth: int
+) -> Iterable[tuple[str, str, str, str]]:
     """Yield one row of columns for each field, inner fields indented below their struct."""
     end = max(message.versions)
     for facts in fields:
         name = "  " * depth + snake_case(facts.kafka_name)
-        yield name, facts.type, range_text(facts.versions, end), " ".join(options_of(facts, message, end))
+        yield (
+            name,
+            facts.type,
+            range_text(facts.versions, end),
+            " ".join(options_of(facts, message, end)),
+        )
         yield from rows_of(facts.fields, message, depth + 1)
 
 

@@ -2,9 +2,10 @@
 
     python tools/lowest.py [--env .venv-lowest] [--list] [--no-spark] [pytest's arguments]
 
-A bound that nobody installs is a guess: pip always takes the newest. uv resolves the requirements and all extras to
-their lowest releases, and what those need in turn to its newest, as a user's other packages might. The test tools are
-those of constraints.txt. Without arguments for pytest the unit tests run, and README's programs, Spark's among them.
+A bound that nobody installs is a guess: pip always takes the newest. uv resolves the requirements
+and all extras to their lowest releases, and what those need in turn to its newest, as a user's
+other packages might. The test tools are those of constraints.txt. Without arguments for pytest the
+unit tests run, and README's programs, Spark's among them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ TESTS = [
 SPARK_EXTRAS = {"spark", "demo"}
 NOT_FOR_TESTS = {"ruff"}
 OLD_LIBRARIES_WARN = ("-W", "ignore::DeprecationWarning")
-"""Old libraries use what new ones have deprecated since; what is to be proved here is that they work."""
+"""Old libraries use what new ones have deprecated since; what is to be
+proved here is that they work.
+"""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--env", default=".venv-lowest", help="the environment's folder (default: %(default)s)")
+    parser.add_argument(
+        "--env", default=".venv-lowest", help="the environment's folder (default: %(default)s)"
+    )
     parser.add_argument("--list", action="store_true", help="print the lowest releases and end")
-    parser.add_argument("--no-spark", action="store_true", help="leave PySpark (450 MB) and its tests out")
+    parser.add_argument(
+        "--no-spark", action="store_true", help="leave PySpark (450 MB) and its tests out"
+    )
     arguments, for_pytest = parser.parse_known_args()
     wanted = [name for name in extras() if not (arguments.no_spark and name in SPARK_EXTRAS)]
     environment = (ROOT / arguments.env).absolute()
@@ -61,7 +68,9 @@ def project() -> dict[str, object]:
 
 
 def extras() -> dict[str, list[str]]:
-    """Return what all extras require but a Java, which the test tools bring, and the cluster, which runs from here."""
+    """Return what all extras require but a Java, which the test tools bring, and the
+    cluster, which runs from here.
+    """
     found = project()["tool"]
     assert isinstance(found, dict)
     written: dict[str, list[str]] = found["parley"]["extras"]
@@ -83,11 +92,24 @@ def test_tools() -> list[str]:
 
 def resolve(python: Path, wanted: list[str]) -> str:
     """Return the requirements of an environment with the lowest releases, pinned."""
-    command: list[str | Path] = [python, "-m", "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct"]
+    command: list[str | Path] = [
+        python,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--resolution",
+        "lowest-direct",
+    ]
     command += ["--python", python, "--no-annotate", "--no-header"]
     found = project()["project"]
     assert isinstance(found, dict)
-    requirements = [*found["dependencies"], *(one for extra in wanted for one in extras()[extra]), *test_tools()]
+    requirements = [
+        *found["dependencies"],
+        *(one for extra in wanted for one in extras()[extra]),
+        *test_tools(),
+    ]
     return run([*command, "-"], given="\n".join(requirements))
 
 
@@ -105,7 +127,9 @@ def name_of(requirement: str) -> str:
 
 
 def with_source() -> dict[str, str]:
-    """Return an environment in which the source tree is what runs: building the kernel once more shows nothing here."""
+    """Return an environment in which the source tree is what runs: building the kernel
+    once more shows nothing here.
+    """
     hidden = {"VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
     clean = {name: value for name, value in os.environ.items() if name not in hidden}
     return {**clean, "PYTHONPATH": str(ROOT / "src")}
@@ -117,7 +141,10 @@ def run(command: list[str | Path], given: str = "") -> str:
         capture_output=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise SystemExit(f"lowest: `{' '.join(str(part) for part in command)[:200]}` failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(
+            f"lowest: `{' '.join(str(part) for part in command)[:200]}` "
+            f"failed:\n{done.stderr[-3000:]}"
+        )
     return done.stdout
 
 

@@ -1,4 +1,5 @@
-"""Make docs/proof/pictures: what commands print, as SVG. `python tools/make_pictures.py`, after a change of the output.
+"""Make docs/proof/pictures: what commands print, as SVG. `python tools/make_pictures.py`, after a
+change of the output.
 
 An embedded cluster is asked over TCP as by the command itself; only the addresses are others, since
 free ports differ from run to run. A test compares the picture with one made again.
@@ -54,14 +55,24 @@ async def findings() -> list[BrokerFinding]:
     """Ask the brokers; give them addresses that are always the same."""
     async with AsyncLocalCluster(len(RELEASES), releases=RELEASES) as cluster:
         found = await survey(ConnectOptions(bootstrap_servers=cluster.bootstrap_servers))
-    return [replace(one, node=replace(one.node, host=f"kafka-{one.node.id}", port=9092)) for one in found]
+    return [
+        replace(one, node=replace(one.node, host=f"kafka-{one.node.id}", port=9092))
+        for one in found
+    ]
 
 
 def svg(console: Console, title: str, unique_id: str) -> str:
-    """Return what was recorded as SVG, in whatever monospaced font the reader has: nothing is loaded from elsewhere."""
+    """Return what was recorded as SVG, in whatever monospaced font the reader has:
+    nothing is loaded from elsewhere.
+    """
     text = console.export_svg(title=title, theme=MONOKAI, unique_id=unique_id)
     text = re.sub(r"\s*@font-face \{.*?\}\n", "\n", text, flags=re.DOTALL)
-    return "\n".join(line.rstrip() for line in text.replace("Fira Code, monospace", "monospace").splitlines()) + "\n"
+    return (
+        "\n".join(
+            line.rstrip() for line in text.replace("Fira Code, monospace", "monospace").splitlines()
+        )
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

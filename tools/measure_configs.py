@@ -1,11 +1,13 @@
 """Add releases to devcluster/release/configs.txt, the settings that real brokers describe.
 
-`python tools/measure_configs.py 2.5.1 3.8.1` starts a broker of each release, and of the measured ones
-before and after it (Java 17 and mvn), and asks each for its settings with synonyms. Rows of other releases stay.
+`python tools/measure_configs.py 2.5.1 3.8.1` starts a broker of each release, and of the measured
+ones before and after it (Java 17 and mvn), and asks each for its settings with synonyms. Rows of
+other releases stay.
 
-A broker's answer leaves out what the table has: types before 2.6, defaults of topics that no setting of the
-broker stands behind. So a setting that is answered as a neighbour answers it takes the neighbour's row.
-A release must be in versions/releases.json before, and be 1.1 or later: older brokers name no defaults.
+A broker's answer leaves out what the table has: types before 2.6, defaults of topics that no
+setting of the broker stands behind. So a setting that is answered as a neighbour answers it takes
+the neighbour's row. A release must be in versions/releases.json before, and be 1.1 or later: older
+brokers name no defaults.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from parley.messages import DescribeConfigsRequest
 from parley.testing.realbroker import RealCluster
 from parley.versions import Release, release, releases
 
-TABLE = Path(__file__).resolve().parent.parent / "src" / "parley" / "devcluster" / "release" / "configs.txt"
+TABLE = (
+    Path(__file__).resolve().parent.parent
+    / "src"
+    / "parley"
+    / "devcluster"
+    / "release"
+    / "configs.txt"
+)
 FIRST_DESCRIBING, FIRST_WITH_SYNONYMS = (0, 11), (1, 1)
 DEFAULT_CONFIG = 5
 """Kafka's number of a value's source (ConfigSource.DEFAULT_CONFIG)."""
@@ -34,7 +43,9 @@ Table = dict[str, dict[int, Mapping[str, Config]]]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("releases", nargs="+", help="full numbers of releases, as in 2.5.1")
-    wanted = sorted((release(name) for name in parser.parse_args().releases), key=lambda one: one.number)
+    wanted = sorted(
+        (release(name) for name in parser.parse_args().releases), key=lambda one: one.number
+    )
     for one in wanted:
         if one.number < FIRST_WITH_SYNONYMS:
             parser.error(f"{one.name} does not name defaults; 1.1 and later do")
@@ -42,15 +53,24 @@ def main() -> int:
     new = {one.name for one in wanted}
     table, answers = {name: found for name, found in known().items() if name not in new}, {}
     for one in wanted:
-        neighbours = [name for name in (nearest(table, one, -1), nearest(table, one, 1)) if name is not None]
+        neighbours = [
+            name for name in (nearest(table, one, -1), nearest(table, one, 1)) if name is not None
+        ]
         for name in {one.name, *neighbours} - answers.keys():
             with RealCluster(name) as cluster:
                 answers[name] = measured(cluster.bootstrap_servers)
-            print(f"{name}: {sum(len(found) for found in answers[name].values())} settings", file=sys.stderr)
+            print(
+                f"{name}: {sum(len(found) for found in answers[name].values())} settings",
+                file=sys.stderr,
+            )
         table[one.name] = {
             kind: {
                 setting: next(
-                    (table[name][kind][setting] for name in neighbours if answers[name][kind].get(setting) == found),
+                    (
+                        table[name][kind][setting]
+                        for name in neighbours
+                        if answers[name][kind].get(setting) == found
+                    ),
                     found,
                 )
                 for setting, found in answers[one.name][kind].items()
@@ -87,7 +107,9 @@ def measured(bootstrap_servers: str) -> dict[int, Mapping[str, Config]]:
         client.create_topics([parley.NewTopic(TOPIC_NAME, num_partitions=1, replication_factor=1)])
         # Groups and client metrics have settings where none was made: any name does.
         names = {TOPIC: TOPIC_NAME, BROKER: "1"}
-        return {kind: described(client, kind, names.get(kind, "none")) for kind in RESOURCES.values()}
+        return {
+            kind: described(client, kind, names.get(kind, "none")) for kind in RESOURCES.values()
+        }
 
 
 def described(client: parley.Client, kind: int, resource: str) -> Mapping[str, Config]:
@@ -95,21 +117,31 @@ def described(client: parley.Client, kind: int, resource: str) -> Mapping[str, C
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=resource, configuration_keys=None
     )
-    result = client.request(1, DescribeConfigsRequest(resources=[asked], include_synonyms=True)).results[0]
+    result = client.request(
+        1, DescribeConfigsRequest(resources=[asked], include_synonyms=True)
+    ).results[0]
     if result.error_code:
         return {}
     found = {}
     for entry in result.configs:
-        type_name = TYPES[entry.config_type] if entry.config_type else type_elsewhere(entry.name, kind)
+        type_name = (
+            TYPES[entry.config_type] if entry.config_type else type_elsewhere(entry.name, kind)
+        )
         inherited = next((one.name for one in entry.synonyms if kind == TOPIC), None)
         default = next((one.value for one in entry.synonyms if one.source == DEFAULT_CONFIG), None)
-        found[entry.name] = Config(entry.name, type_name, not entry.read_only, entry.is_sensitive, inherited, default)
+        found[entry.name] = Config(
+            entry.name, type_name, not entry.read_only, entry.is_sensitive, inherited, default
+        )
     return found
 
 
 def type_elsewhere(name: str, kind: int) -> str:
     """Return the type that another release gives a setting: before 2.6 brokers do not say it."""
-    types = {configs_of(found, kind)[name].type for found in releases().values() if name in configs_of(found, kind)}
+    types = {
+        configs_of(found, kind)[name].type
+        for found in releases().values()
+        if name in configs_of(found, kind)
+    }
     if len(types) != 1:
         raise SystemExit(f"{name}: no type is known, or several are: {types}")
     return types.pop()
@@ -133,7 +165,10 @@ def rows(table: Table) -> list[str]:
                     runs[-1] = (runs[-1][0], name, found)
                 else:
                     runs.append((name, name, found))
-            lines += [row(kind_name, first, "-" if last == order[-1] else last, one) for first, last, one in runs]
+            lines += [
+                row(kind_name, first, "-" if last == order[-1] else last, one)
+                for first, last, one in runs
+            ]
     return lines
 
 
@@ -141,7 +176,19 @@ def row(kind: str, first: str, last: str, config: Config) -> str:
     """Return one line of the table."""
     change, secret = "w" if config.dynamic else "r", "s" if config.sensitive else "-"
     default = "null" if config.default is None else f"={config.default}"
-    return "\t".join((kind, config.name, first, last, config.type, change, secret, config.inherits or "-", default))
+    return "\t".join(
+        (
+            kind,
+            config.name,
+            first,
+            last,
+            config.type,
+            change,
+            secret,
+            config.inherits or "-",
+            default,
+        )
+    )
 
 
 if __name__ == "__main__":

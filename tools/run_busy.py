@@ -3,8 +3,8 @@
 
     tools/run_busy.py --processes 8 make test
 
-The exit code is the command's. The busy processes end with this one, however it ends: each looks whether its parent
-is still there.
+The exit code is the command's. The busy processes end with this one, however it ends: each looks
+whether its parent is still there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def busy(processes: int) -> Iterator[list[int]]:
 
 
 def run(command: Sequence[str]) -> int:
-    """Run the command to its end and return its exit code. It gets Ctrl-C and SIGTERM, and is waited for."""
+    """Run the command to its end and return its exit code. It gets Ctrl-C and
+    SIGTERM, and is waited for.
+    """
     with subprocess.Popen(command) as running:
         try:
             code = running.wait()
@@ -65,15 +67,22 @@ def _end(number: int, _frame: FrameType | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--processes", type=int, default=8, help="how many busy processes (default: 8)")
+    parser.add_argument(
+        "--processes", type=int, default=8, help="how many busy processes (default: 8)"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run beside them")
     given = parser.parse_args(arguments)
     if not given.command:
         parser.error("which command?")
     signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
+    # a shell starts what runs in the background without it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with busy(given.processes) as pids:
-        print(f"{len(pids)} busy processes beside: {' '.join(given.command)}", file=sys.stderr, flush=True)
+        print(
+            f"{len(pids)} busy processes beside: {' '.join(given.command)}",
+            file=sys.stderr,
+            flush=True,
+        )
         return run(given.command)
 
 

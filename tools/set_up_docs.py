@@ -1,7 +1,7 @@
 """Make the environment of `make docs`: mkdocs, its theme, and what the reference is made with.
 
-parley itself is read from src/: no kernel is built, and neither Spark nor a Java is needed. A second run with nothing
-changed takes no time.
+parley itself is read from src/: no kernel is built, and neither Spark nor a Java is needed. A
+second run with nothing changed takes no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from set_up import ROOT, SetUpError
 
 ENVIRONMENT = ".venv-docs"
 EXTRA = "cli"
-"""The extra whose packages the reference is made with. The cluster runs from src/ and has no packages of its own."""
+"""The extra whose packages the reference is made with. The cluster runs from src/ and
+has no packages of its own.
+"""
 
 
 def main() -> int:
@@ -33,9 +35,16 @@ def make(environment: Path) -> None:
     """Make or repair the environment, unless its stamp says that it is as wanted."""
     wanted = requirements()
     pinned = set_up.CONSTRAINTS.read_bytes()
-    fingerprint = f"{hashlib.sha256(repr(wanted).encode() + pinned).hexdigest()} {sys.version_info[:2]} {ROOT}\n"
+    fingerprint = (
+        f"{hashlib.sha256(repr(wanted).encode() + pinned).hexdigest()} {sys.version_info[:2]} "
+        f"{ROOT}\n"
+    )
     stamp = environment / ".parley-set-up"
-    if stamp.is_file() and stamp.read_text() == fingerprint and (environment / "bin" / "python").exists():
+    if (
+        stamp.is_file()
+        and stamp.read_text() == fingerprint
+        and (environment / "bin" / "python").exists()
+    ):
         return
     stamp.unlink(missing_ok=True)
     set_up.make_environment(environment)
@@ -46,10 +55,14 @@ def make(environment: Path) -> None:
 
 
 def requirements() -> list[str]:
-    """Return the documentation's tools, and what parley needs to be imported, its command line included."""
+    """Return the documentation's tools, and what parley needs to be imported,
+    its command line included.
+    """
     project = set_up.read_project()
     extra = project["tool"]["parley"]["extras"][EXTRA]
-    return sorted({*project["dependency-groups"]["docs"], *project["project"]["dependencies"], *extra})
+    return sorted(
+        {*project["dependency-groups"]["docs"], *project["project"]["dependencies"], *extra}
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What mkdocs does beside building docs/: the reference is made from the code, and files outside docs/ become pages.
+"""What mkdocs does beside building docs/: the reference is made from the code, and files outside
+docs/ become pages.
 
-mkdocs loads this file (`hooks` in mkdocs.yml). Nothing that it makes is written into the repository.
+mkdocs loads this file (`hooks` in mkdocs.yml). Nothing that it makes is written into the
+repository.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def links_of_the_site(markdown: str, path: str) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """Let long names in tables break at their joints. Refuse a page that loads something from another host."""
+    """Let long names in tables break at their joints. Refuse a page that loads
+    something from another host.
+    """
     foreign = from_elsewhere(output)
     if foreign:
         from mkdocs.exceptions import PluginError
@@ -78,5 +82,9 @@ def from_elsewhere(html: str) -> str:
 
 
 def with_breaks(html: str) -> str:
-    """Return a page in which code in tables may break behind a dot, a colon, a slash or an underscore."""
-    return _CELL.sub(lambda cell: _CODE.sub(lambda code: _JOINT.sub(r"\1<wbr>", code[0]), cell[0]), html)
+    """Return a page in which code in tables may break behind a dot, a colon, a
+    slash or an underscore.
+    """
+    return _CELL.sub(
+        lambda cell: _CODE.sub(lambda code: _JOINT.sub(r"\1<wbr>", code[0]), cell[0]), html
+    )

@@ -1,9 +1,11 @@
-"""Try an installed parley: which kernel runs, and that records of every codec come back as they went.
+"""Try an installed parley: which kernel runs, and that records of every codec come back as they
+went.
 
     python tools/try_wheel.py [--kernel native|pure]
 
-Run by the Python of the environment in which the wheel is installed, from anywhere: nothing of the repository is used.
-The client is tried on an embedded cluster, so kafka-parley-cluster has to be installed there too.
+Run by the Python of the environment in which the wheel is installed, from anywhere: nothing of the
+repository is used. The client is tried on an embedded cluster, so kafka-parley-cluster has to be
+installed there too.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ def main() -> int:
         return 1
     warned = [str(one.message) for one in caught if "pure-Python record kernel" in str(one.message)]
     if (expected == "pure") != (len(warned) == 1):
-        print(f"try_wheel: with the {expected} kernel there are {len(warned)} warnings of its speed", file=sys.stderr)
+        print(
+            f"try_wheel: with the {expected} kernel there are {len(warned)} warnings of its speed",
+            file=sys.stderr,
+        )
         return 1
     if rows != len(CODECS) * 1000:
         print(f"try_wheel: {rows} rows came back of {len(CODECS) * 1000}", file=sys.stderr)
@@ -37,7 +42,9 @@ def main() -> int:
 
 
 def round_trips() -> tuple[str, int]:
-    """Write and read a topic for each codec; return the kernel's name and how many right rows came back."""
+    """Write and read a topic for each codec; return the kernel's name and how
+    many right rows came back.
+    """
     import pyarrow
 
     import parley
@@ -53,7 +60,11 @@ def round_trips() -> tuple[str, int]:
                 client.create_topics([parley.NewTopic(codec)])
                 client.produce(codec, pyarrow.table({"value": values}), options=options)
                 read = client.fetch(parley.TopicPartition(codec, 0), parley.EARLIEST, parley.LATEST)
-                back = [text for batch in read for text in batch.column("value").cast("string").to_pylist()]
+                back = [
+                    text
+                    for batch in read
+                    for text in batch.column("value").cast("string").to_pylist()
+                ]
                 right += len(back) if back == values else 0
     return kernel_info().name, right
 

@@ -3,9 +3,10 @@
     python tools/write_notices.py           write the file
     python tools/write_notices.py --check   say whether it is what would be written
 
-What is compiled in is asked of cargo, for every platform that wheels are made for; the texts are those of the crates'
-own sources, the C libraries within them included. Build scripts and procedural macros stay out: nothing of them is in
-a wheel. Without cargo `--check` compares only the crates of native/Cargo.lock with those that the file was written for.
+What is compiled in is asked of cargo, for every platform that wheels are made for; the texts are
+those of the crates' own sources, the C libraries within them included. Build scripts and procedural
+macros stay out: nothing of them is in a wheel. Without cargo `--check` compares only the crates of
+native/Cargo.lock with those that the file was written for.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def main() -> int:
     if shutil.which("cargo") is None:
         if check and f": {lock_digest()}\n" in NOTICES.read_text(encoding="utf-8"):
             return 0
-        print("write_notices: native/Cargo.lock has changed; where cargo is, run this without --check", file=sys.stderr)
+        print(
+            "write_notices: native/Cargo.lock has changed; where cargo is, run this without "
+            "--check",
+            file=sys.stderr,
+        )
         return 1
     text = notices()
     if not check:
@@ -57,14 +62,19 @@ def main() -> int:
         return 0
     if NOTICES.read_text(encoding="utf-8") == text:
         return 0
-    print(f"write_notices: {NOTICES.name} is not what would be written; run tools/write_notices.py", file=sys.stderr)
+    print(
+        f"write_notices: {NOTICES.name} is not what would be written; run tools/write_notices.py",
+        file=sys.stderr,
+    )
     return 1
 
 
 def lock_digest() -> str:
     """Return a digest of the crates in Cargo.lock, without parley's own version."""
     packages = tomllib.loads((NATIVE / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-    names = [f"{one['name']} {one['version']}" for one in packages if one["name"] != "parley-native"]
+    names = [
+        f"{one['name']} {one['version']}" for one in packages if one["name"] != "parley-native"
+    ]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
@@ -73,10 +83,16 @@ def notices() -> str:
     parts = [HEAD.format(digest=lock_digest())]
     seen: dict[str, str] = {}
     for crate in compiled_in():
-        parts.append(f"{'=' * 80}\n{crate['name']} {crate['version']} ({crate['license']})\n{crate['repository']}\n")
+        parts.append(
+            f"{'=' * 80}\n{crate['name']} {crate['version']} "
+            f"({crate['license']})\n{crate['repository']}\n"
+        )
         folder = Path(crate["manifest_path"]).parent
         for path in licence_files(folder, crate["license"]):
-            text, where = tidy(path.read_text(encoding="utf-8")), f"{crate['name']}: {path.relative_to(folder)}"
+            text, where = (
+                tidy(path.read_text(encoding="utf-8")),
+                f"{crate['name']}: {path.relative_to(folder)}",
+            )
             if text in seen:
                 parts.append(f"{path.relative_to(folder)}: as in {seen[text]}\n")
             else:
@@ -105,17 +121,27 @@ def compiled_in() -> list[dict[str, Any]]:
         found.add(here)
         for needed in nodes[here]["deps"]:
             linked = any(kind["kind"] is None for kind in needed["dep_kinds"])
-            if linked and not any("proc-macro" in target["kind"] for target in packages[needed["pkg"]]["targets"]):
+            if linked and not any(
+                "proc-macro" in target["kind"] for target in packages[needed["pkg"]]["targets"]
+            ):
                 waiting.append(needed["pkg"])
     return sorted((packages[one] for one in found - {root}), key=lambda crate: str(crate["name"]))
 
 
 def licence_files(folder: Path, licence: str) -> list[Path]:
-    """Return the texts that apply: MIT where it may be chosen, never the GPL, of which zstd offers a choice too."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and LICENCE.match(path.name))
+    """Return the texts that apply: MIT where it may be chosen, never the GPL, of which
+    zstd offers a choice too.
+    """
+    found = sorted(
+        path for path in folder.rglob("*") if path.is_file() and LICENCE.match(path.name)
+    )
     if "MIT" in re.split(r" OR |/", licence):
         found = [path for path in found if "APACHE" not in path.name.upper()]
-    found = [path for path in found if "GNU GENERAL PUBLIC LICENSE" not in path.read_text(encoding="utf-8")]
+    found = [
+        path
+        for path in found
+        if "GNU GENERAL PUBLIC LICENSE" not in path.read_text(encoding="utf-8")
+    ]
     if not found:
         raise SystemExit(f"write_notices: there is no licence text in {folder}")
     return found

@@ -1,9 +1,10 @@
-"""Write what type checkers cannot find out: the fields of messages, the errors of brokers, names imported when used.
+"""Write what type checkers cannot find out: the fields of messages, the errors of brokers, names
+imported when used.
 
     python tools/write_stubs.py
 
-At run time all are made from schema/apis and errors/codes.txt, or imported, when first named; nothing imports these
-files. A test fails while one is not what the definitions say.
+At run time all are made from schema/apis and errors/codes.txt, or imported, when first named;
+nothing imports these files. A test fails while one is not what the definitions say.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def _message(schema: MessageSchema, base: str) -> str:
 
 
 def _collect(struct: Struct, found: dict[str, Struct]) -> None:
-    """Add the structs inside, inner ones first. As at run time, the first one of a name is the one."""
+    """Add the structs inside, inner ones first. As at run time, the first
+    one of a name is the one.
+    """
     for field in struct.fields:
         if field.struct is not None and field.struct.name not in found:
             _collect(field.struct, found)
@@ -109,14 +112,19 @@ def codes() -> str:
 
 
 def names(package: str) -> str:
-    """Return the text of the `__init__.pyi` of a package that imports its names when they are first used."""
+    """Return the text of the `__init__.pyi` of a package that imports its names
+    when they are first used.
+    """
     made = importlib.import_module(package)
     tables = [made._NAMES, getattr(made, "_OWN_NAMES", {})]
     lines = [WRITTEN]
     for module in sorted({module for table in tables for module in table}):
         for table, form in zip(tables, ("{0}", "{0} as {0}"), strict=True):
             if module in table:
-                lines.append(f"from {module} import {_listed([form.format(name) for name in table[module]], '()')}")
+                lines.append(
+                    f"from {module} import "
+                    f"{_listed([form.format(name) for name in table[module]], '()')}"
+                )
     lines += ["", "__version__: str"] if hasattr(made, "__version__") else []
     public = [f'"{name}"' for name in made.__all__]
     return "\n".join([*lines, "", f"__all__ = {_listed(public, '[]')}"]) + "\n"
@@ -128,7 +136,11 @@ def _listed(found: list[str], brackets: str) -> str:
         return found[0]
     ordered = sorted(
         found,
-        key=lambda name: (name.split(" ")[0].upper() != name.split(" ")[0], not name.strip('"')[0].isupper(), name),
+        key=lambda name: (
+            name.split(" ")[0].upper() != name.split(" ")[0],
+            not name.strip('"')[0].isupper(),
+            name,
+        ),
     )
     return "\n".join([brackets[0], *(f"    {name}," for name in ordered), brackets[1]])
 

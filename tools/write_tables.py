@@ -6,7 +6,10 @@ import importlib
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-TABLES = {"guide/cluster.md": "parley.devcluster.control.commands", "guide/spark.md": "parley.spark.options.texts"}
+TABLES = {
+    "guide/cluster.md": "parley.devcluster.control.commands",
+    "guide/spark.md": "parley.spark.options.texts",
+}
 """Page → the module whose `markdown_table` it shows, between two marks."""
 
 BEGIN = "<!-- table: written by tools/write_tables.py -->\n"

@@ -1,10 +1,12 @@
-"""Write docs/proof/leadership/transitions.md: which rule of the leadership machine came after which, how often.
+"""Write docs/proof/leadership/transitions.md: which rule of the leadership machine came after
+which, how often.
 
     python tools/write_transitions.py                      # what the document was written from; some minutes
     python tools/write_transitions.py --worlds 3 --steps 20 --output /tmp/transitions.md
 
-Two runs are counted together: a walk in which every rule follows every other one, and worlds whose steps hypothesis
-chooses. Whatever must hold is checked after each step; a failure ends the run and leaves the document as it is.
+Two runs are counted together: a walk in which every rule follows every other one, and worlds whose
+steps hypothesis chooses. Whatever must hold is checked after each step; a failure ends the run and
+leaves the document as it is.
 """
 
 from __future__ import annotations
@@ -46,9 +48,15 @@ it and the seed of the world, which make it again.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", type=int, default=WORLDS, help="that hypothesis chooses (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of each world (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--worlds", type=int, default=WORLDS, help="that hypothesis chooses (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help="of each world (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=SEED, help="of the walk (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=DOCUMENT)
     given = parser.parse_args(arguments)
@@ -56,7 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
     machine.COVERAGE.__init__()
     machine.walk(given.seed)
     machine.explore(given.worlds, given.steps, same_each_time=False)
-    command = f"python tools/write_transitions.py --worlds {given.worlds} --steps {given.steps} --seed {given.seed}"
+    command = (
+        f"python tools/write_transitions.py --worlds {given.worlds} --steps {given.steps} --seed "
+        f"{given.seed}"
+    )
     given.output.write_text(document(machine.COVERAGE, command), encoding="utf-8")
     print(machine.COVERAGE.text())
     return 0
@@ -77,7 +88,9 @@ def document(coverage: Any, command: str) -> str:
     """Return the document's text."""
     missing = [f"`{before}` → `{after}`" for before, after in coverage.uncovered()]
     return TEXT.format(
-        summary=f"{coverage.steps:,} steps; {len(coverage.pairs)} of {coverage.possible} transitions between"
+        summary=f"{coverage.steps:,} steps; {len(coverage.pairs)} of {coverage.possible} "
+        "transitions "
+        "between"
         f" {len(coverage.done)} rules.",
         table=coverage.table(),
         uncovered=f"Not seen: {', '.join(missing)}." if missing else "None is missing.",

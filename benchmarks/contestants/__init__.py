@@ -1,7 +1,8 @@
 """One module per client: reads every record of a topic's partitions, as fast as that client can.
 
-Each is run in a process of its own: `python -m benchmarks.contestants.NAME BOOTSTRAP TOPIC PARTITIONS RECORDS`
-and prints one JSON line. What it imports is loaded before its clock starts; connecting is counted.
+Each is run in a process of its own: `python -m benchmarks.contestants.NAME BOOTSTRAP TOPIC
+PARTITIONS RECORDS` and prints one JSON line. What it imports is loaded before its clock starts;
+connecting is counted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Job:
-    """What to read; `finish()` stops the clock when the last record was seen, before anything is closed."""
+    """What to read; `finish()` stops the clock when the last record was seen,
+    before anything is closed.
+    """
 
     bootstrap: str
     topic: str

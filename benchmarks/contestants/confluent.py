@@ -16,7 +16,12 @@ BATCH = 1_000
 
 def read(job: Job, **settings: str | int) -> int:
     consumer = Consumer(
-        {"bootstrap.servers": job.bootstrap, "group.id": "bench", "enable.auto.commit": False, **settings}
+        {
+            "bootstrap.servers": job.bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            **settings,
+        }
     )
     consumer.assign([TopicPartition(job.topic, p, OFFSET_BEGINNING) for p in range(job.partitions)])
     rows = 0

@@ -1,4 +1,6 @@
-"""confluent-kafka with the one setting that made it fastest here; larger queues and fetches did not."""
+"""confluent-kafka with the one setting that made it fastest here; larger
+queues and fetches did not.
+"""
 
 from __future__ import annotations
 

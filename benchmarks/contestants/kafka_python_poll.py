@@ -8,7 +8,9 @@ from benchmarks.contestants import Job, run
 
 
 def read(job: Job) -> int:
-    consumer = KafkaConsumer(bootstrap_servers=job.bootstrap, enable_auto_commit=False, group_id=None)
+    consumer = KafkaConsumer(
+        bootstrap_servers=job.bootstrap, enable_auto_commit=False, group_id=None
+    )
     partitions = [TopicPartition(job.topic, p) for p in range(job.partitions)]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)

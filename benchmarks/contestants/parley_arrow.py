@@ -1,4 +1,6 @@
-"""parley: Arrow record batches with all columns (key, value, offset, timestamp, its type, headers), CRC checked."""
+"""parley: Arrow record batches with all columns (key, value, offset, timestamp, its
+type, headers), CRC checked.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What is measured inside of Spark: one module per job, each one session; they print JSON lines.
 
-Run by Bench.spark_job with the Python of an environment that has pyspark 4.2.0 (the release for which
-Spark's own connector can be had), parley and the native kernel: `python -m benchmarks.jobs.NAME`.
+Run by Bench.spark_job with the Python of an environment that has pyspark 4.2.0 (the release for
+which Spark's own connector can be had), parley and the native kernel: `python -m
+benchmarks.jobs.NAME`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timesta
 FORMATS = {"parley": "parley", "spark": "kafka"}
 
 
-def arguments_of(add: Callable[[argparse.ArgumentParser], object] = lambda _: None) -> argparse.Namespace:
+def arguments_of(
+    add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
+) -> argparse.Namespace:
     """Return what Bench.spark_job says; `add` declares what only this job understands."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
@@ -33,8 +36,11 @@ def arguments_of(add: Callable[[argparse.ArgumentParser], object] = lambda _: No
 
 
 def session(jars: str, *, unix_sockets: bool = False) -> SparkSession:
-    """Return a session on two cores that knows both sources; its workers may talk to the JVM by Unix sockets."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers would run on whatever `python3` is
+    """Return a session on two cores that knows both sources; its workers may talk
+    to the JVM by Unix sockets.
+    """
+    # Spark's workers would run on whatever `python3` is
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("parley-benchmark")
@@ -56,7 +62,9 @@ def session(jars: str, *, unix_sockets: bool = False) -> SparkSession:
 
 
 def load(spark: SparkSession, source: str, bootstrap: str, topic: str, **more: str) -> DataFrame:
-    """Return all seven columns of a topic, by the source of that name (see FORMATS); `more` are options."""
+    """Return all seven columns of a topic, by the source of that name (see
+    FORMATS); `more` are options.
+    """
     return reader(spark, source, bootstrap, topic).options(**more).load().select(COLUMNS)
 
 
@@ -74,7 +82,9 @@ def noop(frame: DataFrame) -> None:
 
 
 def alternate(rounds: int, works: dict[str, Callable[[], object]], **facts: object) -> None:
-    """Time each of them in turn, and another one goes first each turn; round 0 warms up and is not reported."""
+    """Time each of them in turn, and another one goes first each turn; round 0
+    warms up and is not reported.
+    """
     names = list(works)
     for turn in range(rounds + 1):
         first = turn % len(names)
@@ -87,13 +97,19 @@ def alternate(rounds: int, works: dict[str, Callable[[], object]], **facts: obje
 
 
 def compare(rounds: int, frames: dict[str, DataFrame], topic: str) -> None:
-    """Time the reading of each frame in turn, to nowhere; then exit unless all have the same rows."""
-    alternate(rounds, {source: partial(noop, frame) for source, frame in frames.items()}, topic=topic)
+    """Time the reading of each frame in turn, to nowhere; then exit unless
+    all have the same rows.
+    """
+    alternate(
+        rounds, {source: partial(noop, frame) for source, frame in frames.items()}, topic=topic
+    )
     same(topic, frames)
 
 
 def same(topic: str, frames: dict[str, DataFrame]) -> None:
-    """Exit unless the frames have the same rows: their count, and the sum of a hash over all columns of each."""
+    """Exit unless the frames have the same rows: their count, and the sum of a hash
+    over all columns of each.
+    """
     contents = {source: _content(frame) for source, frame in frames.items()}
     if len({tuple(content) for content in contents.values()}) != 1:
         sys.exit(f"the sources disagree on {topic}: {contents}")

@@ -1,4 +1,6 @@
-"""Read all columns of a topic of one partition with both sources, alternately, split by `minPartitions`."""
+"""Read all columns of a topic of one partition with both sources, alternately,
+split by `minPartitions`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ def main() -> None:
     spark = session(arguments.jars)
     for topic in arguments.topics:
         frames = {
-            source: load(spark, source, arguments.bootstrap, topic, minPartitions=arguments.split) for source in FORMATS
+            source: load(spark, source, arguments.bootstrap, topic, minPartitions=arguments.split)
+            for source in FORMATS
         }
         for source, frame in frames.items():
             if (tasks := frame.rdd.getNumPartitions()) != int(arguments.split):

@@ -1,7 +1,9 @@
-"""Stream single rows through micro-batches of their own, with both sources in turn and the same sink.
+"""Stream single rows through micro-batches of their own, with both sources in turn and the same
+sink.
 
-What Spark says of each micro-batch that had the one row: `triggerExecution`, from the trigger to the end of the batch.
-Each turn is a query of its own; its first rows warm it up and are not reported.
+What Spark says of each micro-batch that had the one row: `triggerExecution`, from the trigger to
+the end of the batch. Each turn is a query of its own; its first rows warm it up and are not
+reported.
 """
 
 from __future__ import annotations
@@ -37,9 +39,15 @@ def main() -> None:
     spark.stop()
 
 
-def stream(spark: SparkSession, client: Client, source: str, topic: str, bootstrap: str) -> list[float]:
+def stream(
+    spark: SparkSession, client: Client, source: str, topic: str, bootstrap: str
+) -> list[float]:
     """Return the milliseconds of each micro-batch of one row, but for the first ones."""
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "latest",
+    }
     with tempfile.TemporaryDirectory() as checkpoint:
         rows = spark.readStream.format(FORMATS[source]).options(**options).load().select(COLUMNS)
         query = rows.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
@@ -67,7 +75,9 @@ def wait_for(done, query: StreamingQuery) -> None:  # type: ignore[no-untyped-de
     give_up = time.monotonic() + WAIT_SECONDS
     while not done():
         if query.exception() is not None or time.monotonic() > give_up:
-            raise SystemExit(f"a row did not come through: {query.exception() or query.lastProgress}")
+            raise SystemExit(
+                f"a row did not come through: {query.exception() or query.lastProgress}"
+            )
         time.sleep(0.02)
 
 

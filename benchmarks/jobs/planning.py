@@ -1,8 +1,9 @@
 """What a planner's process does, without Spark's JVM: one JSON line of seconds and memory.
 
-`python -m benchmarks.jobs.planning batch|stream|empty BOOTSTRAP TOPIC`, in a fresh interpreter that has imported what
-Spark's planner has imported. `batch` plans a read of all partitions; `stream` starts one and asks an idle topic for its
-end again and again; `empty` does the same with a source of nothing, for what such a process weighs by itself.
+`python -m benchmarks.jobs.planning batch|stream|empty BOOTSTRAP TOPIC`, in a fresh interpreter that
+has imported what Spark's planner has imported. `batch` plans a read of all partitions; `stream`
+starts one and asks an idle topic for its end again and again; `empty` does the same with a source
+of nothing, for what such a process weighs by itself.
 """
 
 from __future__ import annotations
@@ -56,12 +57,19 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def peak_mb() -> float:
     status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        / 1024
+    )
 
 
 def main() -> None:
     what, bootstrap, topic = sys.argv[1:]
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
     source: DataSource
     if what == "empty":
         source = EmptySource(options)
@@ -82,7 +90,16 @@ def main() -> None:
     end = reader.latestOffset(start, everything)
     partitions, seconds = timed(lambda: list(reader.partitions(start, end)))
     polls = [timed(lambda: reader.latestOffset(end, everything))[1] for _ in range(POLLS)]
-    print(json.dumps({"partitions": len(partitions), "seconds": seconds, "polls": polls, "peak_mb": peak_mb()}))
+    print(
+        json.dumps(
+            {
+                "partitions": len(partitions),
+                "seconds": seconds,
+                "polls": polls,
+                "peak_mb": peak_mb(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The processes below this one, Spark's JVM, workers and planners: their memory, and the processor time they took."""
+"""The processes below this one, Spark's JVM, workers and planners: their memory, and
+the processor time they took.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ from pathlib import Path
 RESIDENT, PEAK = "VmRSS:", "VmHWM:"
 PROC = Path("/proc")
 _OWN, _WITH_ENDED_CHILDREN = slice(11, 13), slice(11, 15)
-"""Fields of /proc/PID/stat behind the name: user and system time, and those of children that were waited for."""
+"""Fields of /proc/PID/stat behind the name: user and system time, and those of
+children that were waited for.
+"""
 
 
 def python_megabytes(field: str) -> dict[int, float]:
-    """Return the resident (RESIDENT) or highest resident (PEAK) memory of each Python process, by its id."""
+    """Return the resident (RESIDENT) or highest resident (PEAK) memory of each
+    Python process, by its id.
+    """
     found = {}
     for pid in _below():
         try:
@@ -26,7 +32,9 @@ def python_megabytes(field: str) -> dict[int, float]:
 
 
 def processor_seconds(broker: int) -> dict[str, float]:
-    """Return what Spark's JVM, its Python processes (ended ones too) and a broker's process have taken so far."""
+    """Return what Spark's JVM, its Python processes (ended ones too) and a broker's
+    process have taken so far.
+    """
     taken = {"jvm": 0.0, "python": 0.0, "broker": _ticks(broker, _OWN)}
     for pid in _below():
         try:

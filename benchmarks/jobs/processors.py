@@ -1,4 +1,6 @@
-"""The processor time of reads and writes, by process: Spark's JVM, its Python workers, the broker."""
+"""The processor time of reads and writes, by process: Spark's JVM, its
+Python workers, the broker.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from parley.client import Client
 
 
 def main() -> None:
-    arguments = arguments_of(lambda parser: parser.add_argument("--broker-pid", type=int, required=True))
+    arguments = arguments_of(
+        lambda parser: parser.add_argument("--broker-pid", type=int, required=True)
+    )
     spark, bootstrap = session(arguments.jars), arguments.bootstrap
     frame = cached(spark, bootstrap)
     with Client(bootstrap_servers=bootstrap) as client:

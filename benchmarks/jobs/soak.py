@@ -1,6 +1,8 @@
-"""Stream one topic in micro-batches with Trigger.AvailableNow and look at the memory of every Python process.
+"""Stream one topic in micro-batches with Trigger.AvailableNow and look at the memory of every
+Python process.
 
-After each micro-batch: the resident memory (VmRSS) of all Python processes below this one together, and of the largest.
+After each micro-batch: the resident memory (VmRSS) of all Python processes below this one together,
+and of the largest.
 """
 
 from __future__ import annotations
@@ -32,13 +34,21 @@ def main() -> None:
         query = writing.trigger(availableNow=True).start()
         seen = -1
         total = 0
-        while query.isActive or (query.lastProgress is not None and query.lastProgress.batchId > seen):
+        while query.isActive or (
+            query.lastProgress is not None and query.lastProgress.batchId > seen
+        ):
             for progress in query.recentProgress:
                 if progress.batchId > seen and progress.numInputRows:
                     seen = progress.batchId
                     total += progress.numInputRows
                     weights = [*python_megabytes(RESIDENT).values()]
-                    say(kind="soak", batch=seen, rows=total, all_mb=sum(weights), largest_mb=max(weights, default=0.0))
+                    say(
+                        kind="soak",
+                        batch=seen,
+                        rows=total,
+                        all_mb=sum(weights),
+                        largest_mb=max(weights, default=0.0),
+                    )
             if not query.isActive and query.lastProgress.batchId <= seen:
                 break
             time.sleep(0.05)

@@ -1,4 +1,5 @@
-"""Read the values alone with both sources, alternately: of large topics, and of one with hardly a record.
+"""Read the values alone with both sources, alternately: of large topics, and of one with hardly a
+record.
 
 What the latter takes is the fixed start of a job: planning, tasks, connections.
 """
@@ -18,7 +19,9 @@ def values(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, DataFra
 
 
 def main() -> None:
-    arguments = arguments_of(lambda parser: parser.add_argument("--unix-sockets", action="store_true"))
+    arguments = arguments_of(
+        lambda parser: parser.add_argument("--unix-sockets", action="store_true")
+    )
     spark = session(arguments.jars, unix_sockets=arguments.unix_sockets)
     for topic in arguments.topics:
         compare(arguments.rounds, values(spark, arguments.bootstrap, topic), topic)

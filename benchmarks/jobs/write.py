@@ -1,8 +1,9 @@
-"""Write the same cached rows with Spark's own sink, parley's at least once and parley's exactly once, alternately.
+"""Write the same cached rows with Spark's own sink, parley's at least once and parley's exactly
+once, alternately.
 
-The rows are those of the topic `plain`: key and value, kept by Spark in memory, so that producing them costs all
-contestants the same and little. Each turn has a new topic of four partitions; what arrived is counted by reading
-it with parley's client, committed rows only.
+The rows are those of the topic `plain`: key and value, kept by Spark in memory, so that producing
+them costs all contestants the same and little. Each turn has a new topic of four partitions; what
+arrived is counted by reading it with parley's client, committed rows only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
     "exactly-once": ("parley", {"delivery": "exactly-once"}),
 }
 ATTEMPTS = 3
-"""Spark's own producer may give a batch up after two minutes; then the turn is repeated, and that is said."""
+"""Spark's own producer may give a batch up after two minutes; then the turn is
+repeated, and that is said.
+"""
 
 
 def cached(spark: SparkSession, bootstrap: str) -> DataFrame:
@@ -36,7 +39,12 @@ def cached(spark: SparkSession, bootstrap: str) -> DataFrame:
 
 def save(frame: DataFrame, bootstrap: str, topic: str, contestant: str, codec: str) -> None:
     source, more = CONTESTANTS[contestant]
-    options = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "kafka.compression.type": codec, **more}
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "kafka.compression.type": codec,
+        **more,
+    }
     frame.write.format(source).options(**options).mode("append").save()
 
 
@@ -52,7 +60,9 @@ def new_topic(client: Client) -> Iterator[str]:
 
 
 def turn(frame: DataFrame, client: Client, bootstrap: str, contestant: str, codec: str) -> float:
-    """Return the seconds of one write into a new topic. Raises what Spark raises; exits where rows are missing."""
+    """Return the seconds of one write into a new topic. Raises what Spark raises;
+    exits where rows are missing.
+    """
     with new_topic(client) as topic:
         start = time.perf_counter()
         save(frame, bootstrap, topic, contestant, codec)
@@ -64,11 +74,15 @@ def turn(frame: DataFrame, client: Client, bootstrap: str, contestant: str, code
 
 
 def count(client: Client, topic: str) -> int:
-    """Return the committed rows, once the markers of their transactions are in the logs (EndTxn is answered before)."""
+    """Return the committed rows, once the markers of their transactions are in the logs
+    (EndTxn is answered before).
+    """
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     ends = client.list_offsets(dict.fromkeys(places, LATEST))
     while True:
-        stable = client.list_offsets(dict.fromkeys(places, LATEST), isolation_level="read_committed")
+        stable = client.list_offsets(
+            dict.fromkeys(places, LATEST), isolation_level="read_committed"
+        )
         if all(stable[place].offset >= ends[place].offset for place in places):
             break
         time.sleep(0.05)
@@ -89,12 +103,19 @@ def main() -> None:
                 for contestant in names:
                     for attempt in range(ATTEMPTS):
                         try:
-                            seconds = turn(frame, client, arguments.bootstrap, contestant, CODECS[topic])
+                            seconds = turn(
+                                frame, client, arguments.bootstrap, contestant, CODECS[topic]
+                            )
                             break
                         except (Py4JJavaError, PySparkException) as error:
                             if attempt + 1 == ATTEMPTS or contestant != "spark":
                                 raise
-                            say(kind="failed", topic=topic, source=contestant, error=str(error).splitlines()[0])
+                            say(
+                                kind="failed",
+                                topic=topic,
+                                source=contestant,
+                                error=str(error).splitlines()[0],
+                            )
                     if round_number > 0:
                         say(kind="speed", topic=topic, source=contestant, seconds=seconds)
     spark.stop()

@@ -38,7 +38,9 @@ _NAMES = {
     ),
     "parley.errors": ("KafkaError",),
 }
-"""Where each public name comes from. Type checkers read `__init__.pyi`, which `tools/write_stubs.py` makes of this."""
+"""Where each public name comes from. Type checkers read `__init__.pyi`, which
+`tools/write_stubs.py` makes of this.
+"""
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

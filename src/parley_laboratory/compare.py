@@ -1,4 +1,6 @@
-"""Answers of two brokers as plain values, masked where no two brokers are equal, and how they differ."""
+"""Answers of two brokers as plain values, masked where no two brokers are
+equal, and how they differ.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from typing import Any
 from parley.records import offsets_of, split
 from parley.types import ZERO_UUID
 
-MASKED = {"cluster_id", "host", "port", "topic_id", "producer_id", "error_message", "batch_index_error_message", "rack"}
+MASKED = {
+    "cluster_id",
+    "host",
+    "port",
+    "topic_id",
+    "producer_id",
+    "error_message",
+    "batch_index_error_message",
+    "rack",
+}
 """Fields of which only emptiness is compared: ids, addresses and texts."""
 
 NOT_READY = {14, 15, 16}
@@ -35,7 +46,8 @@ def plain(value: Any) -> Any:
 
 
 def masked(content: Any) -> Any:
-    """Return whether a masked field says anything: the first producer id of a cluster is 0, and -1 is none.
+    """Return whether a masked field says anything: the first producer id of a cluster is 0, and -1
+    is none.
 
     A text that says nothing is returned as it is: null is not an empty one.
     """
@@ -63,5 +75,7 @@ def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
 def transient(value: Any) -> bool:
     """Whether an answer only says that a fresh broker is not ready yet."""
     if isinstance(value, dict):
-        return value.get("error_code") in NOT_READY or any(transient(entry) for entry in value.values())
+        return value.get("error_code") in NOT_READY or any(
+            transient(entry) for entry in value.values()
+        )
     return isinstance(value, list) and any(transient(entry) for entry in value)

@@ -1,4 +1,5 @@
-"""Golden bytes: what real brokers and Java clients wrote, kept as one .bin and one .json file per release.
+"""Golden bytes: what real brokers and Java clients wrote, kept as one .bin and one .json file per
+release.
 
 The .json file is the index: where each piece lies in the .bin file, and what it is known to hold.
 `tools/capture_golden.py` writes both.
@@ -56,7 +57,12 @@ def write_logs(path: Path, logs: Sequence[GoldenLog]) -> None:
     data = bytearray()
     index = []
     for log in logs:
-        entry: dict[str, Any] = {"topic": log.topic, "codec": log.codec, "start": len(data), "size": len(log.data)}
+        entry: dict[str, Any] = {
+            "topic": log.topic,
+            "codec": log.codec,
+            "start": len(data),
+            "size": len(log.data),
+        }
         entry["records"] = [_record_to_json(record) for record in log.records]
         if log.committed is not None:
             entry["committed_offsets"] = [record.offset for record in log.committed]
@@ -79,7 +85,9 @@ def read_logs(path: Path) -> list[GoldenLog]:
                 codec=entry["codec"],
                 data=data[entry["start"] : entry["start"] + entry["size"]],
                 records=records,
-                committed=None if committed is None else tuple(r for r in records if r.offset in set(committed)),
+                committed=None
+                if committed is None
+                else tuple(r for r in records if r.offset in set(committed)),
             )
         )
     return found
@@ -113,11 +121,23 @@ def read_exchanges(path: Path) -> list[GoldenExchange]:
 
 def _record_to_json(record: GoldenRecord) -> list[Any]:
     headers = [[name, _hex(value)] for name, value in record.headers]
-    return [record.offset, record.timestamp_ms, record.timestamp_type, _hex(record.key), _hex(record.value), headers]
+    return [
+        record.offset,
+        record.timestamp_ms,
+        record.timestamp_type,
+        _hex(record.key),
+        _hex(record.value),
+        headers,
+    ]
 
 
 def _record_from_json(
-    offset: int, timestamp_ms: int, timestamp_type: int, key: str | None, value: str | None, headers: list[list[Any]]
+    offset: int,
+    timestamp_ms: int,
+    timestamp_type: int,
+    key: str | None,
+    value: str | None,
+    headers: list[list[Any]],
 ) -> GoldenRecord:
     pairs = tuple((name, _unhex(content)) for name, content in headers)
     return GoldenRecord(offset, timestamp_ms, timestamp_type, _unhex(key), _unhex(value), pairs)

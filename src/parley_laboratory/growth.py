@@ -1,4 +1,6 @@
-"""How work and memory grow with the input, measured by the processor's time, so that a busy machine does not matter."""
+"""How work and memory grow with the input, measured by the processor's time, so that a
+busy machine does not matter.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,13 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak - before
 
 
-def grows_linearly(make: Callable[[int], T], work: Callable[[T], object], size: int, *, factor: int = 4) -> None:
+def grows_linearly(
+    make: Callable[[int], T], work: Callable[[T], object], size: int, *, factor: int = 4
+) -> None:
     """Assert that `factor` times the input takes at most twice `factor` times the processor time.
 
-    Quadratic work would take `factor` squared. Tried again twice before it counts. Work that takes no measurable
-    time at MAX_SIZE passes.
+    Quadratic work would take `factor` squared. Tried again twice before it counts. Work that takes
+    no measurable time at MAX_SIZE passes.
     """
     while processor_s(partial(work, make(size)), 1) < LEAST_S:
         if size >= MAX_SIZE:

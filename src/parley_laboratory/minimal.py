@@ -90,7 +90,9 @@ def minimal_request(key: int, version: int) -> Any:
 def one_record(magic: int) -> bytes:
     """Return a record set of one record, in that format."""
     columns = columns_from_records([Record(0, 1_000, 0, b"key", b"value")], with_offsets=False)
-    return b"".join(bytes(batch.data) for batch in encode_batches(columns, None, WriteOptions(magic=magic)))
+    return b"".join(
+        bytes(batch.data) for batch in encode_batches(columns, None, WriteOptions(magic=magic))
+    )
 
 
 def _struct(plan: StructPlan, made: type[MessageStruct], message: type[Message]) -> MessageStruct:

@@ -1,7 +1,8 @@
-"""Documents that list rules by label, each with the tests that prove it: read, and held against the tests.
+"""Documents that list rules by label, each with the tests that prove it: read, and held against the
+tests.
 
-A row is `| M3 | what holds | `tests/…/test_x.py::test_m03_…`, … |`. A test proves the rule whose label and
-number its name begins with, as `test_m03_`.
+A row is `| M3 | what holds | `tests/…/test_x.py::test_m03_…`, … |`. A test proves the rule whose
+label and number its name begins with, as `test_m03_`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ def listed(text: str, label: str) -> dict[int, list[tuple[str, str]]]:
 
 
 def complaints(root: Path, document: str, label: str, rules: Iterable[int]) -> list[str]:
-    """Return what is wrong with a document's list: rules that are missing or unproven, tests that do not exist.
+    """Return what is wrong with a document's list: rules that are missing or unproven, tests that
+    do not exist.
 
-    `rules` are the numbers that must be there, once each and in order. A test with one of the list's labels
-    that the document leaves out is a complaint too.
+    `rules` are the numbers that must be there, once each and in order. A test with one of the
+    list's labels that the document leaves out is a complaint too.
     """
     found = listed((root / document).read_text(encoding="utf-8"), label)
     wanted = list(rules)
@@ -38,7 +40,9 @@ def complaints(root: Path, document: str, label: str, rules: Iterable[int]) -> l
                 wrong.append(f"{path} has no {name}")
     named = {name for tests in found.values() for _, name in tests}
     for source in sorted((root / "tests").rglob("test_*.py")):
-        for name, number in re.findall(rf"^(?:async )?def (test_{letter}(\d\d)_\w+)\(", _text(source), re.MULTILINE):
+        for name, number in re.findall(
+            rf"^(?:async )?def (test_{letter}(\d\d)_\w+)\(", _text(source), re.MULTILINE
+        ):
             if int(number) in wanted and name not in named:
                 wrong.append(f"{source.name}: {name} is not in {document}")
     return wrong

@@ -1,4 +1,5 @@
-"""Messages with arbitrary contents: for round trips, oracles, and servers that must answer anything.
+"""Messages with arbitrary contents: for round trips, oracles, and servers that must answer
+anything.
 
 >>> from random import Random
 >>> from parley.messages import FetchRequest
@@ -19,7 +20,19 @@ from parley.messages.plan import Step, StructPlan
 INTEGER_BITS = {"int8": (8, True), "int16": (16, True), "uint16": (16, False), "int32": (32, True)}
 INTEGER_BITS |= {"uint32": (32, False), "int64": (64, True)}
 
-_TEXTS = ("", "a", "topic-1", "ü", "日本語", "\x00", "𝄞", "x" * 126, "x" * 127, "x" * 128, "é" * 300)
+_TEXTS = (
+    "",
+    "a",
+    "topic-1",
+    "ü",
+    "日本語",
+    "\x00",
+    "𝄞",
+    "x" * 126,
+    "x" * 127,
+    "x" * 128,
+    "é" * 300,
+)
 _FLOATS = (0.0, -0.0, 1.5, -1e308, 5e-324, float("inf"), float("-inf"))
 _LENGTHS = (0, 1, 2, 15, 126, 127, 128, 1500)
 
@@ -27,11 +40,13 @@ _LENGTHS = (0, 1, 2, 15, 126, 127, 128, 1500)
 class SampleMaker:
     """Makes messages from a source of randomness; every value that a version can carry may come.
 
-    `most` bounds the elements of an array, `unknown_tags` adds tagged fields that no definition has,
-    `plain` keeps byte sequences and texts short.
+    `most` bounds the elements of an array, `unknown_tags` adds tagged fields that no definition
+    has, `plain` keeps byte sequences and texts short.
     """
 
-    def __init__(self, random: Random, *, most: int = 3, unknown_tags: bool = True, plain: bool = False) -> None:
+    def __init__(
+        self, random: Random, *, most: int = 3, unknown_tags: bool = True, plain: bool = False
+    ) -> None:
         self._random = random
         self._most = most
         self._unknown_tags = unknown_tags
@@ -41,7 +56,9 @@ class SampleMaker:
         """Return a message whose fields outside `version` hold their defaults."""
         return self._struct(codec_for(message, version).plan, message, message)
 
-    def _struct(self, plan: StructPlan, made: type[MessageStruct], message: type[Message]) -> MessageStruct:
+    def _struct(
+        self, plan: StructPlan, made: type[MessageStruct], message: type[Message]
+    ) -> MessageStruct:
         values = {step.name: self._field(step, message) for step in plan.steps}
         for step in plan.tagged:
             if self._random.random() < 0.6:
@@ -81,7 +98,11 @@ class SampleMaker:
     def _integer(self, bits: int, signed: bool) -> int:
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
         edges = [low, high, 0, 1, low + 1, high - 1]
-        return self._random.choice((*edges, self._random.randint(low, high), self._random.randint(max(low, -9), 9)))
+        return self._random.choice(
+            (*edges, self._random.randint(low, high), self._random.randint(max(low, -9), 9))
+        )
 
     def _bytes(self) -> bytes:
-        return self._random.randbytes(self._random.choice(_LENGTHS[:4] if self._plain else _LENGTHS))
+        return self._random.randbytes(
+            self._random.choice(_LENGTHS[:4] if self._plain else _LENGTHS)
+        )

@@ -1,4 +1,5 @@
-"""Bytes of messages in the shapes that cost a decoder most: floods of the smallest elements, of tags, of wide texts.
+"""Bytes of messages in the shapes that cost a decoder most: floods of the smallest elements, of
+tags, of wide texts.
 
 Made from the plan of a message, so that no API and no version is left out.
 
@@ -23,8 +24,9 @@ WIDE_TEXT = ("\N{GRINNING FACE}" + "a" * 120).encode()
 def shapes(message: type[Message], version: int, size_bytes: int) -> dict[str, bytes]:
     """Return bodies of about `size_bytes` that decode, by what they are a flood of.
 
-    For each array: elements as small as they can be, elements with the largest numbers, elements whose texts are
-    wide, and for arrays in arrays outer elements with one inner one; for structs with tagged fields: unknown tags.
+    For each array: elements as small as they can be, elements with the largest numbers, elements
+    whose texts are wide, and for arrays in arrays outer elements with one inner one; for structs
+    with tagged fields: unknown tags.
     """
     plan = codec_for(message, version).reading_plan
     made: dict[str, bytes] = {}
@@ -46,7 +48,9 @@ def _paths(plan: StructPlan, outer: tuple[Step, ...]) -> Iterator[tuple[Step, ..
 
 
 def _flooded(plan: StructPlan, path: tuple[Step, ...], style: str, size_bytes: int) -> bytes:
-    """Return a message in which the array at a path is as long as there is room for, in outer ones of one element."""
+    """Return a message in which the array at a path is as long as there is room for, in
+    outer ones of one element.
+    """
     step = path[-1]
     element = _element(step, style)
     count = max(1, size_bytes // len(element))
@@ -59,7 +63,9 @@ def _flooded(plan: StructPlan, path: tuple[Step, ...], style: str, size_bytes: i
 
 
 def nested(message: type[Message], version: int, size_bytes: int) -> dict[str, bytes]:
-    """Return bodies with many outer elements that each have one inner one, and inner lists that all differ."""
+    """Return bodies with many outer elements that each have one inner one, and
+    inner lists that all differ.
+    """
     plan = codec_for(message, version).reading_plan
     made: dict[str, bytes] = {}
     for path in _paths(plan, ()):
@@ -78,7 +84,9 @@ def nested(message: type[Message], version: int, size_bytes: int) -> dict[str, b
             struct_of = path[at].struct
             assert struct_of is not None
             body = _count(path[at], 1) + _struct(struct_of, (path[at + 1], body), "empty")
-        made[".".join(step.name for step in path) + ": one each"] = _struct(plan, (path[0], body), "empty")
+        made[".".join(step.name for step in path) + ": one each"] = _struct(
+            plan, (path[0], body), "empty"
+        )
     return made
 
 

@@ -1,4 +1,5 @@
-"""A world without real time: memory for a network, a clock that moves on command, threads that do not run beside.
+"""A world without real time: memory for a network, a clock that moves on command, threads that do
+not run beside.
 
 Everything that happens in it is decided by its seed: a failure comes back each time.
 """
@@ -17,7 +18,9 @@ from parley.net.clock import settle
 
 T = TypeVar("T")
 ROUNDS = 60
-"""Steps of the loop that count as "nothing more happens without time": a request and its answer take about 20."""
+"""Steps of the loop that count as "nothing more happens without time": a request
+and its answer take about 20.
+"""
 
 
 class InlineExecutor(ThreadPoolExecutor):
@@ -34,7 +37,9 @@ class InlineExecutor(ThreadPoolExecutor):
 
 
 class VirtualTime:
-    """An event loop with its own clock and network. Use `clock`, `network` and `rng` for cluster and client alike."""
+    """An event loop with its own clock and network. Use `clock`, `network` and `rng`
+    for cluster and client alike.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.loop = asyncio.new_event_loop()
@@ -51,13 +56,17 @@ class VirtualTime:
         return task
 
     def run(self, work: Work[T], *, limit_ms: int = 600_000) -> T:
-        """Return what `work` returns, moving the clock on as far as that takes; TimeoutError beyond the limit."""
+        """Return what `work` returns, moving the clock on as far as that takes;
+        TimeoutError beyond the limit.
+        """
         task = self.start(work)
         self.until(task.done, limit_ms=limit_ms)
         return task.result()
 
     def until(self, condition: Callable[[], bool], *, limit_ms: int = 600_000) -> int:
-        """Move the clock on, from one planned call to the next, until a condition holds; return how far that was."""
+        """Move the clock on, from one planned call to the next, until a condition
+        holds; return how far that was.
+        """
         began_ms = self.clock.now_ms()
         self.loop.run_until_complete(settle(ROUNDS))
         while not condition():

@@ -1,7 +1,8 @@
-"""A blocking connection that sends exactly what it is given, in the version it is given: for tests of brokers.
+"""A blocking connection that sends exactly what it is given, in the version it is given: for tests
+of brokers.
 
-Nothing is negotiated and nothing is retried. It shares the message codec with the rest of parley and
-nothing else, so that a client's or a connection's mistakes cannot hide a broker's.
+Nothing is negotiated and nothing is retried. It shares the message codec with the rest of parley
+and nothing else, so that a client's or a connection's mistakes cannot hide a broker's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class Wire:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -48,7 +52,9 @@ class Wire:
         return self.correlation_id
 
     def receive_frame(self) -> bytes:
-        """Return the next frame without its size, b"" when the broker closed or reset the connection."""
+        """Return the next frame without its size, b"" when the broker closed
+        or reset the connection.
+        """
         head = self._exactly(4)
         return self._exactly(int.from_bytes(head, "big")) if head else b""
 
@@ -56,14 +62,20 @@ class Wire:
         """Return the answer to the request sent last. Raises ConnectionError when there is none."""
         frame = self.receive_frame()
         if not frame:
-            raise ConnectionError(f"the broker closed the connection on {type(request).__name__} v{version}")
+            raise ConnectionError(
+                f"the broker closed the connection on {type(request).__name__} v{version}"
+            )
         correlation_id, answer = decode_response(request.API_KEY, version, memoryview(frame))
         if correlation_id != self.correlation_id:
-            raise ConnectionError(f"the broker answered request {correlation_id} instead of {self.correlation_id}")
+            raise ConnectionError(
+                f"the broker answered request {correlation_id} instead of {self.correlation_id}"
+            )
         return answer
 
     def ask(self, message: Any, version: int) -> Any:
-        """Send a request and return its answer. Raises ConnectionError when the broker closes instead."""
+        """Send a request and return its answer. Raises ConnectionError when the
+        broker closes instead.
+        """
         self.send(message, version)
         return self.receive(message, version)
 

@@ -1,4 +1,6 @@
-"""Found by Spark: modules named `pyspark_*` with a `DefaultSource` are data sources without registration."""
+"""Found by Spark: modules named `pyspark_*` with a `DefaultSource` are data
+sources without registration.
+"""
 
 from parley.spark.source import ParleySource
 

@@ -1,4 +1,6 @@
-"""The brokers of a chaos run: an embedded cluster of three releases, or real brokers of one release."""
+"""The brokers of a chaos run: an embedded cluster of three releases, or
+real brokers of one release.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,19 @@ def kind_of(release: str | None) -> str:
 
 @contextmanager
 def started(release: str | None, topics: tuple[str, ...]) -> Iterator[Cluster]:
-    """Yield three brokers, real ones where a release is named, with these topics of three partitions."""
+    """Yield three brokers, real ones where a release is named, with these
+    topics of three partitions.
+    """
     if release is None:
         with LocalCluster(brokers=REPLICAS, releases=RELEASES) as embedded:
             _make(embedded, topics)
             yield embedded
     else:
         with RealCluster(
-            release, brokers=REPLICAS, properties=_REAL_PROPERTIES, separate_controller=release >= "3.3"
+            release,
+            brokers=REPLICAS,
+            properties=_REAL_PROPERTIES,
+            separate_controller=release >= "3.3",
         ) as real:
             _make(_Real(real), topics)
             yield _Real(real)
@@ -72,4 +79,6 @@ def started(release: str | None, topics: tuple[str, ...]) -> Iterator[Cluster]:
 
 def _make(cluster: Cluster, topics: tuple[str, ...]) -> None:
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.create_topics([NewTopic(name, num_partitions=3, replication_factor=REPLICAS) for name in topics])
+        client.create_topics(
+            [NewTopic(name, num_partitions=3, replication_factor=REPLICAS) for name in topics]
+        )

@@ -1,4 +1,6 @@
-"""The job that is killed: a stream from one topic to another, exactly once. Ends when asked to and all is read."""
+"""The job that is killed: a stream from one topic to another, exactly once. Ends
+when asked to and all is read.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,22 @@ def main() -> None:
         session = session.config(name, value)
     spark = session.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    rows = spark.readStream.format("parley").option("kafka.bootstrap.servers", servers).option("subscribe", source)
+    rows = (
+        spark.readStream.format("parley")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", source)
+    )
     rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "200").load()
-    writer = rows.selectExpr("key", "value").writeStream.format("parley").option("kafka.bootstrap.servers", servers)
+    writer = (
+        rows.selectExpr("key", "value")
+        .writeStream.format("parley")
+        .option("kafka.bootstrap.servers", servers)
+    )
     writer = writer.option("topic", sink).option("delivery", "exactly-once")
     query = (
-        writer.option("checkpointLocation", str(here / "checkpoint")).trigger(processingTime="100 milliseconds").start()
+        writer.option("checkpointLocation", str(here / "checkpoint"))
+        .trigger(processingTime="100 milliseconds")
+        .start()
     )
     (here / "running").touch()
     while not (here / "enough").exists():

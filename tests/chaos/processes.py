@@ -1,4 +1,6 @@
-"""Which processes belong to a Spark job, found in /proc: driver, executor JVMs, Python workers, planners."""
+"""Which processes belong to a Spark job, found in /proc: driver, executor JVMs,
+Python workers, planners.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,34 @@ def family(root: int) -> list[Process]:
 
 
 def driver(kin: list[Process]) -> list[int]:
-    """Return the Python program and its JVM; executors are not among them, and outlive it for a moment."""
+    """Return the Python program and its JVM; executors are not among them, and
+    outlive it for a moment.
+    """
     return [kin[0].pid] if kin else []
 
 
 def driver_jvms(kin: list[Process]) -> list[int]:
     """Return the driver's JVM."""
-    return [one.pid for one in kin if "SparkSubmit" in one.command and "java" in one.command.split("\0")[0]]
+    return [
+        one.pid
+        for one in kin
+        if "SparkSubmit" in one.command and "java" in one.command.split("\0")[0]
+    ]
 
 
 def executors(kin: list[Process]) -> list[int]:
     """Return the JVMs of executors."""
-    return [one.pid for one in kin if "CoarseGrainedExecutorBackend" in one.command and "java" in one.command]
+    return [
+        one.pid
+        for one in kin
+        if "CoarseGrainedExecutorBackend" in one.command and "java" in one.command
+    ]
 
 
 def workers(kin: list[Process]) -> list[int]:
-    """Return the Python workers that run tasks: forked by the daemon of an executor, or of the driver if it is one."""
+    """Return the Python workers that run tasks: forked by the daemon of an executor, or
+    of the driver if it is one.
+    """
     jvms = set(executors(kin) or driver_jvms(kin))
     daemons = {one.pid for one in kin if one.parent in jvms and "pyspark.worker" in one.command}
     return [one.pid for one in kin if one.parent in daemons]

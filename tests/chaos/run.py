@@ -1,11 +1,12 @@
-"""kill -9 of driver, executor JVM, Python worker, planner and broker at seeded moments; then the account.
+"""kill -9 of driver, executor JVM, Python worker, planner and broker at seeded moments; then the
+account.
 
     python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md
     python -m tests.chaos.run --seeds 3 --real 3.9.1 --write docs/proof/chaos.md
 
-A seed decides who is killed, in which order, after how many micro-batches and how many milliseconds into
-the next one. Rows are written into the source until all kills are done. A job whose driver is gone, or
-whose query gave up, is started again with its checkpoint.
+A seed decides who is killed, in which order, after how many micro-batches and how many milliseconds
+into the next one. Rows are written into the source until all kills are done. A job whose driver is
+gone, or whose query gave up, is started again with its checkpoint.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Account:
 
 
 COLUMNS = (
-    "seed", "brokers", "killed, in this order", "starts of the job", "micro-batches", "rows", "lost", "duplicated",
+    "seed", "brokers", "killed, in this order", "starts of the job", "micro-batches", "rows",
+    "lost", "duplicated",
     "seconds",
 )  # fmt: skip
 HEAD = f"| {' | '.join(COLUMNS)} |"
@@ -89,7 +91,12 @@ class Run:
     """One run with one seed."""
 
     def __init__(
-        self, seed: int, kinds: tuple[str, ...], folder: Path, say: Callable[[str], None], release: str | None = None
+        self,
+        seed: int,
+        kinds: tuple[str, ...],
+        folder: Path,
+        say: Callable[[str], None],
+        release: str | None = None,
     ) -> None:
         self.account = Account(seed, kind_of(release))
         self._release = release
@@ -126,20 +133,24 @@ class Run:
         self.account.seconds = time.monotonic() - self._began
         return self.account
 
-    # -- the source -----------------------------------------------------------------------------------
+    # -- the source --------------------------------------------------------------------------------
 
     def _feed(self, client: Client) -> None:
-        """Write numbered rows until all kills are done, never far ahead of the job however slow it is."""
+        """Write numbered rows until all kills are done, never far ahead of the
+        job however slow it is.
+        """
         try:
             while not self._enough.wait(0.05):
                 if self._written < AHEAD + self._batches() * CHUNK:
-                    values = [f"{number:08}" for number in range(self._written, self._written + CHUNK)]
+                    values = [
+                        f"{number:08}" for number in range(self._written, self._written + CHUNK)
+                    ]
                     client.produce(SOURCE, pa.table({"key": values, "value": values}))
                     self._written += CHUNK
         except BaseException as error:
             self._feeding_failed = error
 
-    # -- the job --------------------------------------------------------------------------------------
+    # -- the job -----------------------------------------------------------------------------------
 
     def _alive(self, cluster: Cluster) -> int:
         """Return the job's process id, started (again) where it is gone."""
@@ -181,16 +192,21 @@ class Run:
         commits = self._folder / "checkpoint" / "commits"
         return sum(path.name.isdigit() for path in commits.iterdir()) if commits.exists() else 0
 
-    # -- killing --------------------------------------------------------------------------------------
+    # -- killing -----------------------------------------------------------------------------------
 
     def _kill(self, kind: str, cluster: Cluster) -> None:
         """Kill one of a kind, some batches from now and somewhere inside the next one."""
         self._wait((self._folder / "running").exists, cluster, "the start of the query")
         wanted = self._batches() + self._rng.randint(1, 4)
-        self._wait(lambda: self._batches() >= wanted, cluster, f"batch {wanted} before killing the {kind}")
+        self._wait(
+            lambda: self._batches() >= wanted, cluster, f"batch {wanted} before killing the {kind}"
+        )
         time.sleep(self._rng.random() * 0.4)
         seconds = time.monotonic() - self._began
-        self._say(f"seed {self.account.seed}, {seconds:.0f} s: kill -9 {kind} after batch {self._batches()}")
+        self._say(
+            f"seed {self.account.seed}, {seconds:.0f} s: kill -9 {kind} after batch "
+            f"{self._batches()}"
+        )
         if kind == "broker":
             broker = self._rng.randint(1, REPLICAS)
             cluster.kill_broker(broker)
@@ -203,42 +219,61 @@ class Run:
 
     def _strike(self, kind: str, cluster: Cluster) -> bool:
         kin = processes.family(self._alive(cluster))
-        self._known |= {one.pid: one for one in kin}  # those of a killed driver have no parent to be found by
+        # those of a killed driver have no parent to be found by
+        self._known |= {one.pid: one for one in kin}
         if kind == "driver":
             hit = processes.kill([*processes.driver(kin), *processes.driver_jvms(kin)])
             if self._job is not None:
                 self._job.wait()
             return hit
-        targets = {"executor": processes.executors, "worker": processes.workers, "planner": processes.planners}
+        targets = {
+            "executor": processes.executors,
+            "worker": processes.workers,
+            "planner": processes.planners,
+        }
         found = targets[kind](kin)
         return processes.kill([self._rng.choice(found)]) if found else False
 
-    # -- counting -------------------------------------------------------------------------------------
+    # -- counting ----------------------------------------------------------------------------------
 
     def _count(self, client: Client) -> None:
-        places = [TopicPartition(SINK, index) for index in client.metadata([SINK]).topics[SINK].partitions]
+        places = [
+            TopicPartition(SINK, index) for index in client.metadata([SINK]).topics[SINK].partitions
+        ]
         ends = self._stable_ends(client, places)
         found: Counter[int] = Counter()
         for place, end in ends.items():
-            for batch in client.fetch(place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)):
+            for batch in client.fetch(
+                place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)
+            ):
                 found.update(map(int, batch.column("value").to_pylist()))
         self.account.rows, self.account.batches = self._written, self._batches()
         self.account.lost = sum(number not in found for number in range(self._written))
         self.account.duplicated = sum(count - 1 for count in found.values())
 
-    def _stable_ends(self, client: Client, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where read_committed consumers get to, once ended transactions have their markers."""
+    def _stable_ends(
+        self, client: Client, places: list[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return where read_committed consumers get to, once ended
+        transactions have their markers.
+        """
         deadline = time.monotonic() + MARKER_SECONDS
         while True:
-            stable = client.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+            stable = client.list_offsets(
+                dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED
+            )
             ends = client.list_offsets(dict.fromkeys(places, LATEST))
-            self.account.held_back = sum(ends[place].offset - stable[place].offset for place in places)
+            self.account.held_back = sum(
+                ends[place].offset - stable[place].offset for place in places
+            )
             if not self.account.held_back or time.monotonic() > deadline:
                 return {place: stable[place].offset for place in places}
             time.sleep(0.1)
 
 
-def one(seed: int, kinds: tuple[str, ...], say: Callable[[str], None], release: str | None = None) -> Account:
+def one(
+    seed: int, kinds: tuple[str, ...], say: Callable[[str], None], release: str | None = None
+) -> Account:
     """Run one seed in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="parley-chaos-", ignore_cleanup_errors=True) as folder:
         return Run(seed, kinds, Path(folder), say, release).run()
@@ -248,9 +283,17 @@ def main() -> int:
     """Run the seeds asked for; 1 where a row was lost or duplicated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="1-20", help="first-last, or one")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="who is killed, separated by commas")
-    parser.add_argument("--real", metavar="RELEASE", help="real brokers of this release (Java 17 and mvn)")
-    parser.add_argument("--write", type=Path, help="page whose table gets the runs, in the place of those with a seed")
+    parser.add_argument(
+        "--kinds", default=",".join(KINDS), help="who is killed, separated by commas"
+    )
+    parser.add_argument(
+        "--real", metavar="RELEASE", help="real brokers of this release (Java 17 and mvn)"
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        help="page whose table gets the runs, in the place of those with a seed",
+    )
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
     accounts = []
@@ -267,10 +310,16 @@ def _say(text: str) -> None:
 
 
 def write_page(page: Path, account: Account) -> None:
-    """Put a run into the table between a page's two marks, where a run with this seed stood or in its order."""
+    """Put a run into the table between a page's two marks, where a run with this
+    seed stood or in its order.
+    """
     before, rest = page.read_text().split("<!-- runs -->\n", 1)
     table, after = rest.split("<!-- end of runs -->", 1)
-    lines = {int(line.split("|")[1]): line for line in table.splitlines() if line.startswith("| ") and line != HEAD}
+    lines = {
+        int(line.split("|")[1]): line
+        for line in table.splitlines()
+        if line.startswith("| ") and line != HEAD
+    }
     lines[account.seed] = account.line()
     table = "\n".join([HEAD, "|---" * len(COLUMNS) + "|", *(lines[seed] for seed in sorted(lines))])
     page.write_text(f"{before}<!-- runs -->\n\n{table}\n\n<!-- end of runs -->{after}")

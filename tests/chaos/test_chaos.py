@@ -1,4 +1,6 @@
-"""Three seeds of the chaos job: driver, Python worker, planner and broker die, and every row is there once."""
+"""Three seeds of the chaos job: driver, Python worker, planner and broker die,
+and every row is there once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What tests of the embedded cluster share: a cluster per module, and one-partition talk over a plain connection."""
+"""What tests of the embedded cluster share: a cluster per module, and one-partition
+talk over a plain connection.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,15 @@ Metadata: Any = request_class(ApiKey.METADATA)
 NAMES = (f"scene{number}" for number in itertools.count())
 
 
-def make_batch(count: int = 1, *, size: int = 10, timestamp_ms: int = 1_000, **options: Any) -> bytes:
-    rows = [Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)]
-    made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(**options))
+def make_batch(
+    count: int = 1, *, size: int = 10, timestamp_ms: int = 1_000, **options: Any
+) -> bytes:
+    rows = [
+        Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)
+    ]
+    made = encode_batches(
+        columns_from_records(rows, with_offsets=False), None, WriteOptions(**options)
+    )
     return b"".join(bytes(one.data) for one in made)
 
 
@@ -46,7 +54,9 @@ class Talk:
     def topic_id(self) -> bytes:
         return bytes(self.cluster._cluster.state.image.topics[self.topic].topic_id)
 
-    def produce_request(self, data: bytes | None, *, version: int, acks: int = -1, timeout_ms: int = 5_000) -> Any:
+    def produce_request(
+        self, data: bytes | None, *, version: int, acks: int = -1, timeout_ms: int = 5_000
+    ) -> Any:
         where = {"topic_id": self.topic_id} if version >= 13 else {"name": self.topic}
         partition = Produce.PartitionProduceData(index=0, records=data)
         topic = Produce.TopicProduceData(**where, partition_data=[partition])
@@ -72,21 +82,31 @@ class Talk:
         return answer.responses[0].partitions[0]
 
     def offset(self, timestamp: int, *, version: int = 5, **options: Any) -> Any:
-        partition = ListOffsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp, **options)
+        partition = ListOffsets.ListOffsetsPartition(
+            partition_index=0, timestamp=timestamp, **options
+        )
         topic = ListOffsets.ListOffsetsTopic(name=self.topic, partitions=[partition])
-        return self.wire.ask(ListOffsets(replica_id=-1, topics=[topic]), version).topics[0].partitions[0]
+        return (
+            self.wire.ask(ListOffsets(replica_id=-1, topics=[topic]), version)
+            .topics[0]
+            .partitions[0]
+        )
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[LocalCluster]:
-    """The cluster of a module; those that need another one have a fixture of this name of their own."""
+    """The cluster of a module; those that need another one have a fixture of
+    this name of their own.
+    """
     with LocalCluster(brokers=3, release="3.9", seed=1) as running:
         yield running
 
 
 @pytest.fixture
 def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
-    """The module's cluster. After each test nothing is left of its faults and scenes, and all replicas agree."""
+    """The module's cluster. After each test nothing is left of its faults and
+    scenes, and all replicas agree.
+    """
     yield shared
     shared.clear_faults()
     shared.heal()

@@ -44,12 +44,17 @@ def batch(first_offset: int, count: int, leader_epoch: int = 0) -> bytes:
 class Scripted:
     """Some brokers, one topic "t" with one partition. A test replaces what they answer.
 
-    `answers` maps (broker id, API) to a function of the request, which may be a coroutine's; `asked` lists (broker id,
-    API, message).
+    `answers` maps (broker id, API) to a function of the request, which may be a coroutine's;
+    `asked` lists (broker id, API, message).
     """
 
-    def __init__(self, brokers: int = 2, ranges: dict[ApiKey, tuple[int, int]] | None = None) -> None:
-        self.brokers, self.ranges = brokers, {**RANGES, ApiKey.API_VERSIONS: (0, 3), **(ranges or {})}
+    def __init__(
+        self, brokers: int = 2, ranges: dict[ApiKey, tuple[int, int]] | None = None
+    ) -> None:
+        self.brokers, self.ranges = (
+            brokers,
+            {**RANGES, ApiKey.API_VERSIONS: (0, 3), **(ranges or {})},
+        )
         self.leader, self.epoch, self.topic_id = 1, 5, TOPIC_ID
         self.log = batch(0, 10)
         self.asked: list[tuple[int, ApiKey, Any]] = []
@@ -59,7 +64,9 @@ class Scripted:
 
     async def __aenter__(self) -> Scripted:
         for broker_id in range(1, self.brokers + 1):
-            self._servers.append(await serve("127.0.0.1", 0, self._handler(broker_id), policy=ServeAll()))
+            self._servers.append(
+                await serve("127.0.0.1", 0, self._handler(broker_id), policy=ServeAll())
+            )
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -90,7 +97,10 @@ class Scripted:
 
     def nodes(self) -> list[tuple[int, str, int]]:
         """Return id, host and port of each broker."""
-        return [(i, server.address.host, server.address.port) for i, server in enumerate(self._servers, 1)]
+        return [
+            (i, server.address.host, server.address.port)
+            for i, server in enumerate(self._servers, 1)
+        ]
 
     def _handler(self, broker_id: int) -> Callable[[ServerConnection], Any]:
         async def handle(connection: ServerConnection) -> None:
@@ -117,21 +127,28 @@ class Scripted:
             ApiKey.FETCH: lambda request: self.fetched(self.since(request)),
             ApiKey.LIST_OFFSETS: self.offsets,
             ApiKey.PRODUCE: lambda _: self.produced(),
-            ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda r: self.epoch_end(r.topics[0].partitions[0].leader_epoch, 10),
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda r: self.epoch_end(
+                r.topics[0].partitions[0].leader_epoch, 10
+            ),
         }
         if key not in found:
             raise ConfigError(f"no script for {key}")
         return found[key]
 
-    # -- answers --------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def versions(self) -> Any:
         """Return the ApiVersions answer."""
         make = ApiVersionsResponse.ApiVersion
-        keys = [make(api_key=int(key), min_version=low, max_version=high) for key, (low, high) in self.ranges.items()]
+        keys = [
+            make(api_key=int(key), min_version=low, max_version=high)
+            for key, (low, high) in self.ranges.items()
+        ]
         return ApiVersionsResponse(api_keys=keys)
 
-    def metadata(self, leader: int | None = None, epoch: int | None = None, partitions: int = 1) -> Any:
+    def metadata(
+        self, leader: int | None = None, epoch: int | None = None, partitions: int = 1
+    ) -> Any:
         """Return a Metadata answer about the topic."""
         make = MetadataResponse.MetadataResponseBroker
         brokers = [make(node_id=i, host=host, port=port) for i, host, port in self.nodes()]
@@ -145,8 +162,12 @@ class Scripted:
             )
             for index in range(partitions)
         ]
-        topic = MetadataResponse.MetadataResponseTopic(name="t", topic_id=self.topic_id, partitions=parts)
-        return MetadataResponse(brokers=brokers, topics=[topic], controller_id=1, cluster_id="scripted")
+        topic = MetadataResponse.MetadataResponseTopic(
+            name="t", topic_id=self.topic_id, partitions=parts
+        )
+        return MetadataResponse(
+            brokers=brokers, topics=[topic], controller_id=1, cluster_id="scripted"
+        )
 
     def since(self, request: Any) -> bytes:
         """Return the log where the request's offset is in it."""
@@ -157,9 +178,12 @@ class Scripted:
         """Return a Fetch answer with these records, or with an error and what goes with it."""
         endpoints = fields.pop("node_endpoints", [])
         part = FetchResponse.PartitionData(
-            **{"partition_index": 0, "high_watermark": 10, "log_start_offset": 0, **fields}, records=records
+            **{"partition_index": 0, "high_watermark": 10, "log_start_offset": 0, **fields},
+            records=records,
         )
-        topic = FetchResponse.FetchableTopicResponse(topic="t", topic_id=self.topic_id, partitions=[part])
+        topic = FetchResponse.FetchableTopicResponse(
+            topic="t", topic_id=self.topic_id, partitions=[part]
+        )
         return FetchResponse(responses=[topic], node_endpoints=endpoints)
 
     def hint(self, leader: int, epoch: int) -> Any:
@@ -169,7 +193,9 @@ class Scripted:
     def endpoints(self, *ids: int) -> list[Any]:
         """Return a Fetch hint's NodeEndpoints of these brokers."""
         known = {i: (host, port) for i, host, port in self.nodes()}
-        return [FetchResponse.NodeEndpoint(node_id=i, host=known[i][0], port=known[i][1]) for i in ids]
+        return [
+            FetchResponse.NodeEndpoint(node_id=i, host=known[i][0], port=known[i][1]) for i in ids
+        ]
 
     def offsets(self, request: Any) -> Any:
         """Return the beginning (0) or end (10) of the log."""
@@ -177,12 +203,16 @@ class Scripted:
         part = ListOffsetsResponse.ListOffsetsPartitionResponse(
             partition_index=0, offset=0 if asked == -2 else 10, leader_epoch=self.epoch
         )
-        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
+        return ListOffsetsResponse(
+            topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])]
+        )
 
     def epoch_end(self, epoch: int, end_offset: int, error_code: int = 0) -> Any:
         """Return an OffsetForLeaderEpoch answer."""
         make = OffsetForLeaderEpochResponse
-        part = make.EpochEndOffset(partition=0, error_code=error_code, leader_epoch=epoch, end_offset=end_offset)
+        part = make.EpochEndOffset(
+            partition=0, error_code=error_code, leader_epoch=epoch, end_offset=end_offset
+        )
         return make(topics=[make.OffsetForLeaderTopicResult(topic="t", partitions=[part])])
 
     def produced(self, **fields: Any) -> Any:

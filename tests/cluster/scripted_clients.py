@@ -1,4 +1,6 @@
-"""Clients of scripted brokers: impatient ones, one read and one write by them, and brokers that name the leader."""
+"""Clients of scripted brokers: impatient ones, one read and one write by them, and
+brokers that name the leader.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def client_of(cluster: Scripted, **options: Any) -> AsyncClient:
     return AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, **options})
 
 
-async def read(client: AsyncClient, start: int = 0, end: int = 10, options: FetchOptions = FAST) -> list[int]:
+async def read(
+    client: AsyncClient, start: int = 0, end: int = 10, options: FetchOptions = FAST
+) -> list[int]:
     """Return the values of a range, which a script's batches have equal to their offsets."""
     found: list[int] = []
     async with aclosing(client.fetch(TP, start, end, options)) as batches:
@@ -68,13 +72,22 @@ def good(cluster: Scripted, api: ApiKey) -> Any:
 
 
 def refusal(
-    cluster: Scripted, api: ApiKey, leader: int, epoch: int, nodes: list[tuple[int, int]], code: int = 6
+    cluster: Scripted,
+    api: ApiKey,
+    leader: int,
+    epoch: int,
+    nodes: list[tuple[int, int]],
+    code: int = 6,
 ) -> Any:
-    """Return an answer: not the leader, `leader` at `epoch` is. `nodes` are (id, broker whose address it gets)."""
+    """Return an answer: not the leader, `leader` at `epoch` is. `nodes` are (id,
+    broker whose address it gets).
+    """
     kind = ProduceResponse if api is ApiKey.PRODUCE else FetchResponse
     known = {i: (host, port) for i, host, port in cluster.nodes()}
     hint = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-    endpoints = [kind.NodeEndpoint(node_id=i, host=known[at][0], port=known[at][1]) for i, at in nodes]
+    endpoints = [
+        kind.NodeEndpoint(node_id=i, host=known[at][0], port=known[at][1]) for i, at in nodes
+    ]
     if api is ApiKey.FETCH:
         return cluster.fetched(None, error_code=code, current_leader=hint, node_endpoints=endpoints)
     answer = cluster.produced(error_code=code, current_leader=hint)
@@ -85,5 +98,9 @@ def refusal(
 def only_leader(cluster: Scripted, api: ApiKey, leader: int) -> None:
     """Let this broker serve, and every other one say that it does not lead, naming nobody."""
     for broker in range(1, cluster.brokers + 1):
-        serves = (lambda _: good(cluster, api)) if broker == leader else (lambda _: refusal(cluster, api, -1, -1, []))
+        serves = (
+            (lambda _: good(cluster, api))
+            if broker == leader
+            else (lambda _: refusal(cluster, api, -1, -1, []))
+        )
         cluster.answers[broker, api] = serves

@@ -1,4 +1,6 @@
-"""Consumers of scripted brokers: impatient ones, and scenes of moved leaders and logs that end early."""
+"""Consumers of scripted brokers: impatient ones, and scenes of moved leaders
+and logs that end early.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ QUICK = {
 
 def consumer_of(cluster: Scripted, **options: Any) -> AsyncConsumer:
     return AsyncConsumer(
-        bootstrap_servers=cluster.bootstrap_servers, **{**QUICK, "auto_offset_reset": "earliest", **options}
+        bootstrap_servers=cluster.bootstrap_servers,
+        **{**QUICK, "auto_offset_reset": "earliest", **options},
     )
 
 

@@ -1,4 +1,6 @@
-"""Partitions added to a topic that a process knows already: written, read and asked about at once, as Java does it."""
+"""Partitions added to a topic that a process knows already: written, read and asked
+about at once, as Java does it.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_a_transaction_writes_it_too(cluster: LocalCluster, client: Client, topi
     assert [b.num_rows for b in client.fetch(TopicPartition(topic, 4), 0, LATEST, read)] == [1]
 
 
-def test_a_partition_added_while_a_call_waits_for_it_is_written(cluster: LocalCluster, topic: str) -> None:
+def test_a_partition_added_while_a_call_waits_for_it_is_written(
+    cluster: LocalCluster, topic: str
+) -> None:
     """The broker that is asked hears of the partition later."""
     tp = TopicPartition(topic, 2)
     with Client(bootstrap_servers=cluster.bootstrap_servers, **FRESH_METADATA) as client:
@@ -110,8 +114,12 @@ def test_a_partition_added_while_a_call_waits_for_it_is_written(cluster: LocalCl
         assert (written.records, asked[tp].offset) == (1, 0)
 
 
-def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(client: Client, topic: str) -> None:
-    with pytest.raises(BrokerError, match=r"3 partitions after .* ms of asking for metadata") as refused:
+def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(
+    client: Client, topic: str
+) -> None:
+    with pytest.raises(
+        BrokerError, match=r"3 partitions after .* ms of asking for metadata"
+    ) as refused:
         client.produce(topic, ONE, partition=7, options=ProduceOptions(max_block_ms=300))
     assert (refused.value.name, refused.value.partition) == ("UNKNOWN_TOPIC_OR_PARTITION", 7)
     assert client.produce(topic, ONE, partition=2).records == 1
@@ -123,7 +131,9 @@ def test_a_partition_added_since_is_read_and_asked_about(cluster: LocalCluster, 
     with Client(bootstrap_servers=servers, **FRESH_METADATA) as client:
         client.produce(topic, ONE)
         assert values(client, topic, 0) == ["old"]
-        with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **FRESH_METADATA) as consumer:
+        with Consumer(
+            bootstrap_servers=servers, auto_offset_reset="earliest", **FRESH_METADATA
+        ) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             assert consumer.getone().value == b"old"
             cluster.add_partitions(topic, 3)

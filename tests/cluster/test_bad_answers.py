@@ -1,4 +1,6 @@
-"""Brokers that lie about their versions, and addresses behind which a different one answers each time."""
+"""Brokers that lie about their versions, and addresses behind which a
+different one answers each time.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ async def lying_broker(policy: Lying) -> AsyncIterator[Server]:
         await server.close()
 
 
-async def test_a_broker_that_advertises_and_then_closes_is_named_with_the_api_and_the_remedy() -> None:
+async def test_a_broker_that_advertises_and_then_closes_is_named_with_the_api_and_the_remedy() -> (
+    None
+):
     policy = Lying(closes=12)
     async with lying_broker(policy) as server:
         client = AsyncClient(bootstrap_servers=str(server.address), default_api_timeout_ms=5_000)
@@ -69,9 +73,14 @@ async def test_the_remedy_helps_the_version_is_left_out_and_the_next_one_used() 
 
 
 async def test_versions_left_out_are_never_chosen_on_any_release() -> None:
-    """KIP-35, point 6: what must not be used is known to the client, or asked to it by configuration."""
+    """KIP-35, point 6: what must not be used is known to the client, or asked
+    to it by configuration.
+    """
     async with AsyncLocalCluster(1, "4.3") as cluster:
-        named = {"bootstrap_servers": cluster.bootstrap_servers, "must_not_use_versions": "Metadata:11-13, 60:0-2"}
+        named = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "must_not_use_versions": "Metadata:11-13, 60:0-2",
+        }
         async with AsyncClient(**named) as client:
             await client.create_topics([NewTopic("events")])
             assert "events" in (await client.metadata()).topics
@@ -140,7 +149,9 @@ async def balancer(addresses: Sequence[str]) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("releases", [("2.4", "4.3"), ("0.10.0", "4.3"), ("0.9", "0.10.2")])
-async def test_behind_a_load_balancer_each_connection_speaks_as_its_own_broker(releases: tuple[str, str]) -> None:
+async def test_behind_a_load_balancer_each_connection_speaks_as_its_own_broker(
+    releases: tuple[str, str],
+) -> None:
     async with (
         AsyncLocalCluster(2, releases={1: releases[0], 2: releases[1]}) as cluster,
         balancer([str(broker.address) for broker in cluster.brokers]) as address,
@@ -155,5 +166,9 @@ async def test_behind_a_load_balancer_each_connection_speaks_as_its_own_broker(r
             seen.append(reply.version)
             await connection.close()
     # That 0.9 answers there is believed for a while; the newer broker understands its versions too.
-    expected = {("2.4", "4.3"): [9, 13, 9, 13], ("0.10.0", "4.3"): [1, 13, 1, 13], ("0.9", "0.10.2"): [0, 0, 0, 0]}
+    expected = {
+        ("2.4", "4.3"): [9, 13, 9, 13],
+        ("0.10.0", "4.3"): [1, 13, 1, 13],
+        ("0.9", "0.10.2"): [0, 0, 0, 0],
+    }
     assert seen == expected[releases]

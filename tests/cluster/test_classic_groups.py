@@ -48,10 +48,13 @@ class Coordinator:
         allowed = None if version is None else VersionRange(version, version)
         return self.clients[client].request(self.broker, request, allowed=allowed)
 
-    def join(self, member: str = "", version: int | None = None, client: int = 0, **said: object) -> JoinGroupResponse:
+    def join(
+        self, member: str = "", version: int | None = None, client: int = 0, **said: object
+    ) -> JoinGroupResponse:
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=METADATA)
         request = JoinGroupRequest(
-            group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id=member,
+            group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
+            member_id=member,
             protocol_type="consumer", protocols=[protocol], **said,
         )  # fmt: skip
         answer: JoinGroupResponse = self.ask(request, version, client)
@@ -60,13 +63,16 @@ class Coordinator:
             return self.join(answer.member_id, version, client, **said)
         return answer
 
-    def sync(self, member: str, generation: int, version: int | None = None, **assignments: bytes) -> SyncGroupResponse:
+    def sync(
+        self, member: str, generation: int, version: int | None = None, **assignments: bytes
+    ) -> SyncGroupResponse:
         given = [
             SyncGroupRequest.SyncGroupRequestAssignment(member_id=name, assignment=data)
             for name, data in assignments.items()
         ]
         request = SyncGroupRequest(
-            group_id=GROUP, generation_id=generation, member_id=member, protocol_type="consumer", protocol_name="range",
+            group_id=GROUP, generation_id=generation, member_id=member, protocol_type="consumer",
+            protocol_name="range",
             assignments=given,
         )  # fmt: skip
         answer: SyncGroupResponse = self.ask(request, version)
@@ -78,10 +84,15 @@ class Coordinator:
         return code
 
     def commit(self, member: str, generation: int) -> int:
-        part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        part = OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=5
+        )
         topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=[part])
         request = OffsetCommitRequest(
-            group_id=GROUP, member_id=member, generation_id_or_member_epoch=generation, topics=[topic]
+            group_id=GROUP,
+            member_id=member,
+            generation_id_or_member_epoch=generation,
+            topics=[topic],
         )
         versions = self.clients[0].request(self.broker, request, allowed=VersionRange(1, 8))
         return versions.topics[0].partitions[0].error_code
@@ -111,7 +122,11 @@ EVERY = pytest.mark.parametrize("release", ["0.9", "0.11", "2.2", "2.5", "4.3"])
 def test_two_members_of_one_group(at: Coordinator) -> None:
     alone = at.join()
     me, generation = alone.member_id, alone.generation_id
-    assert (alone.error_code, alone.leader, [one.member_id for one in alone.members]) == (0, me, [me])
+    assert (alone.error_code, alone.leader, [one.member_id for one in alone.members]) == (
+        0,
+        me,
+        [me],
+    )
     assert at.sync(me, generation, **{me: b"all"}).assignment == b"all"
     assert at.beat(me, generation) == codes.NONE
     assert at.commit(me, generation) == codes.NONE
@@ -128,15 +143,23 @@ def test_two_members_of_one_group(at: Coordinator) -> None:
     assert at.sync(me, generation + 1, **{me: b"mine", you: b"yours"}).assignment == b"mine"
     assert at.sync(you, generation + 1).assignment == b"yours"
     described = at.ask(DescribeGroupsRequest(groups=[GROUP])).groups[0]
-    assert (described.group_state, described.protocol_type, described.protocol_data) == ("Stable", "consumer", "range")
-    assert {one.member_id: one.member_assignment for one in described.members} == {me: b"mine", you: b"yours"}
+    assert (described.group_state, described.protocol_type, described.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert {one.member_id: one.member_assignment for one in described.members} == {
+        me: b"mine",
+        you: b"yours",
+    }
     assert {one.client_host for one in described.members} == {"/127.0.0.1"}
     listed = at.ask(ListGroupsRequest()).groups
     assert [(one.group_id, one.protocol_type) for one in listed] == [(GROUP, "consumer")]
 
 
 @pytest.mark.parametrize(
-    ("release", "between", "empty"), [("0.9", "AwaitingSync", "Dead"), ("1.1", "CompletingRebalance", "Empty")]
+    ("release", "between", "empty"),
+    [("0.9", "AwaitingSync", "Dead"), ("1.1", "CompletingRebalance", "Empty")],
 )
 def test_states_have_the_names_of_the_release(at: Coordinator, between: str, empty: str) -> None:
     answer = at.join()
@@ -148,13 +171,17 @@ def test_states_have_the_names_of_the_release(at: Coordinator, between: str, emp
 
 
 @pytest.mark.parametrize(
-    ("release", "longest_ms"), [("0.9", 30_000), ("0.11", 300_000), ("2.4", 1_800_000), ("4.3", 1_800_000)]
+    ("release", "longest_ms"),
+    [("0.9", 30_000), ("0.11", 300_000), ("2.4", 1_800_000), ("4.3", 1_800_000)],
 )
 def test_g9_each_release_has_a_longest_session(at: Coordinator, longest_ms: int) -> None:
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=METADATA)
     for session_ms, refused in [(5_999, True), (longest_ms + 1, True), (longest_ms, False)]:
         request = JoinGroupRequest(
-            group_id=GROUP, session_timeout_ms=session_ms, protocol_type="consumer", protocols=[protocol]
+            group_id=GROUP,
+            session_timeout_ms=session_ms,
+            protocol_type="consumer",
+            protocols=[protocol],
         )
         assert (at.ask(request).error_code == codes.INVALID_SESSION_TIMEOUT) is refused
 
@@ -165,15 +192,25 @@ def test_a_group_with_members_is_not_deleted(at: Coordinator) -> None:
     delete = DeleteGroupsRequest(groups_names=[GROUP])
     assert at.ask(delete).results[0].error_code == codes.NON_EMPTY_GROUP
     member = LeaveGroupRequest.MemberIdentity(member_id=answer.member_id)
-    left = at.ask(LeaveGroupRequest(group_id=GROUP, members=[member, LeaveGroupRequest.MemberIdentity(member_id="x")]))
-    assert (left.error_code, [one.error_code for one in left.members]) == (0, [0, codes.UNKNOWN_MEMBER_ID])  # H14
+    left = at.ask(
+        LeaveGroupRequest(
+            group_id=GROUP, members=[member, LeaveGroupRequest.MemberIdentity(member_id="x")]
+        )
+    )
+    # H14
+    assert (left.error_code, [one.error_code for one in left.members]) == (
+        0,
+        [0, codes.UNKNOWN_MEMBER_ID],
+    )
     assert at.ask(delete).results[0].error_code == codes.NONE
 
 
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_sync_group_names_the_protocol(at: Coordinator) -> None:
     answer = at.join()
-    request = SyncGroupRequest(group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id)
+    request = SyncGroupRequest(
+        group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id
+    )
     assert at.ask(request).error_code == codes.INCONSISTENT_GROUP_PROTOCOL
 
 

@@ -1,4 +1,6 @@
-"""Foreign members and parley's in classic groups of the embedded cluster, apart and together (G67, G68)."""
+"""Foreign members and parley's in classic groups of the embedded cluster, apart
+and together (G67, G68).
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,10 @@ class Confluent(Member):
     strategy = "range"
 
     def consume(self, leaving: Callable[[], bool]) -> None:
-        options = {"bootstrap.servers": self.bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest",
-                   "heartbeat.interval.ms": HEARTBEAT_MS, "partition.assignment.strategy": self.strategy,
+        options = {"bootstrap.servers": self.bootstrap, "group.id": GROUP,
+                   "auto.offset.reset": "earliest",
+                   "heartbeat.interval.ms": HEARTBEAT_MS,
+                   "partition.assignment.strategy": self.strategy,
                    "enable.auto.offset.store": False}  # fmt: skip
         consumer = confluent_kafka.Consumer(options)
         consumer.subscribe([TOPIC])
@@ -112,7 +116,8 @@ class KafkaPython(Member):
             heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
             **({"api_version": (0, 9)} if self.release == "0.9" else {}),
         )  # fmt: skip
-        consumer.partitions_for_topic(TOPIC)  # else it may lead without knowing the topic, and leave it at that
+        # else it may lead without knowing the topic, and leave it at that
+        consumer.partitions_for_topic(TOPIC)
         while not leaving():
             for records in consumer.poll(50).values():
                 self.read += [(record.partition, record.offset) for record in records]
@@ -164,12 +169,17 @@ def produce(cluster: LocalCluster, each: int) -> None:
 
 
 def shared(*among: Member) -> bool:
-    """Whether every partition is one member's, and each has as many as the others. Raises what a member raised."""
+    """Whether every partition is one member's, and each has as many as the others.
+    Raises what a member raised.
+    """
     for member in among:
         if member.error is not None:
             raise RuntimeError(f"a member ended: {member.error!r}")
     owned = [part for member in among for part in member.owned]
-    return sorted(owned) == list(range(PARTITIONS)) and len({len(member.owned) for member in among}) == 1
+    return (
+        sorted(owned) == list(range(PARTITIONS))
+        and len({len(member.owned) for member in among}) == 1
+    )
 
 
 def stable(cluster: LocalCluster) -> bool:
@@ -183,7 +193,10 @@ def covered(*among: Member) -> bool:
     """Whether every partition is one member's, and each member has one or two."""
     shared(*among)
     owned = [part for member in among for part in member.owned]
-    return sorted(owned) == list(range(PARTITIONS)) and {len(member.owned) for member in among} <= {1, 2}
+    return sorted(owned) == list(range(PARTITIONS)) and {len(member.owned) for member in among} <= {
+        1,
+        2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -207,25 +220,36 @@ def test_two_members_share_and_one_takes_over(kind: type[Member], release: str) 
             if release != "0.9":  # librdkafka needs ApiVersions
                 produce(cluster, 3)
                 eventually(lambda: len(first.read) + len(second.read) == 3 * PARTITIONS)
-                assert sorted(first.read + second.read) == [(part, at) for part in range(PARTITIONS) for at in range(3)]
+                assert sorted(first.read + second.read) == [
+                    (part, at) for part in range(PARTITIONS) for at in range(3)
+                ]
             first.leave()
             eventually(lambda: shared(second))
 
 
 @pytest.mark.parametrize("release", ["1.1", "4.3"])
 @pytest.mark.parametrize("leader", [Parley, Confluent, KafkaPython, Aiokafka])
-def test_g67_four_clients_in_one_group_any_of_them_leading(leader: type[Member], release: str) -> None:
+def test_g67_four_clients_in_one_group_any_of_them_leading(
+    leader: type[Member], release: str
+) -> None:
     with LocalCluster(brokers=2, release=release) as cluster:
         cluster.create_topic(TOPIC, PARTITIONS)
         first = leader(cluster, release)
-        others = [kind(cluster, release) for kind in (Parley, Confluent, KafkaPython, Aiokafka) if kind is not leader]
+        others = [
+            kind(cluster, release)
+            for kind in (Parley, Confluent, KafkaPython, Aiokafka)
+            if kind is not leader
+        ]
         with members(first):
-            eventually(lambda: stable(cluster))  # who came first leads, even if kafka-python knows no partitions yet
+            # who came first leads, even if kafka-python knows no partitions yet
+            eventually(lambda: stable(cluster))
             with members(*others):
                 every = [first, *others]
                 eventually(lambda: covered(*every))
                 produce(cluster, 4)
-                eventually(lambda: len({at for member in every for at in member.read}) == 4 * PARTITIONS)
+                eventually(
+                    lambda: len({at for member in every for at in member.read}) == 4 * PARTITIONS
+                )
 
 
 class CooperativeParley(Parley):

@@ -1,4 +1,6 @@
-"""`parley api-versions` and `parley features` against mixed embedded clusters: output and exit codes."""
+"""`parley api-versions` and `parley features` against mixed embedded
+clusters: output and exit codes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def test_every_broker_has_a_column_and_differences_are_marked(
 ) -> None:
     assert parley(cluster, "api-versions") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["KEY", "API", *["BROKER", "1", "BROKER", "2", "BROKER", "3", "BROKER", "4"]]
+    assert lines[0].split() == [
+        "KEY",
+        "API",
+        *["BROKER", "1", "BROKER", "2", "BROKER", "3", "BROKER", "4"],
+    ]
     fetch = next(line for line in lines if " Fetch " in line)
     assert [word for word in fetch.split() if word != "→"] == [
         "1",
@@ -47,14 +53,22 @@ def test_every_broker_has_a_column_and_differences_are_marked(
     assert "0.9.0.1 inferred" in lines[2]
 
 
-def test_json_is_complete_and_says_what_was_inferred(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_complete_and_says_what_was_inferred(
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert parley(cluster, "api-versions", "--format", "json") == 0
     brokers = json.loads(capsys.readouterr().out)["brokers"]
     assert [(b["id"], b["inferred"], b["looks_like"]) for b in brokers] == [
         (1, True, "0.9.0.1"), (2, False, "0.10.0.1"), (3, False, "2.4.1"), (4, False, "4.3.0"),
     ]  # fmt: skip
     produce = brokers[3]["apis"][0]
-    assert produce == {"key": 0, "name": "Produce", "advertised": [0, 13], "in_use": 13, "why_unusable": None}
+    assert produce == {
+        "key": 0,
+        "name": "Produce",
+        "advertised": [0, 13],
+        "in_use": 13,
+        "why_unusable": None,
+    }
     assert "KIP-951" in brokers[3]["kips"]
     assert "KIP-951" not in brokers[2]["kips"]
 
@@ -90,7 +104,9 @@ def test_an_unknown_feature_is_a_usage_error_with_the_nearest_name(
     assert 'Did you mean "topic-ids"' in capsys.readouterr().err
 
 
-def test_a_broker_that_went_away_is_reported_and_the_others_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_went_away_is_reported_and_the_others_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with LocalCluster(2, release="3.9") as cluster:
         servers = cluster.bootstrap_servers
         cluster.cut("ApiVersions", broker=2, times=-1)

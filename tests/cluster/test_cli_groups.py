@@ -33,7 +33,10 @@ def cluster() -> Iterator[LocalCluster]:
         running.create_topic(TOPIC, PARTITIONS)
         with Client(bootstrap_servers=running.bootstrap_servers) as client:
             rows = pa.table(
-                {"value": ["v"] * RECORDS, "timestamp": pa.array(range(1_000, 11_000, 1_000), pa.timestamp("ms"))}
+                {
+                    "value": ["v"] * RECORDS,
+                    "timestamp": pa.array(range(1_000, 11_000, 1_000), pa.timestamp("ms")),
+                }
             )
             for index in range(PARTITIONS):
                 client.produce(TOPIC, rows, index, ProduceOptions())
@@ -43,7 +46,9 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.alter_group_offsets("nightly", {TopicPartition(TOPIC, index): index for index in range(3)})
+        client.alter_group_offsets(
+            "nightly", {TopicPartition(TOPIC, index): index for index in range(3)}
+        )
         yield client
         client.delete_groups(["nightly"])
 
@@ -58,7 +63,11 @@ def groups(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def offsets(client: Client, group: str = "nightly") -> dict[int, int]:
-    return {tp.partition: found.offset for tp, found in client.list_group_offsets(group).items() if found is not None}
+    return {
+        tp.partition: found.offset
+        for tp, found in client.list_group_offsets(group).items()
+        if found is not None
+    }
 
 
 def test_columns_stand_below_their_names(groups: Run, client: Client) -> None:
@@ -83,7 +92,9 @@ def test_list_and_describe(groups: Run, client: Client) -> None:
         "classic",
         None,
     )
-    assert groups("list", "--type", "consumer")[1].splitlines() == ["GROUP\tSTATE\tTYPE\tPROTOCOL-TYPE\tCOORDINATOR"]
+    assert groups("list", "--type", "consumer")[1].splitlines() == [
+        "GROUP\tSTATE\tTYPE\tPROTOCOL-TYPE\tCOORDINATOR"
+    ]
     code, out, _ = groups("describe", "nightly", "--format", "jsonl")
     assert json.loads(out)["members"] == 0
     code, _, err = groups("describe", "nightly", "absent")
@@ -115,14 +126,18 @@ def test_a_reset_is_shown_first_and_written_on_demand(
     assert code == 0
     assert "nothing is written; --execute writes it" in err
     assert offsets(client) == before
-    planned = {int(row["partition"]): int(row["new_offset"]) for row in csv.DictReader(io.StringIO(out))}
+    planned = {
+        int(row["partition"]): int(row["new_offset"]) for row in csv.DictReader(io.StringIO(out))
+    }
     assert before | planned == written
     code, out, err = groups("reset-offsets", "nightly", *where, "--execute", "--format", "csv")
     assert (code, err) == (0, "written\n")
     assert offsets(client) == written
 
 
-def test_a_file_of_javas_tool_and_an_offset_outside_of_the_log(groups: Run, client: Client, tmp_path: Path) -> None:
+def test_a_file_of_javas_tool_and_an_offset_outside_of_the_log(
+    groups: Run, client: Client, tmp_path: Path
+) -> None:
     path = tmp_path / "offsets.csv"
     path.write_text(f"{TOPIC},1,7\n{TOPIC},4,99\n")
     code, _, err = groups("reset-offsets", "nightly", "--from-file", str(path), "--execute")
@@ -139,7 +154,10 @@ def test_a_group_that_does_not_exist_is_made_by_a_reset(groups: Run, client: Cli
     code, _, err = groups("reset-offsets", "fresh", "--to-latest", "--all-topics", "--execute")
     assert code == 0
     assert "name the partitions with --topic" in err
-    assert groups("reset-offsets", "fresh", "--to-latest", "--topic", f"{TOPIC}:0", "--execute")[0] == 0
+    assert (
+        groups("reset-offsets", "fresh", "--to-latest", "--topic", f"{TOPIC}:0", "--execute")[0]
+        == 0
+    )
     assert offsets(client, "fresh") == {0: 10}
     code, _, err = groups("delete", "fresh", "absent")
     assert code == 1
@@ -163,7 +181,9 @@ def test_a_group_that_does_not_exist_is_made_by_a_reset(groups: Run, client: Cli
         ["lag", "nightly", "--watch", "--format", "json"],
     ],
 )
-def test_wrong_usage_is_said_and_writes_nothing(groups: Run, client: Client, arguments: list[str]) -> None:
+def test_wrong_usage_is_said_and_writes_nothing(
+    groups: Run, client: Client, arguments: list[str]
+) -> None:
     before = offsets(client)
     code, out, err = groups(*arguments)
     assert (code, out) == (2, "")
@@ -171,16 +191,24 @@ def test_wrong_usage_is_said_and_writes_nothing(groups: Run, client: Client, arg
     assert offsets(client) == before
 
 
-def test_a_group_with_members_is_shown_and_not_reset(cluster: LocalCluster, groups: Run, client: Client) -> None:
+def test_a_group_with_members_is_shown_and_not_reset(
+    cluster: LocalCluster, groups: Run, client: Client
+) -> None:
     member = Confluent(cluster, "4.3")
     with members(member):
         eventually(lambda: shared(member))
         eventually(lambda: len(member.read) == RECORDS * PARTITIONS)
         code, out, _ = groups("describe", GROUP, "--members", "--format", "csv")
         (row,) = csv.DictReader(io.StringIO(out))
-        assert (code, row["client_id"], row["assignment"]) == (0, "rdkafka", f"{TOPIC}:0-{PARTITIONS - 1}")
+        assert (code, row["client_id"], row["assignment"]) == (
+            0,
+            "rdkafka",
+            f"{TOPIC}:0-{PARTITIONS - 1}",
+        )
         before = offsets(client, GROUP)
-        code, out, err = groups("reset-offsets", GROUP, "--to-earliest", "--all-topics", "--execute")
+        code, out, err = groups(
+            "reset-offsets", GROUP, "--to-earliest", "--all-topics", "--execute"
+        )
         assert (code, out) == (1, "")
         assert f'group "{GROUP}" has 1 member (Stable); nothing was written' in err
         assert f"parley groups remove-member {GROUP} --all" in err
@@ -195,7 +223,9 @@ def test_a_group_with_members_is_shown_and_not_reset(cluster: LocalCluster, grou
         assert f"it had {TOPIC}:0-{PARTITIONS - 1}" in err
 
 
-def test_what_a_release_lacks_ends_with_4_and_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_release_lacks_ends_with_4_and_says_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with LocalCluster(brokers=1, release="0.9") as old:
         old.create_topic(TOPIC, 2)
         reset = [

@@ -1,4 +1,6 @@
-"""The blocking wrapper: threads, forks, copies, one loop thread, and its thread that only moves bytes."""
+"""The blocking wrapper: threads, forks, copies, one loop thread, and its
+thread that only moves bytes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 
 def values(client: Client, tp: TopicPartition = TP) -> list[int]:
-    return [int(v) for batch in client.fetch(tp, EARLIEST, LATEST) for v in batch["value"].to_pylist()]
+    return [
+        int(v) for batch in client.fetch(tp, EARLIEST, LATEST) for v in batch["value"].to_pylist()
+    ]
 
 
 def rows(start: int, count: int) -> pa.Table:
@@ -50,7 +54,10 @@ def test_many_threads_share_one_client(client: Client) -> None:
     def work(index: int) -> int:
         for turn in range(5):
             client.produce(
-                "t", rows(1_000 * index + 100 * turn, 100), partition=0, options=ProduceOptions(batch_size=300)
+                "t",
+                rows(1_000 * index + 100 * turn, 100),
+                partition=0,
+                options=ProduceOptions(batch_size=300),
             )
         return sum(batch.num_rows for batch in client.fetch(TP, 0, 500))
 
@@ -72,7 +79,9 @@ def test_clients_share_one_thread(cluster: LocalCluster, client: Client) -> None
         other.close()
 
 
-def test_records_are_encoded_and_decoded_in_the_callers_thread(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_encoded_and_decoded_in_the_callers_thread(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: list[threading.Thread] = []
 
     def watched(work):
@@ -175,8 +184,12 @@ def test_an_error_of_the_rows_surfaces_and_leaves_the_client_usable(client: Clie
     assert values(client) == list(range(100, 110))
 
 
-def test_an_interrupted_call_gives_its_turn_back(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C between the turn and its use: numbers are taken back, and the next call is not kept waiting."""
+def test_an_interrupted_call_gives_its_turn_back(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C between the turn and its use: numbers are taken back, and the next
+    call is not kept waiting.
+    """
     encode = producer.encode
     calls = 0
 
@@ -196,7 +209,9 @@ def test_an_interrupted_call_gives_its_turn_back(client: Client, monkeypatch: py
     assert found[:-10] in ([], list(range(10)))  # what was handed over before may have been sent
 
 
-def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalCluster, client: Client) -> None:
+def test_a_reader_that_rests_is_not_read_ahead_for_without_end(
+    cluster: LocalCluster, client: Client
+) -> None:
     payload = pa.array([b"x" * 10_000] * 500)
     for _ in range(8):
         client.produce("t", pa.table({"value": payload}), partition=0)
@@ -209,7 +224,8 @@ def test_a_reader_that_rests_is_not_read_ahead_for_without_end(cluster: LocalClu
         asked = len(requests)
         threading.Event().wait(0.2)
     furthest = max(entry.message.topics[0].partitions[0].fetch_offset for entry in requests)
-    assert furthest < 600  # one answer in hand, prefetch_max_bytes waiting, one answer under way: 5 MiB
+    # one answer in hand, prefetch_max_bytes waiting, one answer under way: 5 MiB
+    assert furthest < 600
     assert rows_read + sum(batch.num_rows for batch in batches) == 4_000
 
 
@@ -218,7 +234,9 @@ def test_many_messages_wait_their_turn_in_the_buffer(client: Client) -> None:
     options = ProduceOptions(buffer_memory=300_000, batch_size=100_000)
     assert (
         client.produce(
-            "t", (b for _ in range(5) for b in pa.table({"value": payload}).to_batches()), options=options
+            "t",
+            (b for _ in range(5) for b in pa.table({"value": payload}).to_batches()),
+            options=options,
         ).records
         == 5_000
     )

@@ -26,7 +26,12 @@ from parley.schema import ApiKey
 from .scripted import Scripted
 
 TP = TopicPartition("t", 0)
-QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "default_api_timeout_ms": 800, "request_timeout_ms": 600}
+QUICK = {
+    "retry_backoff_ms": 5,
+    "retry_backoff_max_ms": 20,
+    "default_api_timeout_ms": 800,
+    "request_timeout_ms": 600,
+}
 
 
 @pytest.fixture(scope="module", params=["2.4", "4.3"])
@@ -55,8 +60,12 @@ def test_each_leader_reports_where_an_epoch_ended(cluster: LocalCluster, topic: 
         cluster.move_leader(topic, 0, leader % 3 + 1)
         client.produce(topic, values(2))
         assert client.offsets_for_leader_epochs({tp: first}) == {tp: EpochEndOffset(first, 3)}
-        assert client.offsets_for_leader_epochs({tp: (first + 1,)}) == {tp: EpochEndOffset(first + 1, 5)}
-        assert client.offsets_for_leader_epochs({tp: (first + 9, first + 1)}) == {tp: EpochEndOffset(-1, -1)}
+        assert client.offsets_for_leader_epochs({tp: (first + 1,)}) == {
+            tp: EpochEndOffset(first + 1, 5)
+        }
+        assert client.offsets_for_leader_epochs({tp: (first + 9, first + 1)}) == {
+            tp: EpochEndOffset(-1, -1)
+        }
         with pytest.raises(BrokerError) as fenced:
             client.offsets_for_leader_epochs({tp: (first, first)})
         assert fenced.value.code == 74
@@ -72,32 +81,50 @@ def test_p04_old_leaders_are_not_asked(release: str) -> None:
             client.produce("t", values(3))
             found = client.offsets_for_leader_epochs({TP: 0})
             assert found == {TP: EpochEndOffset(-1, -1, available=False)}
-            read = [batch.batch.num_rows for batch in client.fetch_many({TP: PartitionRange(0, 3, leader_epoch=7)})]
+            read = [
+                batch.batch.num_rows
+                for batch in client.fetch_many({TP: PartitionRange(0, 3, leader_epoch=7)})
+            ]
         assert sum(read) == 3
         assert cluster.requests("OffsetForLeaderEpoch") == []
 
 
 async def read(client: AsyncClient, wanted: PartitionRange) -> list[int]:
     found: list[int] = []
-    async with aclosing(client.fetch_many({TP: wanted}, FetchOptions(fetch_max_wait_ms=1))) as batches:
+    async with aclosing(
+        client.fetch_many({TP: wanted}, FetchOptions(fetch_max_wait_ms=1))
+    ) as batches:
         async for part in batches:
             found += [int(value) for value in part.batch.column("value").to_pylist()]
     return found
 
 
 async def test_p07_a_range_planned_in_another_history_is_not_read() -> None:
-    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    async with (
+        Scripted(1) as cluster,
+        AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         assert await read(client, PartitionRange(8, 10, leader_epoch=4)) == [*range(10)][8:]
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(3, 6)
-        with pytest.raises(LogTruncationError, match="t-0: the log was truncated below offset 8") as raised:
+        with pytest.raises(
+            LogTruncationError, match="t-0: the log was truncated below offset 8"
+        ) as raised:
             await read(client, PartitionRange(8, 10, leader_epoch=4))
         error = pickle.loads(pickle.dumps(raised.value))  # Spark's workers send it to the driver
         assert (error.topic, error.partition) == TP
-        assert (error.position, error.position_epoch, error.divergent_offset, error.divergent_epoch) == (8, 4, 6, 3)
+        assert (
+            error.position,
+            error.position_epoch,
+            error.divergent_offset,
+            error.divergent_epoch,
+        ) == (8, 4, 6, 3)
 
 
 async def test_p08_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
-    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+    async with (
+        Scripted(1) as cluster,
+        AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         cluster.answers[1, ApiKey.OFFSET_FOR_LEADER_EPOCH] = lambda _: cluster.epoch_end(-1, -1)
         with pytest.raises(LogTruncationError, match="knows nothing of that epoch") as raised:
             await read(client, PartitionRange(8, 10, leader_epoch=4))
@@ -105,7 +132,10 @@ async def test_p08_a_range_of_an_epoch_that_nobody_knows_is_not_read() -> None:
 
 
 async def test_p11_an_answer_that_leaves_the_partition_out_is_asked_for_again() -> None:
-    async with Scripted(1) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as c:
+    async with (
+        Scripted(1) as cluster,
+        AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as c,
+    ):
         answers: list[Any] = [cluster.epoch_end(4, 10, error_code=75), None]
 
         def answer(_: Any) -> Any:
@@ -131,4 +161,8 @@ def test_a_range_of_a_topic_created_again_is_not_read(cluster: LocalCluster, top
         with pytest.raises(TopicRecreatedError, match="deleted and created again") as raised:
             list(client.fetch_many({tp: wanted}))
         error = pickle.loads(pickle.dumps(raised.value))
-        assert (error.topic, error.partition, error.planned_id, error.found_id) == (*tp, b"another topic id", found)
+        assert (error.topic, error.partition, error.planned_id, error.found_id) == (
+            *tp,
+            b"another topic id",
+            found,
+        )

@@ -1,4 +1,6 @@
-"""The client while leaders move, brokers die and answers are lost: nothing lost, nothing twice, in order."""
+"""The client while leaders move, brokers die and answers are lost: nothing
+lost, nothing twice, in order.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def drain(batches: Iterator[pa.RecordBatch], offsets: list[int]) -> None:
         offsets += batch.column("offset").to_pylist()
 
 
-# ---- leader hints (KIP-951) ------------------------------------------------------------------------
+# ---- leader hints (KIP-951) ----------------------------------------------------------------------
 
 
 def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> None:
@@ -58,7 +60,9 @@ def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> No
         cluster.create_topic("t", partitions=1, replication_factor=3)
         tp = TopicPartition("t", 0)
         with Client(
-            bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000
+            bootstrap_servers=cluster.bootstrap_servers,
+            retry_backoff_ms=5_000,
+            retry_backoff_max_ms=5_000,
         ) as client:
             client.produce("t", pa.table({"value": ["0"]}))
             batches = client.fetch(tp, 0, options=FetchOptions(fetch_max_wait_ms=20))
@@ -84,7 +88,7 @@ def test_without_hints_one_refresh_per_move_is_enough() -> None:
             assert len(asked) <= 5
 
 
-# ---- what ends a call ------------------------------------------------------------------------------
+# ---- what ends a call ----------------------------------------------------------------------------
 
 
 def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
@@ -95,13 +99,17 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
             cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", times=-1)
             began = time.monotonic()
             with pytest.raises(RequestTimedOut, match="NOT_ENOUGH_REPLICAS") as caught:
-                client.produce("t", numbers(10, 10), options=ProduceOptions(delivery_timeout_ms=700))
+                client.produce(
+                    "t", numbers(10, 10), options=ProduceOptions(delivery_timeout_ms=700)
+                )
             assert 0.6 < time.monotonic() - began < 5  # far from the default of two minutes
             assert "0 records were acknowledged" in caught.value.__notes__[0]
             cluster.clear_faults()
             client.produce("t", numbers(20, 10))
             values = [
-                int(v) for b in client.fetch(TopicPartition("t", 0), EARLIEST, LATEST) for v in b["value"].to_pylist()
+                int(v)
+                for b in client.fetch(TopicPartition("t", 0), EARLIEST, LATEST)
+                for v in b["value"].to_pylist()
             ]
             assert values == [*range(10), *range(20, 30)]
 
@@ -116,7 +124,10 @@ def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:
                 client.produce("t", numbers(10, 10))
             assert (caught.value.code, caught.value.topic) == (29, "t")
             client.produce("t", numbers(20, 10))  # its sequences are numbered again
-            assert client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset == 20
+            assert (
+                client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset
+                == 20
+            )
 
 
 def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
@@ -124,12 +135,18 @@ def test_a_batch_that_is_too_large_is_sent_in_halves() -> None:
         cluster.create_topic("t", partitions=1, configs={"max.message.bytes": "2000"})
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             for start in (0, 1_000):
-                result = client.produce("t", numbers(start, 1_000), options=ProduceOptions(batch_size=100_000))
+                result = client.produce(
+                    "t", numbers(start, 1_000), options=ProduceOptions(batch_size=100_000)
+                )
                 assert result.records == 1_000
                 (ack,) = result.partitions.values()
                 assert len(ack.batches) >= 8
                 assert ack.base_offset == start
-            values = [int(v) for b in client.fetch(TopicPartition("t", 0), 0, 2_000) for v in b["value"].to_pylist()]
+            values = [
+                int(v)
+                for b in client.fetch(TopicPartition("t", 0), 0, 2_000)
+                for v in b["value"].to_pylist()
+            ]
             assert values == list(range(2_000))
             with pytest.raises(BrokerError) as caught:
                 client.produce("t", pa.table({"value": ["x" * 3_000]}))
@@ -143,11 +160,16 @@ def test_c16_all_brokers_away_and_back() -> None:
             client.produce("t", numbers(0, 10))
             for broker_id in (1, 2):
                 cluster.kill_broker(broker_id)
-            back = threading.Timer(0.8, lambda: [cluster.start_broker(broker_id) for broker_id in (2, 1)])
+            back = threading.Timer(
+                0.8, lambda: [cluster.start_broker(broker_id) for broker_id in (2, 1)]
+            )
             back.start()
             client.produce("t", numbers(10, 10))
             back.join()
-            assert client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset == 20
+            assert (
+                client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset
+                == 20
+            )
 
 
 def test_no_broker_reachable_names_every_address_and_stage() -> None:
@@ -160,11 +182,16 @@ def test_no_broker_reachable_names_every_address_and_stage() -> None:
 def test_an_end_that_the_log_does_not_have_is_data_loss_in_time() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1)
-        with Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800) as client:
+        with Client(
+            bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800
+        ) as client:
             client.produce("t", numbers(0, 10))
             rows: list[int] = []
             with pytest.raises(DataLossError) as caught:
-                drain(client.fetch(TopicPartition("t", 0), 0, 20, FetchOptions(fetch_max_wait_ms=50)), rows)
+                drain(
+                    client.fetch(TopicPartition("t", 0), 0, 20, FetchOptions(fetch_max_wait_ms=50)),
+                    rows,
+                )
             assert rows == list(range(10))
             assert (caught.value.expected_offset, caught.value.available_offset) == (20, 10)
 
@@ -174,7 +201,9 @@ def test_a_topic_that_is_re_created_is_not_read_on_silently() -> None:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
-            batches = client.fetch(TopicPartition("t", 0), 0, options=FetchOptions(fetch_max_wait_ms=20))
+            batches = client.fetch(
+                TopicPartition("t", 0), 0, options=FetchOptions(fetch_max_wait_ms=20)
+            )
             assert next(batches).num_rows == 10
             cluster.delete_topic("t")
             cluster.create_topic("t", partitions=1, replication_factor=3)
@@ -183,13 +212,18 @@ def test_a_topic_that_is_re_created_is_not_read_on_silently() -> None:
             with pytest.raises(DataLossError, match="created again"):
                 next(batches)
             client.produce("t", numbers(200, 5))  # the writer goes on in the new topic
-            assert client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset == 55
+            assert (
+                client.list_offsets({TopicPartition("t", 0): LATEST})[TopicPartition("t", 0)].offset
+                == 55
+            )
 
 
-# ---- damaged records -------------------------------------------------------------------------------
+# ---- damaged records -----------------------------------------------------------------------------
 
 
-def test_p19_a_corrupt_batch_names_its_offset_again_and_again_and_can_be_passed(tmp_path: os.PathLike[str]) -> None:
+def test_p19_a_corrupt_batch_names_its_offset_again_and_again_and_can_be_passed(
+    tmp_path: os.PathLike[str],
+) -> None:
     with LocalCluster(brokers=1, release="4.3", data_dir=tmp_path) as cluster:
         cluster.create_topic("t", partitions=1)
         tp = TopicPartition("t", 0)
@@ -202,11 +236,17 @@ def test_p19_a_corrupt_batch_names_its_offset_again_and_again_and_can_be_passed(
                 with pytest.raises(CorruptRecordError) as caught:
                     drain(client.fetch(tp, 0, 30), rows)
                 assert rows == list(range(10))
-                assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 10)
+                assert (caught.value.topic, caught.value.partition, caught.value.offset) == (
+                    "t",
+                    0,
+                    10,
+                )
             with pytest.raises(CorruptRecordError) as caught:
                 list(client.fetch(tp, 15, 30))
             assert caught.value.offset == 15
-            assert [o for b in client.fetch(tp, 20, 30) for o in b["offset"].to_pylist()] == list(range(20, 30))
+            assert [o for b in client.fetch(tp, 20, 30) for o in b["offset"].to_pylist()] == list(
+                range(20, 30)
+            )
 
 
 def _damage(directory: os.PathLike[str], text: bytes) -> None:

@@ -1,4 +1,6 @@
-"""Every operation of the client against embedded brokers of every kind of release, alone and mixed."""
+"""Every operation of the client against embedded brokers of every kind of
+release, alone and mixed.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def client(cluster: LocalCluster) -> Iterator[Client]:
-    with Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS) as made:
+    with Client(
+        bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS
+    ) as made:
         yield made
 
 
@@ -58,7 +62,9 @@ def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
 
 def table(count: int, start: int = 0) -> pa.Table:
     numbers = range(start, start + count)
-    return pa.table({"key": [f"k{i % 50}" for i in numbers], "value": [f"value {i}" for i in numbers]})
+    return pa.table(
+        {"key": [f"k{i % 50}" for i in numbers], "value": [f"value {i}" for i in numbers]}
+    )
 
 
 def read_all(client: Client, topic: str, **options: object) -> list[bytes]:
@@ -106,18 +112,28 @@ def test_offsets_of_the_acknowledgements_are_where_the_rows_lie(client: Client, 
 def test_a_range_is_read_exactly(client: Client, topic: str) -> None:
     tp = TopicPartition(topic, 2)
     rows = pa.table({"value": [str(i) for i in range(100)]})
-    client.produce(topic, rows, partition=2, options=ProduceOptions(batch_size=300, compression_type="gzip"))
+    client.produce(
+        topic, rows, partition=2, options=ProduceOptions(batch_size=300, compression_type="gzip")
+    )
     for start, end in ((0, 100), (0, 1), (99, 100), (13, 57), (50, 50), (0, 0)):
         batches = list(client.fetch(tp, start, end))
-        assert [int(v) for b in batches for v in b.column("value").to_pylist()] == list(range(start, end))
-        assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(start, end))
+        assert [int(v) for b in batches for v in b.column("value").to_pylist()] == list(
+            range(start, end)
+        )
+        assert [o for b in batches for o in b.column("offset").to_pylist()] == list(
+            range(start, end)
+        )
 
 
 def test_list_offsets_at_both_ends_and_by_time(client: Client, topic: str) -> None:
     tp, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = pa.array([1_000, 2_000, 3_000, 4_000], pa.timestamp("ms"))
-    client.produce(topic, pa.table({"value": ["a", "b", "c", "d"], "timestamp": times}), partition=0)
-    assert {tp: found.offset for tp, found in client.list_offsets({tp: EARLIEST, empty: LATEST}).items()} == {
+    client.produce(
+        topic, pa.table({"value": ["a", "b", "c", "d"], "timestamp": times}), partition=0
+    )
+    assert {
+        tp: found.offset for tp, found in client.list_offsets({tp: EARLIEST, empty: LATEST}).items()
+    } == {
         tp: 0,
         empty: 0,
     }
@@ -147,7 +163,10 @@ def test_headers_arrive_or_are_refused_before_anything_is_sent(client: Client, t
         with pytest.raises(UnsupportedVersionError) as caught:
             client.produce(topic, rows, partition=0)
         assert (caught.value.feature, caught.value.local) == ("record-headers", True)
-        assert client.list_offsets({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset == 0
+        assert (
+            client.list_offsets({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset
+            == 0
+        )
 
 
 def test_nulls_empties_and_times_survive(client: Client, topic: str) -> None:
@@ -168,7 +187,8 @@ def test_guarantees_that_a_broker_lacks(client: Client, topic: str) -> None:
         assert client.produce(topic, table(5), options=explicit).idempotent
         assert len(read_all(client, topic, isolation_level="read_committed")) == 5
         return
-    assert not client.produce(topic, table(5)).idempotent  # silently without, where it was not asked for
+    # silently without, where it was not asked for
+    assert not client.produce(topic, table(5)).idempotent
     with pytest.raises(UnsupportedVersionError) as caught:
         client.produce(topic, table(5), options=explicit)
     assert caught.value.feature == "idempotent-producer"
@@ -188,7 +208,9 @@ def test_each_kind_of_acknowledgement(client: Client, topic: str, acks: str) -> 
     if acks == "0":
         assert all(ack.base_offset == -1 for ack in result.partitions.values())
         tps = [TopicPartition(topic, index) for index in range(4)]
-        ends = {tp: (0, result.partitions[tp].records if tp in result.partitions else 0) for tp in tps}
+        ends = {
+            tp: (0, result.partitions[tp].records if tp in result.partitions else 0) for tp in tps
+        }
         assert sum(found.batch.num_rows for found in client.fetch_many(ends)) == 50
     else:
         assert len(read_all(client, topic)) == 50
@@ -212,7 +234,9 @@ def test_metadata_of_one_topic_and_of_all(client: Client, topic: str) -> None:
     assert client.metadata([topic]).topics.keys() >= {topic}
 
 
-def test_what_does_not_exist_is_said_and_not_made(client: Client, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_exist_is_said_and_not_made(
+    client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)
     with pytest.raises(BrokerError) as caught:
         list(client.fetch(TopicPartition("no-such-topic", 0), EARLIEST, 1))
@@ -221,7 +245,9 @@ def test_what_does_not_exist_is_said_and_not_made(client: Client, topic: str, mo
     for call in (
         lambda: client.list_offsets({TopicPartition(topic, 9): EARLIEST}),
         lambda: list(client.fetch(TopicPartition(topic, 9), 0, 1)),
-        lambda: client.produce(topic, table(1), partition=9, options=ProduceOptions(max_block_ms=300)),
+        lambda: client.produce(
+            topic, table(1), partition=9, options=ProduceOptions(max_block_ms=300)
+        ),
     ):
         with pytest.raises(BrokerError) as caught:
             call()
@@ -234,7 +260,9 @@ def test_topics_are_created_used_at_once_and_deleted(client: Client, cluster: Lo
             client.create_topics([NewTopic("fresh")])
         assert caught.value.feature == "create-topics"
         return
-    made = client.create_topics([NewTopic("fresh", num_partitions=2, replication_factor=3), NewTopic("other")])
+    made = client.create_topics(
+        [NewTopic("fresh", num_partitions=2, replication_factor=3), NewTopic("other")]
+    )
     assert set(made) == {"fresh", "other"}
     assert client.produce("fresh", table(10)).records == 10
     with pytest.raises(BrokerError) as caught:
@@ -249,12 +277,18 @@ def test_topics_are_created_used_at_once_and_deleted(client: Client, cluster: Lo
 
 
 def test_any_request_can_be_sent(client: Client, topic: str) -> None:
-    answer = client.request(2, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)]))
+    answer = client.request(
+        2, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    )
     assert [found.name for found in answer.topics] == [topic]
 
 
 def test_shapes_choose_columns_and_types(client: Client, topic: str) -> None:
-    client.produce(topic, pa.table({"key": ["k"], "value": ["v"], "timestamp": pa.array([5], pa.int64())}), partition=0)
+    client.produce(
+        topic,
+        pa.table({"key": ["k"], "value": ["v"], "timestamp": pa.array([5], pa.int64())}),
+        partition=0,
+    )
     tp = TopicPartition(topic, 0)
     (batch,) = client.fetch(tp, 0, 1, FetchOptions(shape=record_shape(["value", "offset"])))
     assert batch.to_pylist() == [{"offset": 0, "value": b"v"}]
@@ -275,12 +309,20 @@ def test_a_message_larger_than_the_fetch_is_read_all_the_same(client: Client, to
     """Brokers before Fetch v3 return nothing whole then; the fetch grows (KIP-74)."""
     tp = TopicPartition(topic, 0)
     values = ["s", "x" * 5_000, "y" * 700_000, "z"]
-    client.produce(topic, pa.table({"value": values}), partition=0, options=ProduceOptions(batch_size=1))
+    client.produce(
+        topic, pa.table({"value": values}), partition=0, options=ProduceOptions(batch_size=1)
+    )
     options = FetchOptions(max_partition_fetch_bytes=100)
-    assert [v.decode() for b in client.fetch(tp, 0, 4, options) for v in b.column("value").to_pylist()] == values
+    assert [
+        v.decode() for b in client.fetch(tp, 0, 4, options) for v in b.column("value").to_pylist()
+    ] == values
     if client.api_versions().usable(ApiKey.FETCH).max < 3:
         with pytest.raises(BrokerError) as caught:
-            list(client.fetch(tp, 2, 4, FetchOptions(max_partition_fetch_bytes=100, fetch_max_bytes=10_000)))
+            list(
+                client.fetch(
+                    tp, 2, 4, FetchOptions(max_partition_fetch_bytes=100, fetch_max_bytes=10_000)
+                )
+            )
         assert (caught.value.code, caught.value.partition) == (10, 0)
 
 
@@ -290,10 +332,17 @@ def test_an_offset_that_is_not_there_is_data_loss(client: Client, topic: str) ->
     with pytest.raises(DataLossError) as caught:
         list(client.fetch(tp, 50, 60))
     error = caught.value
-    assert (error.topic, error.partition, error.expected_offset, error.available_offset) == (topic, 0, 50, 10)
+    assert (error.topic, error.partition, error.expected_offset, error.available_offset) == (
+        topic,
+        0,
+        50,
+        10,
+    )
 
 
-def test_rows_name_their_own_topics_and_partitions(client: Client, cluster: LocalCluster, topic: str) -> None:
+def test_rows_name_their_own_topics_and_partitions(
+    client: Client, cluster: LocalCluster, topic: str
+) -> None:
     other = topic + "-b"
     cluster.create_topic(other, partitions=4)
     rows = pa.table(
@@ -313,7 +362,9 @@ def test_rows_name_their_own_topics_and_partitions(client: Client, cluster: Loca
     assert sorted(read_all(client, other)) == [b"2", b"4"]
 
 
-def test_the_newest_common_versions_are_spoken(client: Client, cluster: LocalCluster, topic: str) -> None:
+def test_the_newest_common_versions_are_spoken(
+    client: Client, cluster: LocalCluster, topic: str
+) -> None:
     client.produce(topic, table(200))
     assert len(read_all(client, topic)) == 200
     used = client.versions_in_use()
@@ -328,7 +379,9 @@ def test_the_newest_common_versions_are_spoken(client: Client, cluster: LocalClu
 async def test_the_asynchronous_face_does_the_same(cluster: LocalCluster, topic: str) -> None:
     tp = TopicPartition(topic, 1)
     async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
-        results = await asyncio.gather(*(client.produce(topic, table(100, 100 * i), partition=1) for i in range(5)))
+        results = await asyncio.gather(
+            *(client.produce(topic, table(100, 100 * i), partition=1) for i in range(5))
+        )
         assert sum(result.records for result in results) == 500
         seen = 0
         async with aclosing(client.fetch(tp, EARLIEST, LATEST)) as batches:

@@ -1,4 +1,6 @@
-"""What a client requires is checked at its start; what a cluster supports follows its brokers (KIP-35, KIP-97)."""
+"""What a client requires is checked at its start; what a cluster supports follows
+its brokers (KIP-35, KIP-97).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ def test_the_broker_and_the_release_that_lack_a_required_feature_are_named() -> 
         with pytest.raises(UnsupportedVersionError) as refused:
             Client(bootstrap_servers=servers, require=["zstd", "topic-ids"]).start()
         error = refused.value
-        assert (error.local, error.feature, error.first_release, error.api) == (True, "topic-ids", "2.8", "Metadata")
+        assert (error.local, error.feature, error.first_release, error.api) == (
+            True,
+            "topic-ids",
+            "2.8",
+            "Metadata",
+        )
         assert (error.client_range, error.broker_range) == ((10, 13), (0, 9))
         assert error.broker == f"2 ({cluster.broker(2).address})"
         assert "looks like Kafka 2.4.1" in str(error)

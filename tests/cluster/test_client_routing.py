@@ -13,7 +13,11 @@ TP = TopicPartition("t", 0)
 
 
 def client_of(cluster: LocalCluster) -> Client:
-    return Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=GENEROUS_MS, retry_backoff_ms=5)
+    return Client(
+        bootstrap_servers=cluster.bootstrap_servers,
+        default_api_timeout_ms=GENEROUS_MS,
+        retry_backoff_ms=5,
+    )
 
 
 def test_a_groups_coordinator_is_looked_up_once() -> None:
@@ -21,7 +25,9 @@ def test_a_groups_coordinator_is_looked_up_once() -> None:
         cluster.create_topic("t", partitions=1)
         for offset in range(1, 6):
             client.commit_offsets("readers", {TP: offset})
-            assert client.committed_offsets("readers", [TP]) == {TP: OffsetAndMetadata(offset, "", -1)}
+            assert client.committed_offsets("readers", [TP]) == {
+                TP: OffsetAndMetadata(offset, "", -1)
+            }
         assert len(cluster.requests("FindCoordinator")) == 1
         assert {request.broker for request in cluster.requests("OffsetCommit")} == {
             request.broker for request in cluster.requests("OffsetFetch")
@@ -45,7 +51,10 @@ def test_a_coordinator_that_went_away_is_looked_up_again() -> None:
 
 def test_in_the_middle_of_an_upgrade_a_broker_that_can_gives_out_the_producer_id() -> None:
     """InitProducerId is asked of a broker that has it, whichever is connected to first."""
-    with LocalCluster(brokers=3, release="0.10.2", releases={3: "0.11.0.3"}) as cluster, client_of(cluster) as client:
+    with (
+        LocalCluster(brokers=3, release="0.10.2", releases={3: "0.11.0.3"}) as cluster,
+        client_of(cluster) as client,
+    ):
         client.create_topics([NewTopic("t", replica_assignments={0: [3]})])
         client.produce("t", pa.table({"value": ["x"]}), 0, ProduceOptions(enable_idempotence=True))
         assert {request.broker for request in cluster.requests("InitProducerId")} == {3}

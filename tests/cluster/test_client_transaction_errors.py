@@ -1,4 +1,6 @@
-"""What a transactional producer makes of every error, how it begins and ends, and which generation it speaks."""
+"""What a transactional producer makes of every error, how it begins and ends, and
+which generation it speaks.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,22 @@ from .transaction_account import (
 
 _RETRIED = [
     (api, code)
-    for api in ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+    for api in (
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "TxnOffsetCommit",
+        "EndTxn",
+    )
     for code in (14, 15, 16, 51)
     if (api, code) not in {("TxnOffsetCommit", 51)}
-] + [("FindCoordinator", 15), ("AddPartitionsToTxn", 3), ("Produce", 6), ("Produce", 7), ("Produce", 19)]
+] + [
+    ("FindCoordinator", 15),
+    ("AddPartitionsToTxn", 3),
+    ("Produce", 6),
+    ("Produce", 7),
+    ("Produce", 19),
+]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +139,9 @@ def test_errors_after_which_the_transaction_is_aborted_and_the_producer_works_ag
         ("EndTxn", 90),
     ],
 )
-def test_errors_after_which_only_a_new_producer_goes_on(old: LocalCluster, api: str, code: int) -> None:
+def test_errors_after_which_only_a_new_producer_goes_on(
+    old: LocalCluster, api: str, code: int
+) -> None:
     with connect(old) as client:
         with client.transactions.producer(f"{api}-{code}") as producer:
             producer.begin_transaction()
@@ -135,7 +151,11 @@ def test_errors_after_which_only_a_new_producer_goes_on(old: LocalCluster, api: 
             assert isinstance(caught.value, ProducerFencedError) is (code in (47, 90))
             old.clear_faults()
             count = len(old.requests())
-            for call in (producer.begin_transaction, producer.commit_transaction, producer.abort_transaction):
+            for call in (
+                producer.begin_transaction,
+                producer.commit_transaction,
+                producer.abort_transaction,
+            ):
                 with pytest.raises(TransactionFatalError):
                     call()
             assert len(old.requests()) == count, "a producer that is done for asks nothing any more"
@@ -189,7 +209,11 @@ def test_end_transaction_names_each_outcome(old: LocalCluster) -> None:
         with pytest.raises(TransactionAbortedError) as caught:
             client.transactions.end(prepared, committed=True)
         found: TransactionError = caught.value
-        assert (found.transactional_id, found.producer_id, found.code) == ("two", prepared.producer_id, 48)
+        assert (found.transactional_id, found.producer_id, found.code) == (
+            "two",
+            prepared.producer_id,
+            48,
+        )
 
 
 @pytest.mark.parametrize("release", ["0.9", "0.10", "0.10.2"])
@@ -199,11 +223,15 @@ def test_brokers_before_0_11_are_refused_before_a_byte(release: str) -> None:
             lambda: client.transactions.producer("id").start(),
             lambda: client.transactions.fence(["id"]),
         ):
-            with pytest.raises(UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release") as caught:
+            with pytest.raises(
+                UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release"
+            ) as caught:
                 call()
             assert (caught.value.feature, caught.value.first_release) == ("exactly-once", "0.11.0")
         asked = {entry.api for entry in cluster.requests()}
-        assert asked <= {"ApiVersions", "Metadata", "ListGroups"}, "nothing but what shows a broker's release"
+        assert asked <= {"ApiVersions", "Metadata", "ListGroups"}, (
+            "nothing but what shows a broker's release"
+        )
 
 
 # -- life, and the asynchronous face ---------------------------------------------------------------
@@ -214,14 +242,19 @@ async def test_the_asynchronous_face(old: LocalCluster) -> None:
         async with client.transactions.producer("async") as producer:
             async with producer.transaction():
                 await producer.produce(TOPIC, rows(1))
-                await producer.send_offsets_to_transaction({TP: OffsetAndMetadata(3)}, "async-group")
+                await producer.send_offsets_to_transaction(
+                    {TP: OffsetAndMetadata(3)}, "async-group"
+                )
             with contextlib.suppress(ZeroDivisionError):
                 async with producer.transaction():
                     await producer.produce(TOPIC, rows(2))
                     raise ZeroDivisionError
             assert producer.state is State.READY
             await producer.begin_transaction()
-            writes = [asyncio.create_task(producer.produce(TOPIC, rows(3), options=SMALL)) for _ in range(3)]
+            writes = [
+                asyncio.create_task(producer.produce(TOPIC, rows(3), options=SMALL))
+                for _ in range(3)
+            ]
             await asyncio.sleep(0)  # they have begun
             await asyncio.gather(producer.commit_transaction(), *writes)
             assert old.transactions()["async"].state.value == "CompleteCommit"
@@ -245,7 +278,10 @@ async def test_the_asynchronous_face(old: LocalCluster) -> None:
         assert listed["async"] == "CompleteCommit"
         described = (await client.transactions.describe(["async"]))["async"]
         assert described is not None
-        assert (described.producer_id, described.state) == (handed_over.producer_id, "CompleteCommit")
+        assert (described.producer_id, described.state) == (
+            handed_over.producer_id,
+            "CompleteCommit",
+        )
 
 
 async def test_a_commit_and_an_abort_at_once_end_the_transaction_once(old: LocalCluster) -> None:
@@ -253,7 +289,9 @@ async def test_a_commit_and_an_abort_at_once_end_the_transaction_once(old: Local
     async with client, client.transactions.producer("both") as producer:
         await producer.begin_transaction()
         await producer.produce(TOPIC, rows(1))
-        done = await asyncio.gather(producer.commit_transaction(), producer.abort_transaction(), return_exceptions=True)
+        done = await asyncio.gather(
+            producer.commit_transaction(), producer.abort_transaction(), return_exceptions=True
+        )
         assert done[0] is None
         assert isinstance(done[1], LocalProtocolError)
         assert old.transactions()["both"].state.value == "CompleteCommit"
@@ -273,12 +311,19 @@ def test_a_client_that_is_closed_aborts_what_is_open(old: LocalCluster) -> None:
 def test_an_identity_is_taken_over_from_another_process(old: LocalCluster) -> None:
     with connect(old) as client:
         given = client.transactions.fence(["resumed"], transaction_timeout_ms=60_000)["resumed"]
-        producer = client.transactions.producer("resumed").resume(given.producer_id, given.producer_epoch)
+        producer = client.transactions.producer("resumed").resume(
+            given.producer_id, given.producer_epoch
+        )
         transact(producer, 1)
-        assert (producer.producer_id, producer.producer_epoch) == (given.producer_id, given.producer_epoch)
+        assert (producer.producer_id, producer.producer_epoch) == (
+            given.producer_id,
+            given.producer_epoch,
+        )
         with pytest.raises(LocalProtocolError):
             producer.resume(given.producer_id, given.producer_epoch)
-        late = client.transactions.producer("resumed").resume(given.producer_id, given.producer_epoch)
+        late = client.transactions.producer("resumed").resume(
+            given.producer_id, given.producer_epoch
+        )
         client.transactions.fence(["resumed"])
         late.begin_transaction()
         with pytest.raises(ProducerFencedError):
@@ -289,7 +334,9 @@ def test_an_identity_is_taken_over_from_another_process(old: LocalCluster) -> No
 
 
 @pytest.mark.parametrize(("release", "requests"), [("2.4", 6), ("3.9", 1)])
-def test_coordinators_are_looked_up_together_where_a_broker_can(release: str, requests: int) -> None:
+def test_coordinators_are_looked_up_together_where_a_broker_can(
+    release: str, requests: int
+) -> None:
     with LocalCluster(brokers=3, release=release) as cluster, connect(cluster) as client:
         names = [f"id-{number}" for number in range(6)]
         fenced = client.transactions.fence(names)
@@ -319,7 +366,9 @@ def test_a_cluster_in_the_middle_of_its_upgrade_to_0_11_is_asked_where_it_can() 
 
 
 def test_generations_change_with_the_brokers_from_one_transaction_to_the_next() -> None:
-    """A leader that is older than what is finalized gets the first generation, whoever found out when."""
+    """A leader that is older than what is finalized gets the first generation,
+    whoever found out when.
+    """
     with LocalCluster(brokers=2, release="4.3") as cluster, connect(cluster) as client:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=2)
         with client.transactions.producer("id") as producer:

@@ -1,4 +1,6 @@
-"""C15: transactions while answers are lost, brokers die and coordinators move: each is seen whole, or not at all."""
+"""C15: transactions while answers are lost, brokers die and coordinators move: each
+is seen whole, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("executed", [False, True], ids=["request lost", "answer lost"])
-def test_c15_a_lost_connection_at_any_step_costs_nothing(cluster: LocalCluster, client: Client, executed: bool) -> None:
+def test_c15_a_lost_connection_at_any_step_costs_nothing(
+    cluster: LocalCluster, client: Client, executed: bool
+) -> None:
     expected = []
     for number, step in enumerate(STEPS):
         with client.transactions.producer(f"id-{number}") as first:
@@ -88,7 +92,9 @@ def test_c15_a_lost_connection_at_any_step_costs_nothing(cluster: LocalCluster, 
 def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: Client, whom: str) -> None:
     def die() -> int:
         victims = {"coordinator": coordinator(client, "id"), "leader": cluster.leaders(TOPIC)[0][0]}
-        victim = victims.get(whom) or next(b.id for b in cluster.brokers if b.id not in victims.values())
+        victim = victims.get(whom) or next(
+            b.id for b in cluster.brokers if b.id not in victims.values()
+        )
         cluster.kill_broker(victim)
         return victim
 
@@ -112,7 +118,9 @@ def test_c15_a_broker_dies_at_any_step(cluster: LocalCluster, client: Client, wh
     assert sorted(account(cluster)) == [10 * at for at in range(done)]
 
 
-def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, client: Client) -> None:
+def test_c15_the_coordinator_moves_between_any_two_steps(
+    cluster: LocalCluster, client: Client
+) -> None:
     def move() -> None:
         cluster.move_coordinator("id", coordinator(client, "id") % 3 + 1)
 
@@ -134,8 +142,12 @@ def test_c15_the_coordinator_moves_between_any_two_steps(cluster: LocalCluster, 
     assert sorted(account(cluster)) == [0, 1, 10, 11, 20, 21, 30, 31]
 
 
-def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, client: Client) -> None:
-    """KIP-447: else what a group reads next is read twice. Below 2.5 the offset before is reported."""
+def test_an_offset_of_an_open_transaction_is_waited_for(
+    cluster: LocalCluster, client: Client
+) -> None:
+    """KIP-447: else what a group reads next is read twice. Below 2.5 the
+    offset before is reported.
+    """
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     with client.transactions.producer("id") as producer, ThreadPoolExecutor(1) as pool:
         transact(producer, 1)
@@ -153,7 +165,9 @@ def test_an_offset_of_an_open_transaction_is_waited_for(cluster: LocalCluster, c
             assert asked.result() == {TP: OffsetAndMetadata(2)}
 
 
-def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(cluster: LocalCluster, client: Client) -> None:
+def test_c15_a_producer_that_dies_leaves_nothing_to_its_successor(
+    cluster: LocalCluster, client: Client
+) -> None:
     for number in range(3):
         dead = connect(cluster).transactions.producer("id").start()
         dead.begin_transaction()
@@ -187,13 +201,17 @@ def test_c15_zombies_are_fenced_at_every_step(cluster: LocalCluster, client: Cli
     for end in ("commit_transaction", "abort_transaction", None):
         made = zombie(written=True)
         with pytest.raises(ProducerFencedError):
-            client.transactions.end(made.prepare_transaction(), committed=True) if end is None else getattr(made, end)()
+            client.transactions.end(
+                made.prepare_transaction(), committed=True
+            ) if end is None else getattr(made, end)()
     assert not account(cluster)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_c15_chaos(seed: int) -> None:
-    """Any step may be cut, any broker die, any coordinator move; whoever cannot go on is replaced by a successor."""
+    """Any step may be cut, any broker die, any coordinator move; whoever cannot go on
+    is replaced by a successor.
+    """
     rng = random.Random(seed)
     releases = dict(zip((1, 2, 3), CHAOS[seed % len(CHAOS)], strict=True))
     committed, unknown, dead = set(), set(), 0
@@ -204,9 +222,13 @@ def test_c15_chaos(seed: int) -> None:
             for number in range(40):
                 trouble = rng.randrange(4)
                 if trouble == 0:
-                    cluster.cut(rng.choice(STEPS), executed=rng.random() < 0.5, times=rng.choice((1, 2)))
+                    cluster.cut(
+                        rng.choice(STEPS), executed=rng.random() < 0.5, times=rng.choice((1, 2))
+                    )
                 elif trouble == 1:
-                    cluster.move_coordinator("id", rng.choice([node for node in (1, 2, 3) if node != dead]))
+                    cluster.move_coordinator(
+                        "id", rng.choice([node for node in (1, 2, 3) if node != dead])
+                    )
                 elif trouble == 2 and not dead:
                     dead = rng.choice((1, 2, 3))
                     cluster.kill_broker(dead)
@@ -242,7 +264,9 @@ def test_c15_chaos(seed: int) -> None:
 def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_again(
     cluster: LocalCluster, client: Client
 ) -> None:
-    """Contract (f): what the transaction had written is gone, so it must not be committed as if it were not."""
+    """Contract (f): what the transaction had written is gone, so it must not be
+    committed as if it were not.
+    """
     release = cluster.brokers[0].release
     with client.transactions.producer("id") as producer:
         transact(producer, 1)
@@ -256,7 +280,8 @@ def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_agai
             assert isinstance(caught.value, TransactionFatalError)
         else:
             errors = (caught.value, caught.value.__cause__)
-            reported_by_sequence = release.startswith("2.4")  # no topic ids: the leader knows nothing of the producer
+            # no topic ids: the leader knows nothing of the producer
+            reported_by_sequence = release.startswith("2.4")
             assert reported_by_sequence or any(isinstance(error, DataLossError) for error in errors)
             assert producer.state is State.ABORTABLE_ERROR
             producer.abort_transaction()
@@ -275,7 +300,9 @@ def test_a_topic_created_again_is_noticed_at_the_end_of_the_transaction_too(rele
                 producer.begin_transaction()
                 write(producer, 10)
                 cluster.recreate_topic(TOPIC)
-                with pytest.raises(TransactionAbortableError, match="was deleted, and maybe created again") as caught:
+                with pytest.raises(
+                    TransactionAbortableError, match="was deleted, and maybe created again"
+                ) as caught:
                     getattr(producer, end)()
                 assert isinstance(caught.value.__cause__, DataLossError)
                 producer.abort_transaction()
@@ -283,7 +310,9 @@ def test_a_topic_created_again_is_noticed_at_the_end_of_the_transaction_too(rele
         assert sorted(account(cluster)) == [1]
 
 
-def test_a_transaction_reads_as_nothing_until_it_is_committed(cluster: LocalCluster, client: Client) -> None:
+def test_a_transaction_reads_as_nothing_until_it_is_committed(
+    cluster: LocalCluster, client: Client
+) -> None:
     with client.transactions.producer("id") as producer:
         producer.begin_transaction()
         write(producer, 1)

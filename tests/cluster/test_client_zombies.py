@@ -1,7 +1,8 @@
-"""What a producer meets whose transactional id another one took over, or whose transaction timed out, by release.
+"""What a producer meets whose transactional id another one took over, or whose transaction timed
+out, by release.
 
-A partition's leader cannot see which, so INVALID_PRODUCER_EPOCH of a produce is an abortable error since Kafka
-2.5, as in Java's producer since 2.7 (KIP-588), and the abort finds out which it was.
+A partition's leader cannot see which, so INVALID_PRODUCER_EPOCH of a produce is an abortable error
+since Kafka 2.5, as in Java's producer since 2.7 (KIP-588), and the abort finds out which it was.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from parley.devcluster import LocalCluster
 from parley.errors import BrokerError, ProducerFencedError
 
 OLD = ("0.11.0.3", "2.4")
-"""Releases whose coordinators cannot renew an epoch (before KIP-360): the leader's answer is the end."""
+"""Releases whose coordinators cannot renew an epoch (before KIP-360): the
+leader's answer is the end.
+"""
 RENEWING = ("2.8", "3.0", "3.3", "3.9", "4.0", "4.3")
 ROWS = pa.table({"value": ["v"]})
 TOPIC = "t"
@@ -41,7 +44,9 @@ def is_old(cluster: LocalCluster) -> bool:
 
 
 def written(client: Client, name: str) -> TransactionProducer:
-    """Return a producer in a transaction that has rows in a partition: from then on it is the leader that it asks."""
+    """Return a producer in a transaction that has rows in a partition: from then on it
+    is the leader that it asks.
+    """
     producer = client.transactions.producer(name, transaction_timeout_ms=10_000).start()
     producer.begin_transaction()
     producer.produce(TOPIC, ROWS)
@@ -60,7 +65,9 @@ def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, clie
             assert refused.value.name == "INVALID_PRODUCER_EPOCH"
             assert any("abort_transaction finds out" in note for note in refused.value.__notes__)
             assert zombie.state is State.ABORTABLE_ERROR
-        with pytest.raises(ProducerFencedError, match="another producer has begun with this transactional id"):
+        with pytest.raises(
+            ProducerFencedError, match="another producer has begun with this transactional id"
+        ):
             zombie.abort_transaction()
         assert zombie.state is State.FATAL
         with pytest.raises(ProducerFencedError):
@@ -75,7 +82,9 @@ def test_a_fenced_commit_says_so_at_once(client: Client) -> None:
     zombie.close()
 
 
-def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCluster, client: Client) -> None:
+def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(
+    cluster: LocalCluster, client: Client
+) -> None:
     end = client.list_offsets({TopicPartition(TOPIC, 0): LATEST})[TopicPartition(TOPIC, 0)].offset
     producer = client.transactions.producer("in-a-block").start()
 
@@ -94,8 +103,12 @@ def test_a_block_of_a_fenced_producer_raises_and_leaves_nothing(cluster: LocalCl
     assert sum(batch.num_rows for batch in client.fetch(tp, end, LATEST, committed)) == 0
 
 
-def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(cluster: LocalCluster, client: Client) -> None:
-    """Which is why the error of produce is not ProducerFencedError: on Kafka 4.3 the producer can go on."""
+def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(
+    cluster: LocalCluster, client: Client
+) -> None:
+    """Which is why the error of produce is not ProducerFencedError: on Kafka
+    4.3 the producer can go on.
+    """
     producer = written(client, "slow")
     cluster.advance(30_000)
     with pytest.raises(ProducerFencedError if is_old(cluster) else BrokerError):

@@ -1,4 +1,6 @@
-"""The consumer by assigned partitions against embedded clusters: positions, commits, records and batches."""
+"""The consumer by assigned partitions against embedded clusters: positions,
+commits, records and batches.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from contextlib import aclosing
 import pyarrow as pa
 import pytest
 
-from parley.client import AsyncConsumer, Client, Consumer, OffsetAndMetadata, TopicPartition, record_shape
+from parley.client import (
+    AsyncConsumer,
+    Client,
+    Consumer,
+    OffsetAndMetadata,
+    TopicPartition,
+    record_shape,
+)
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, DataLossError, LocalProtocolError
 from parley.schema import ApiKey
@@ -51,25 +60,38 @@ def group(topic: str) -> str:
     return f"group-of-{topic}"
 
 
-async def test_records_come_in_order_and_positions_follow(cluster: LocalCluster, topic: str) -> None:
-    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+async def test_records_come_in_order_and_positions_follow(
+    cluster: LocalCluster, topic: str
+) -> None:
+    async with AsyncConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
         consumer.assign(tps(topic))
         seen: dict[TopicPartition, list[int]] = {tp: [] for tp in tps(topic)}
         first = await consumer.getone()
         seen[TopicPartition(first.topic, first.partition)].append(first.offset)
         while sum(map(len, seen.values())) < COUNT:
-            for tp, records in (await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=7)).items():
+            for tp, records in (
+                await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=7)
+            ).items():
                 assert len(records) <= 7
                 seen[tp] += [record.offset for record in records]
                 assert await consumer.position(tp) == records[-1].offset + 1
-                assert all(int(record.value or b"") == record.offset * 2 + tp.partition for record in records)
+                assert all(
+                    int(record.value or b"") == record.offset * 2 + tp.partition
+                    for record in records
+                )
         assert all(offsets == list(range(COUNT // 2)) for offsets in seen.values())
         assert await consumer.getmany(timeout_ms=0) == {}
         assert {consumer.highwater(tp) for tp in tps(topic)} == {COUNT // 2}
 
 
 async def test_batches_and_records_may_alternate(cluster: LocalCluster, topic: str) -> None:
-    options = {"auto_offset_reset": "earliest", "shape": record_shape(["offset", "value"]), "max_batch_rows": 10}
+    options = {
+        "auto_offset_reset": "earliest",
+        "shape": record_shape(["offset", "value"]),
+        "max_batch_rows": 10,
+    }
     async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         tp = tps(topic)[0]
         consumer.assign([tp])
@@ -81,7 +103,10 @@ async def test_batches_and_records_may_alternate(cluster: LocalCluster, topic: s
                 assert await consumer.position(tp) == found.next_offset
                 break
         while len(offsets) < COUNT // 2:
-            offsets += [record.offset for record in (await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=3))[tp]]
+            offsets += [
+                record.offset
+                for record in (await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=3))[tp]
+            ]
         assert offsets == list(range(COUNT // 2))
 
 
@@ -100,7 +125,9 @@ async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> Non
         consumer.resume(first)
         assert (await consumer.getone(first)).offset == 0
         consumer.seek(first, 50)
-        assert (await consumer.getone(first)).offset == 50, "what was fetched before the seek is dropped"
+        assert (await consumer.getone(first)).offset == 50, (
+            "what was fetched before the seek is dropped"
+        )
         await consumer.seek_to_end()
         assert [await consumer.position(tp) for tp in tps(topic)] == [COUNT // 2] * 2
         assert await consumer.beginning_offsets(tps(topic)) == dict.fromkeys(tps(topic), 0)
@@ -111,8 +138,12 @@ async def test_seek_pause_and_the_ends(cluster: LocalCluster, topic: str) -> Non
             consumer.seek(first, -1)
 
 
-async def test_what_is_assigned_again_is_read_and_the_rest_forgotten(cluster: LocalCluster, topic: str) -> None:
-    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+async def test_what_is_assigned_again_is_read_and_the_rest_forgotten(
+    cluster: LocalCluster, topic: str
+) -> None:
+    async with AsyncConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
         first, second = tps(topic)
         with pytest.raises(LocalProtocolError, match="nothing is assigned"):
             await consumer.getone()
@@ -127,7 +158,9 @@ async def test_what_is_assigned_again_is_read_and_the_rest_forgotten(cluster: Lo
         assert (await consumer.getone(second)).offset == 1, "one that was kept goes on"
 
 
-def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: LocalCluster, topic: str) -> None:
+def test_a_group_without_members_keeps_positions_with_their_epochs(
+    cluster: LocalCluster, topic: str
+) -> None:
     options = {"group_id": group(topic), "auto_offset_reset": "earliest"}
     first, second = tps(topic)
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
@@ -155,7 +188,9 @@ def test_a_group_without_members_keeps_positions_with_their_epochs(cluster: Loca
         assert next(consumer.batches(second)).batch.column("offset").to_pylist()[0] == 40
 
 
-async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(cluster: LocalCluster, topic: str) -> None:
+async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(
+    cluster: LocalCluster, topic: str
+) -> None:
     options = {"group_id": group(topic), "auto_offset_reset": "none"}
     async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         tp = tps(topic)[0]
@@ -169,7 +204,9 @@ async def test_without_a_position_and_a_policy_the_call_fails_until_a_seek(clust
         assert (await consumer.getone()).offset == 3
 
 
-def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: LocalCluster, topic: str) -> None:
+def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(
+    cluster: LocalCluster, topic: str
+) -> None:
     tp = tps(topic)[0]
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group(topic)) as consumer:
         consumer.assign([tp])
@@ -178,14 +215,21 @@ def test_l04_an_offset_of_a_history_that_is_gone_is_not_committed(cluster: Local
         commits = consumer._core.group._commits
         assert commits is not None
         commits._last[tp] = OffsetAndMetadata(6, "", 1)
-        with pytest.raises(DataLossError, match="offset 7 of epoch 0 cannot follow the committed offset 6 of epoch 1"):
+        with pytest.raises(
+            DataLossError,
+            match="offset 7 of epoch 0 cannot follow the committed offset 6 of epoch 1",
+        ):
             consumer.commit({tp: OffsetAndMetadata(7, "", 0)})
         consumer.commit({tp: OffsetAndMetadata(7, "", -1)})
         consumer.commit({tp: 7})
 
 
-async def test_two_tasks_may_wait_for_different_partitions(cluster: LocalCluster, topic: str) -> None:
-    async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+async def test_two_tasks_may_wait_for_different_partitions(
+    cluster: LocalCluster, topic: str
+) -> None:
+    async with AsyncConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
         first, second = tps(topic)
         consumer.assign([first, second])
         got = await asyncio.gather(consumer.getone(first), consumer.getone(second))
@@ -211,18 +255,24 @@ async def test_bad_options_are_named(cluster: LocalCluster) -> None:
 def test_p17_a_session_reports_brokers_only_what_changed() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=3, replication_factor=1)
-        with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        with Consumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
             consumer.assign(tps("t"))
             consumer.getmany(timeout_ms=50)
         asked = [entry.message for entry in cluster.requests(ApiKey.FETCH)]
         assert asked
-        assert all(message.session_epoch == 0 for message in asked), "this broker has no sessions: all are full"
+        assert all(message.session_epoch == 0 for message in asked), (
+            "this broker has no sessions: all are full"
+        )
 
 
 async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=1)
-        consumer = AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
+        consumer = AsyncConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        )
         await consumer.start()
         consumer.assign([TopicPartition("t", 0)])
         assert await consumer.getmany(timeout_ms=50) == {}
@@ -237,7 +287,9 @@ async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
 async def test_many_partitions_are_placed_with_few_requests() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.create_topic("t", partitions=300, replication_factor=1)
-        async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        async with AsyncConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
             many = [TopicPartition("t", index) for index in range(300)]
             consumer.assign(many)
             assert [await consumer.position(tp) for tp in many] == [0] * 300

@@ -1,4 +1,6 @@
-"""Bugs that other consumers had, played again (labels L): brokers that answer late, wrongly or not at all."""
+"""Bugs that other consumers had, played again (labels L): brokers that answer
+late, wrongly or not at all.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ async def test_l01_a_fetch_and_a_validation_never_overlap_and_nothing_comes_twic
         consumer.assign([TP])
         assert await offsets(consumer, 5) == [0, 1, 2, 3, 4]
         held = asyncio.Event()
-        cluster.answers[2, EPOCHS] = lambda r: (held.set(), cluster.epoch_end(5, 5, error_code=75))[1]
+        cluster.answers[2, EPOCHS] = lambda r: (held.set(), cluster.epoch_end(5, 5, error_code=75))[
+            1
+        ]
         move(cluster, 2, 6)
         await held.wait()
         asked = cluster.count(ApiKey.FETCH, 2)
         await cluster.until(lambda: cluster.count(EPOCHS, 2) > 3)
-        assert cluster.count(ApiKey.FETCH, 2) == asked == 0, "P13: no fetch while the position awaits validation"
+        assert cluster.count(ApiKey.FETCH, 2) == asked == 0, (
+            "P13: no fetch while the position awaits validation"
+        )
         short_log(cluster, 9)
         cluster.answers[2, EPOCHS] = lambda r: cluster.epoch_end(5, 9)
         assert await offsets(consumer, 4) == [5, 6, 7, 8]
@@ -60,7 +66,11 @@ async def test_l03_two_moves_while_a_retry_is_pending_end_with_the_newest_epoch(
 
         def fenced_until_eight(request: Any) -> Any:
             current = request.topics[0].partitions[0].current_leader_epoch
-            return cluster.epoch_end(5, 99) if current == 8 else cluster.epoch_end(-1, -1, error_code=74)
+            return (
+                cluster.epoch_end(5, 99)
+                if current == 8
+                else cluster.epoch_end(-1, -1, error_code=74)
+            )
 
         cluster.answers[2, EPOCHS] = fenced_until_eight
         move(cluster, 2, 6)
@@ -70,7 +80,11 @@ async def test_l03_two_moves_while_a_retry_is_pending_end_with_the_newest_epoch(
         cluster.epoch = 8
         short_log(cluster, 7)
         assert await offsets(consumer, 2) == [5, 6]
-        asked = [m.topics[0].partitions[0].current_leader_epoch for _, key, m in cluster.asked if key is EPOCHS]
+        asked = [
+            m.topics[0].partitions[0].current_leader_epoch
+            for _, key, m in cluster.asked
+            if key is EPOCHS
+        ]
         assert asked == sorted(asked), "no retry with the epoch of before"
         assert asked[-1] == 8
 
@@ -103,8 +117,13 @@ async def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> N
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_epoch_of_metadata() -> None:
-    async with Scripted(2) as cluster, AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_epoch_of_metadata() -> (
+    None
+):
+    async with (
+        Scripted(2) as cluster,
+        AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         await client.metadata(["t"])
         cluster.leader, cluster.epoch = 2, 6
 
@@ -115,7 +134,10 @@ async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the
 
         cluster.answers[1, ApiKey.LIST_OFFSETS] = moved
         assert (await client.list_offsets({TP: EARLIEST}))[TP].offset == 0
-        assert (cluster.count(ApiKey.LIST_OFFSETS, 1), cluster.count(ApiKey.LIST_OFFSETS, 2)) == (1, 1)
+        assert (cluster.count(ApiKey.LIST_OFFSETS, 1), cluster.count(ApiKey.LIST_OFFSETS, 2)) == (
+            1,
+            1,
+        )
         sent = [
             message.topics[0].partitions[0].current_leader_epoch
             for _, key, message in cluster.asked
@@ -125,7 +147,9 @@ async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the
         async for _ in client.fetch_many({TP: PartitionRange(3, 4, leader_epoch=1234)}):
             pass
         fetched = [m.topics[0].partitions[0] for _, key, m in cluster.asked if key is ApiKey.FETCH]
-        assert {part.current_leader_epoch for part in fetched} == {6}, "an epoch of the caller is no leader's epoch"
+        assert {part.current_leader_epoch for part in fetched} == {6}, (
+            "an epoch of the caller is no leader's epoch"
+        )
 
 
 async def test_l08_metadata_that_fails_forever_is_no_storm_and_no_error() -> None:
@@ -160,7 +184,13 @@ async def test_l14_a_partition_that_moved_is_fetched_without_the_pause_of_its_ol
         consumer.assign([TP])
         await offsets(consumer, 5)
         part = consumer._core.part(TP)
-        part.failed(BrokerError("slow"), consumer._core.cluster.now_ms(), delay_ms=10**6, patience_ms=None, epoch=5)
+        part.failed(
+            BrokerError("slow"),
+            consumer._core.cluster.now_ms(),
+            delay_ms=10**6,
+            patience_ms=None,
+            epoch=5,
+        )
         assert part.must_wait(consumer._core.cluster.now_ms(), 5)
         short_log(cluster, 7)
         move(cluster, 2, 6)

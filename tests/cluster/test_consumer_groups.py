@@ -1,4 +1,6 @@
-"""Groups of the consumer protocol (KIP-848) over sockets: heartbeats, commits, descriptions, restarts."""
+"""Groups of the consumer protocol (KIP-848) over sockets: heartbeats,
+commits, descriptions, restarts.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,21 @@ class Coordinator:
         self.topic_id = self.client.metadata([TOPIC]).topics[TOPIC].topic_id
 
     def beat(
-        self, member: str, epoch: int, owned: tuple[int, ...] | None = None, version: int | None = None
+        self,
+        member: str,
+        epoch: int,
+        owned: tuple[int, ...] | None = None,
+        version: int | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         request = Beat(group_id=GROUP, member_id=member, member_epoch=epoch)
         if epoch == 0:
             request.subscribed_topic_names, request.rebalance_timeout_ms, owned = [TOPIC], 5_000, ()
         if owned is not None:
-            parts = [Beat.TopicPartitions(topic_id=self.topic_id, partitions=list(owned))] if owned else []
+            parts = (
+                [Beat.TopicPartitions(topic_id=self.topic_id, partitions=list(owned))]
+                if owned
+                else []
+            )
             request.topic_partitions = parts
         allowed = None if version is None else VersionRange(version, version)
         return self.client.request(1, request, allowed=allowed)
@@ -55,7 +65,9 @@ class Coordinator:
             name=TOPIC,
             topic_id=self.topic_id,
             partitions=[
-                OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=partition, committed_offset=5)
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    partition_index=partition, committed_offset=5
+                )
             ],
         )
         request = OffsetCommitRequest(
@@ -68,7 +80,9 @@ class Coordinator:
         group = OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=GROUP, member_id=member, member_epoch=epoch, topics=[]
         )
-        answer = self.client.request(1, OffsetFetchRequest(groups=[group]), allowed=VersionRange(9, 9))
+        answer = self.client.request(
+            1, OffsetFetchRequest(groups=[group]), allowed=VersionRange(9, 9)
+        )
         return answer.groups[0].error_code
 
 
@@ -92,7 +106,11 @@ def test_a_member_joins_and_leaves(release: str, first: int) -> None:
     with LocalCluster(brokers=1, release=release) as cluster:
         at = Coordinator(cluster)
         joined = at.beat("A", 0)
-        assert (joined.member_epoch, indexes(joined), joined.heartbeat_interval_ms) == (first, [0, 1, 2], 5_000)
+        assert (joined.member_epoch, indexes(joined), joined.heartbeat_interval_ms) == (
+            first,
+            [0, 1, 2],
+            5_000,
+        )
         assert at.beat("A", -1).member_epoch == -1
         assert at.beat("A", first).error_code == codes.UNKNOWN_MEMBER_ID
         at.client.close()
@@ -116,7 +134,11 @@ def test_g48_in_version_0_the_broker_makes_the_member_id(at: Coordinator) -> Non
 
 def test_g59_a_regular_expression_that_cannot_be_read(at: Coordinator) -> None:
     request = Beat(
-        group_id=GROUP, member_id="A", rebalance_timeout_ms=5_000, subscribed_topic_regex="ev(", topic_partitions=[]
+        group_id=GROUP,
+        member_id="A",
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_regex="ev(",
+        topic_partitions=[],
     )
     answer = at.client.request(1, request)
     assert answer.error_code == codes.INVALID_REGULAR_EXPRESSION
@@ -133,7 +155,8 @@ def test_g57_commits_and_offset_fetches_of_members(at: Coordinator) -> None:
     assert at.commit("A", 1, 8) == codes.UNSUPPORTED_VERSION
     assert at.commit("A", 0, 9) == codes.STALE_MEMBER_EPOCH
     assert at.commit("B", 1, 9) == codes.UNKNOWN_MEMBER_ID
-    assert at.commit("", -1, 9) == codes.UNKNOWN_MEMBER_ID  # H11: nobody from outside, while there are members
+    # H11: nobody from outside, while there are members
+    assert at.commit("", -1, 9) == codes.UNKNOWN_MEMBER_ID
     assert (at.fetch("A", 1), at.fetch(None, -1)) == (codes.NONE, codes.NONE)
     assert at.fetch("A", 7) == codes.STALE_MEMBER_EPOCH
     assert at.fetch("B", 1) == codes.UNKNOWN_MEMBER_ID
@@ -149,7 +172,11 @@ def test_g58_from_4_3_on_an_older_epoch_commits_what_was_kept() -> None:
         at.beat("B", 0)
         assert indexes(at.beat("A", 2)) == [0, 1]
         assert at.beat("A", 2, owned=(0, 1)).member_epoch == 3
-        assert [at.commit("A", 2, 10, partition) for partition in range(3)] == [0, 0, codes.STALE_MEMBER_EPOCH]
+        assert [at.commit("A", 2, 10, partition) for partition in range(3)] == [
+            0,
+            0,
+            codes.STALE_MEMBER_EPOCH,
+        ]
         at.client.close()
 
 
@@ -157,17 +184,27 @@ def test_groups_are_listed_described_and_deleted(at: Coordinator) -> None:
     at.beat("A", 0)
     at.commit("A", 1, 9)
     listed = at.client.request(1, ListGroupsRequest(types_filter=["consumer"])).groups
-    assert [(one.group_id, one.protocol_type, one.group_type, one.group_state) for one in listed] == [
-        (GROUP, "consumer", "consumer", "Stable")
-    ]
+    assert [
+        (one.group_id, one.protocol_type, one.group_type, one.group_state) for one in listed
+    ] == [(GROUP, "consumer", "consumer", "Stable")]
     assert at.client.request(1, ListGroupsRequest(types_filter=["classic"])).groups == []
     assert at.client.request(1, ListGroupsRequest(states_filter=["empty"])).groups == []
     described = at.client.request(1, ConsumerGroupDescribeRequest(group_ids=[GROUP, "none"])).groups
     assert [one.error_code for one in described] == [codes.NONE, codes.GROUP_ID_NOT_FOUND]
     (member,) = described[0].members
-    assert (described[0].group_state, described[0].assignor_name, described[0].group_epoch) == ("Stable", "uniform", 1)
-    assert (member.member_id, member.client_host, member.subscribed_topic_names) == ("A", "/127.0.0.1", [TOPIC])
-    assert [(one.topic_name, one.partitions) for one in member.assignment.topic_partitions] == [(TOPIC, [0, 1, 2])]
+    assert (described[0].group_state, described[0].assignor_name, described[0].group_epoch) == (
+        "Stable",
+        "uniform",
+        1,
+    )
+    assert (member.member_id, member.client_host, member.subscribed_topic_names) == (
+        "A",
+        "/127.0.0.1",
+        [TOPIC],
+    )
+    assert [(one.topic_name, one.partitions) for one in member.assignment.topic_partitions] == [
+        (TOPIC, [0, 1, 2])
+    ]
     classic = at.client.request(1, DescribeGroupsRequest(groups=[GROUP])).groups[0]
     assert (classic.error_code, classic.group_state) == (codes.GROUP_ID_NOT_FOUND, "Dead")
     delete = DeleteGroupsRequest(groups_names=[GROUP])
@@ -185,15 +222,23 @@ def test_groups_are_listed_described_and_deleted(at: Coordinator) -> None:
 async def test_h23_the_clock_ends_a_silent_membership() -> None:
     clock = ManualClock()
     settings = ClusterSettings(
-        start_time_ms=1_700_000_000_000, connections_max_idle_ms=0, group_consumer_session_timeout_ms=6_000
+        start_time_ms=1_700_000_000_000,
+        connections_max_idle_ms=0,
+        group_consumer_session_timeout_ms=6_000,
     )
-    async with AsyncLocalCluster(brokers=1, release="4.1", clock=clock, settings=settings) as cluster:
+    async with AsyncLocalCluster(
+        brokers=1, release="4.1", clock=clock, settings=settings
+    ) as cluster:
         cluster.create_topic(TOPIC)
         connection = await open_connection(
             cluster.broker(1).address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
         )
         join = Beat(
-            group_id=GROUP, member_id="A", rebalance_timeout_ms=5, subscribed_topic_names=[TOPIC], topic_partitions=[]
+            group_id=GROUP,
+            member_id="A",
+            rebalance_timeout_ms=5,
+            subscribed_topic_names=[TOPIC],
+            topic_partitions=[],
         )
         again = Beat(group_id=GROUP, member_id="A", member_epoch=1)
         await connection.request(join)
@@ -223,6 +268,12 @@ def test_h18_after_a_restart_members_go_on_with_their_epochs(tmp_path: Path) -> 
 def test_a_broker_that_does_not_coordinate_the_group_says_so() -> None:
     with LocalCluster(brokers=2, release="4.1") as cluster:
         at = Coordinator(cluster)
-        answers = [at.client.request(broker, Beat(group_id=GROUP, member_id="A", member_epoch=1)) for broker in (1, 2)]
-        assert sorted(answer.error_code for answer in answers) == [codes.NOT_COORDINATOR, codes.GROUP_ID_NOT_FOUND]
+        answers = [
+            at.client.request(broker, Beat(group_id=GROUP, member_id="A", member_epoch=1))
+            for broker in (1, 2)
+        ]
+        assert sorted(answer.error_code for answer in answers) == [
+            codes.NOT_COORDINATOR,
+            codes.GROUP_ID_NOT_FOUND,
+        ]
         at.client.close()

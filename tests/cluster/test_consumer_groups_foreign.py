@@ -1,4 +1,6 @@
-"""librdkafka's members of the consumer protocol (KIP-848) on the embedded cluster, alone and beside parley's."""
+"""librdkafka's members of the consumer protocol (KIP-848) on the embedded cluster,
+alone and beside parley's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from ..support import GENEROUS_S
 
 pytestmark = pytest.mark.foreign
 TOPIC, PARTITIONS = "shared", 4
-SETTINGS = ClusterSettings(group_consumer_heartbeat_interval_ms=100, group_consumer_assignment_interval_ms=50)
+SETTINGS = ClusterSettings(
+    group_consumer_heartbeat_interval_ms=100, group_consumer_assignment_interval_ms=50
+)
 Position = tuple[int, int]
 
 
@@ -35,7 +39,9 @@ class Member:
         self.owned: set[int] = set()
         self.lost: list[int] = []
         self.read: list[Position] = []
-        self.consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self.consumer.subscribe(
+            [TOPIC], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
 
     def _assigned(self, _: object, parts: list[confluent_kafka.TopicPartition]) -> None:
         self.owned.update(part.partition for part in parts)
@@ -86,7 +92,9 @@ def test_two_members_share_and_one_takes_over(release: str) -> None:
         assert first.owned.isdisjoint(second.owned)
         produce(cluster, 5)
         poll_until([first, second], lambda: len(first.read) + len(second.read) == 10 * PARTITIONS)
-        assert sorted(first.read + second.read) == [(part, at) for part in range(PARTITIONS) for at in range(10)]
+        assert sorted(first.read + second.read) == [
+            (part, at) for part in range(PARTITIONS) for at in range(10)
+        ]
         second.consumer.commit(asynchronous=False)
         first.consumer.commit(asynchronous=False)
         first.consumer.close()
@@ -119,7 +127,8 @@ def test_a_member_of_librdkafka_and_one_of_parley_share() -> None:
         poll_until([theirs], lambda: len(theirs.read) == 5 * PARTITIONS)
         theirs.consumer.commit(asynchronous=False)
         with parley.Consumer(
-            bootstrap_servers=cluster.bootstrap_servers, group_id="readers", group_protocol="consumer",
+            bootstrap_servers=cluster.bootstrap_servers, group_id="readers",
+            group_protocol="consumer",
             auto_offset_reset="earliest",
         ) as ours:  # fmt: skip
             ours.subscribe([TOPIC])
@@ -131,8 +140,12 @@ def test_a_member_of_librdkafka_and_one_of_parley_share() -> None:
 
             poll_until([theirs], shared)
             produce(cluster, 5)
-            poll_until([theirs], lambda: shared() and len(theirs.read) + len(read) == 10 * PARTITIONS)
-            assert sorted(theirs.read + read) == [(part, at) for part in range(PARTITIONS) for at in range(10)]
+            poll_until(
+                [theirs], lambda: shared() and len(theirs.read) + len(read) == 10 * PARTITIONS
+            )
+            assert sorted(theirs.read + read) == [
+                (part, at) for part in range(PARTITIONS) for at in range(10)
+            ]
         poll_until([theirs], lambda: len(theirs.owned) == PARTITIONS)
         assert theirs.lost == []
         theirs.consumer.close()

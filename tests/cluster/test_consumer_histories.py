@@ -1,4 +1,6 @@
-"""Histories that part: unclean elections, deleted records, topics created again, brokers that are behind (KIP-320)."""
+"""Histories that part: unclean elections, deleted records, topics created again,
+brokers that are behind (KIP-320).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 def produce(cluster: LocalCluster, word: str, count: int) -> None:
     """Write records in batches of one: so an election can lose an exact number."""
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.produce("t", pa.table({"value": [f"{word} {i}" for i in range(count)]}), options=PAIRS)
+        client.produce(
+            "t", pa.table({"value": [f"{word} {i}" for i in range(count)]}), options=PAIRS
+        )
 
 
 def take(consumer: Consumer, count: int) -> list[ConsumerRecord]:
@@ -78,9 +82,16 @@ def test_p07_c09_after_an_unclean_election_reading_goes_on_where_the_histories_p
         assert len(take(consumer, 10)) == 10
         cluster.elect_unclean("t", 0, lose=4)
         produce(cluster, "new", 3)
-        assert words(take(consumer, 3)) == [(6, "new 0"), (7, "new 1"), (8, "new 2")], "neither skipped nor repeated"
+        assert words(take(consumer, 3)) == [(6, "new 0"), (7, "new 1"), (8, "new 2")], (
+            "neither skipped nor repeated"
+        )
         (loss,) = consumer.data_losses
-        assert (loss.partition, loss.cause, loss.position.offset, loss.resumed_at) == (TP, Cause.TRUNCATED, 10, 6)
+        assert (loss.partition, loss.cause, loss.position.offset, loss.resumed_at) == (
+            TP,
+            Cause.TRUNCATED,
+            10,
+            6,
+        )
         assert reported == [loss]
         assert consumer.position(TP) == 9
     cluster.replicas_agree()
@@ -96,7 +107,8 @@ def test_p07_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalC
         produce(cluster, "new", 8)
         for _ in range(2):
             with pytest.raises(
-                LogTruncationError, match=r"t-0: the log was truncated below offset 10 .* up to offset 6"
+                LogTruncationError,
+                match=r"t-0: the log was truncated below offset 10 .* up to offset 6",
             ):
                 consumer.getmany(timeout_ms=GENEROUS_MS)
         assert consumer.position(TP) == 10
@@ -104,7 +116,9 @@ def test_p07_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalC
         assert words(take(consumer, 2)) == [(6, "new 0"), (7, "new 1")]
 
 
-def test_p07_a_committed_position_of_a_lost_history_is_found_out_before_anything_is_read(cluster: LocalCluster) -> None:
+def test_p07_a_committed_position_of_a_lost_history_is_found_out_before_anything_is_read(
+    cluster: LocalCluster,
+) -> None:
     produce(cluster, "old", 10)
     options = {"group_id": "g", "auto_offset_reset": "none"}
     with consumer_of(cluster, **options) as consumer:
@@ -161,11 +175,15 @@ def test_p13_a_clean_move_neither_loses_nor_repeats(cluster: LocalCluster) -> No
         for turn in range(6):
             produce(cluster, f"turn {turn}", 5)
             cluster.move_leader("t", 0, turn % 3 + 1)
-            assert [offset for offset, _ in words(take(consumer, 5))] == list(range(turn * 5, turn * 5 + 5))
+            assert [offset for offset, _ in words(take(consumer, 5))] == list(
+                range(turn * 5, turn * 5 + 5)
+            )
         assert consumer.data_losses == ()
 
 
-def test_p12_a_position_inside_an_answer_has_the_epoch_of_its_own_record(cluster: LocalCluster) -> None:
+def test_p12_a_position_inside_an_answer_has_the_epoch_of_its_own_record(
+    cluster: LocalCluster,
+) -> None:
     epochs = []
     for turn in range(3):
         cluster.move_leader("t", 0, turn % 3 + 1)
@@ -197,13 +215,19 @@ def test_p18_control_batches_and_aborted_records_move_the_position() -> None:
                 producer.begin_transaction()
                 producer.produce("t", pa.table({"value": [f"{word} {i}" for i in range(3)]}))
                 (producer.commit_transaction if keep else producer.abort_transaction)()
-        with consumer_of(cluster, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+        with consumer_of(
+            cluster, auto_offset_reset="earliest", isolation_level="read_committed"
+        ) as consumer:
             consumer.assign([TP])
-            assert [word for _, word in words(take(consumer, 6))] == [f"{word} {i}" for word in "ac" for i in range(3)]
+            assert [word for _, word in words(take(consumer, 6))] == [
+                f"{word} {i}" for word in "ac" for i in range(3)
+            ]
             (end,) = consumer.end_offsets([TP]).values()
             while consumer.position(TP) < end:
                 assert consumer.getmany(timeout_ms=1_000) == {}
-            assert (consumer.position(TP), consumer.last_stable_offset(TP)) == (end, end) == (16, 16)
+            assert (
+                (consumer.position(TP), consumer.last_stable_offset(TP)) == (end, end) == (16, 16)
+            )
 
 
 # -- records that are gone -------------------------------------------------------------------------
@@ -214,7 +238,9 @@ def test_p15_c11_deleted_records_are_reported_and_reading_goes_on_by_the_policy(
     cluster: LocalCluster, policy: str, resumed_at: int
 ) -> None:
     produce(cluster, "old", 10)
-    with consumer_of(cluster, auto_offset_reset=policy, max_partition_fetch_bytes=1, prefetch_max_bytes=0) as consumer:
+    with consumer_of(
+        cluster, auto_offset_reset=policy, max_partition_fetch_bytes=1, prefetch_max_bytes=0
+    ) as consumer:
         consumer.assign([TP])
         consumer.seek(TP, 0)
         assert words(take(consumer, 2))[-1][0] == 1
@@ -229,10 +255,16 @@ def test_p15_c11_deleted_records_are_reported_and_reading_goes_on_by_the_policy(
         first = next(iter(found.values())) if found else take(consumer, 1)
         assert [record.offset for record in first] == [resumed_at], "what Java's consumer does"
         (loss,) = consumer.data_losses
-        assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.OUT_OF_RANGE, 2, resumed_at)
+        assert (loss.cause, loss.position.offset, loss.resumed_at) == (
+            Cause.OUT_OF_RANGE,
+            2,
+            resumed_at,
+        )
 
 
-def test_p15_without_a_policy_out_of_range_names_partition_and_offset(cluster: LocalCluster) -> None:
+def test_p15_without_a_policy_out_of_range_names_partition_and_offset(
+    cluster: LocalCluster,
+) -> None:
     produce(cluster, "old", 10)
     with consumer_of(cluster, auto_offset_reset="none") as consumer:
         consumer.assign([TP])
@@ -255,7 +287,9 @@ def age(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_l12_c10_a_topic_created_again_is_read_from_its_beginning(cluster: LocalCluster, policy: str) -> None:
+def test_l12_c10_a_topic_created_again_is_read_from_its_beginning(
+    cluster: LocalCluster, policy: str
+) -> None:
     age(cluster)
     produce(cluster, "old", 10)
     with consumer_of(cluster, auto_offset_reset=policy) as consumer:
@@ -309,7 +343,9 @@ def test_l13_several_incarnations_one_after_the_other_are_kept_apart() -> None:
         consumer.assign([TP])
         for turn in range(4):
             produce(cluster, f"turn {turn}", 5 - turn)
-            assert words(take(consumer, 5 - turn)) == [(i, f"turn {turn} {i}") for i in range(5 - turn)]
+            assert words(take(consumer, 5 - turn)) == [
+                (i, f"turn {turn} {i}") for i in range(5 - turn)
+            ]
             cluster.recreate_topic("t")
         assert [loss.cause for loss in consumer.data_losses][:3] == [Cause.RECREATED] * 3
 
@@ -380,5 +416,7 @@ def test_a_commit_of_an_epoch_that_never_comes_ends_with_a_clear_error() -> None
         with consumer_of(cluster, group_id="g", default_api_timeout_ms=400) as consumer:
             consumer.assign([TP])
             consumer.commit({TP: OffsetAndMetadata(0, "", 77)})
-            with pytest.raises(RequestTimedOut, match=r"group g committed t-0 with leader epoch 77, .* has epoch 0"):
+            with pytest.raises(
+                RequestTimedOut, match=r"group g committed t-0 with leader epoch 77, .* has epoch 0"
+            ):
                 consumer.committed(TP)

@@ -1,4 +1,6 @@
-"""One cluster at a time on a data directory; whoever comes second is refused before anything is read or changed."""
+"""One cluster at a time on a data directory; whoever comes second is refused before
+anything is read or changed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_second_command_is_refused_and_changes_nothing(
 ) -> None:
     first = start(tmp_path)
     before = contents(tmp_path)
-    second = subprocess.run([*COMMAND, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    second = subprocess.run(
+        [*COMMAND, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
     assert second.returncode != 0
     assert f"in use by the cluster of process {first.pid}" in second.stderr
     assert "Traceback" not in second.stderr
@@ -70,7 +74,18 @@ def test_what_was_made_after_the_refusal_survives_kill_9(
     with pytest.raises(ConfigError):
         LocalCluster(brokers=1, data_dir=tmp_path).start()
     made = subprocess.run(
-        [sys.executable, "-m", "parley", "cluster", "ctl", "--data-dir", str(tmp_path), "create-topic", "--name", "t"],
+        [
+            sys.executable,
+            "-m",
+            "parley",
+            "cluster",
+            "ctl",
+            "--data-dir",
+            str(tmp_path),
+            "create-topic",
+            "--name",
+            "t",
+        ],
         capture_output=True,
         text=True,
         timeout=60,
@@ -87,7 +102,9 @@ def test_what_was_made_after_the_refusal_survives_kill_9(
 def test_two_clusters_of_one_process(tmp_path: Path) -> None:
     with LocalCluster(brokers=1, data_dir=tmp_path) as cluster:
         cluster.create_topic("t")
-        with pytest.raises(ConfigError, match=rf"another cluster of this process \({os.getpid()}\)"):
+        with pytest.raises(
+            ConfigError, match=rf"another cluster of this process \({os.getpid()}\)"
+        ):
             LocalCluster(brokers=1, data_dir=tmp_path).start()
         cluster.create_topic("u")
     with LocalCluster(brokers=1, data_dir=tmp_path) as cluster:

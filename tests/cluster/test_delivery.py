@@ -1,4 +1,5 @@
-"""Writer and reader go on while there is trouble, and one account shows what became of it (C1 to C12).
+"""Writer and reader go on while there is trouble, and one account shows what became of it (C1 to
+C12).
 
 Brokers of 4.3, of 2.4, and a cluster of three releases: 0 lost, 0 duplicated, 0 reordered.
 """
@@ -104,7 +105,9 @@ def test_c02_each_broker_restarts_three_times(cluster: LocalCluster) -> None:
     deliver(cluster, trouble)
 
 
-def test_c03_a_broker_that_stands_still_is_found_out_by_the_request_timeout(newest: LocalCluster) -> None:
+def test_c03_a_broker_that_stands_still_is_found_out_by_the_request_timeout(
+    newest: LocalCluster,
+) -> None:
     """SIGSTOP: connections stay, nothing is answered. The others elect new leaders meanwhile."""
 
     def trouble(load: Load) -> None:
@@ -160,12 +163,19 @@ def test_c05_leaders_move_all_the_time(cluster: LocalCluster) -> None:
     ],
 )
 def test_c06_a_tenth_of_all_requests_fails(newest: LocalCluster, error: str) -> None:
-    """After NOT_ENOUGH_REPLICAS_AFTER_APPEND and REQUEST_TIMED_OUT the records may be in the log."""
+    """After NOT_ENOUGH_REPLICAS_AFTER_APPEND and REQUEST_TIMED_OUT the
+    records may be in the log.
+    """
     executed = error in ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
 
     def trouble(load: Load) -> None:
         newest.fail("Produce", error, times=EVERY_TIME, probability=0.1, executed=executed)
-        newest.fail("Fetch", error if "REPLICAS" not in error else "NOT_LEADER_OR_FOLLOWER", times=8, probability=0.1)
+        newest.fail(
+            "Fetch",
+            error if "REPLICAS" not in error else "NOT_LEADER_OR_FOLLOWER",
+            times=8,
+            probability=0.1,
+        )
         load.go_on(4_000)
         newest.clear_faults()
 
@@ -182,7 +192,9 @@ def test_c08_sequences_begin_again(newest: LocalCluster, error: str) -> None:
     deliver(newest, trouble)
 
 
-def test_c08_acknowledgements_in_another_order_end_the_call_and_lose_nothing(newest: LocalCluster) -> None:
+def test_c08_acknowledgements_in_another_order_end_the_call_and_lose_nothing(
+    newest: LocalCluster,
+) -> None:
     """Kafka answers in order: a broker that does not cannot be believed, and the call says so."""
 
     def trouble(load: Load) -> None:
@@ -197,7 +209,10 @@ def test_c08_acknowledgements_in_another_order_end_the_call_and_lose_nothing(new
     newest.clear_faults()
     with Client(bootstrap_servers=newest.bootstrap_servers) as client:
         tps = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
-        read = [[int(value) for batch in client.fetch(tp, EARLIEST, LATEST) for value in values(batch)] for tp in tps]
+        read = [
+            [int(value) for batch in client.fetch(tp, EARLIEST, LATEST) for value in values(batch)]
+            for tp in tps
+        ]
     account = settle_account(range(load.sent), read)
     assert account.perfect, str(account)
 

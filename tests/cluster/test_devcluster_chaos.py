@@ -1,4 +1,6 @@
-"""Leaders move, brokers stop, die and come back as other releases, answers are lost: nothing else is."""
+"""Leaders move, brokers stop, die and come back as other releases, answers
+are lost: nothing else is.
+"""
 
 from __future__ import annotations
 
@@ -58,16 +60,30 @@ def disturb(cluster: LocalCluster, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: LocalCluster, seed: int) -> None:
+def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(
+    cluster: LocalCluster, seed: int
+) -> None:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     rng, account = random.Random(seed), Account()
-    patience = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "log_level": 0}
+    patience = {
+        "retry.backoff.ms": 10,
+        "reconnect.backoff.ms": 10,
+        "reconnect.backoff.max.ms": 100,
+        "log_level": 0,
+    }
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 1, **patience}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 1,
+            **patience,
+        }
     )
     for number in range(ROUNDS * EACH):
-        producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=account.delivered)
+        producer.produce(
+            TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=account.delivered
+        )
         producer.poll(0)
         if number % EACH == EACH // 2:
             disturb(cluster, rng)
@@ -75,7 +91,9 @@ def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: Loca
     assert account.failures == []
     assert len(account.acknowledged) == ROUNDS * EACH
 
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "check", **patience})
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "check", **patience}
+    )
     consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
     found: dict[tuple[int, int], bytes] = {}
     while len(found) < len(account.acknowledged):
@@ -87,7 +105,9 @@ def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(cluster: Loca
     consumer.close()
     assert found == account.acknowledged, "each acknowledged record is where the answer said"
     for index in range(PARTITIONS):
-        values = [int(value) for (partition, _), value in sorted(found.items()) if partition == index]
+        values = [
+            int(value) for (partition, _), value in sorted(found.items()) if partition == index
+        ]
         assert values == sorted(values), f"partition {index} is out of order"
     check_replicas_agree(cluster)
 

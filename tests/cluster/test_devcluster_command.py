@@ -1,4 +1,6 @@
-"""`parley cluster start` as a process: what it prints, how it ends, and what survives kill -9 and a full disk."""
+"""`parley cluster start` as a process: what it prints, how it ends, and what
+survives kill -9 and a full disk.
+"""
 
 from __future__ import annotations
 
@@ -92,9 +94,15 @@ def values(address: str) -> list[bytes | None]:
     with Wire(address) as wire:
         found: list[bytes | None] = []
         while True:
-            partition = Fetch.FetchPartition(partition=0, fetch_offset=len(found), partition_max_bytes=1 << 20)
+            partition = Fetch.FetchPartition(
+                partition=0, fetch_offset=len(found), partition_max_bytes=1 << 20
+            )
             topic = Fetch.FetchTopic(topic=TOPIC, partitions=[partition])
-            answer = wire.ask(Fetch(max_wait_ms=0, min_bytes=0, topics=[topic]), 11).responses[0].partitions[0]
+            answer = (
+                wire.ask(Fetch(max_wait_ms=0, min_bytes=0, topics=[topic]), 11)
+                .responses[0]
+                .partitions[0]
+            )
             assert answer.error_code == 0
             rows = [
                 row.value
@@ -120,10 +128,15 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_it_runs_until_a_signal_and_stops_in_order(start: Callable[..., Command], number: int, code: int) -> None:
+def test_it_runs_until_a_signal_and_stops_in_order(
+    start: Callable[..., Command], number: int, code: int
+) -> None:
     command = start("--brokers", "2", "--release", "3.9", "--broker", "1=2.4")
     reported = command.document
-    assert [(b["broker"], b["release"]) for b in reported["brokers"]] == [(1, "2.4.1"), (2, "3.9.1")]
+    assert [(b["broker"], b["release"]) for b in reported["brokers"]] == [
+        (1, "2.4.1"),
+        (2, "3.9.1"),
+    ]
     assert reported["bootstrap_servers"] == ",".join(b["address"] for b in reported["brokers"])
     with Wire(command.address) as wire:
         answer = wire.ask(Metadata(topics=None), 9)
@@ -186,7 +199,8 @@ def test_b07_kill_9_loses_nothing_that_was_acknowledged(
                 if answer.topics[0].partitions[0].leader_id != broker["broker"]:
                     continue
                 for number in range(20):
-                    data = batch(3, size=turn * 100 + number + 1, producer_id=turn, producer_epoch=0,
+                    data = batch(3, size=turn * 100 + number + 1, producer_id=turn,
+                                 producer_epoch=0,
                                  base_sequence=3 * number)  # fmt: skip
                     assert produce(wire, data).base_offset == len(expected)
                     expected += [bytes([97 + i]) * (turn * 100 + number + 1) for i in range(3)]
@@ -195,7 +209,8 @@ def test_b07_kill_9_loses_nothing_that_was_acknowledged(
                 leader = broker["address"]
         assert values(leader) == expected
         command.end(signal.SIGKILL)
-    # The tails are torn as well: half a batch that nobody got an answer for, and a whole one that its CRC gives away.
+    # The tails are torn as well: half a batch that nobody got an answer for, and a whole one that
+    # its CRC gives away.
     torn = bytearray(batch(5))
     torn[0:8] = len(expected).to_bytes(8, "big")
     torn[-1] ^= 1
@@ -215,9 +230,17 @@ def test_committed_offsets_survive_kill_9(start: Callable[..., Command], tmp_pat
     command = start("--brokers", "1", "--release", "3.9", "--data", str(tmp_path))
     with Wire(command.address) as wire:
         create(wire)
-        partition = OffsetCommit.OffsetCommitRequestPartition(partition_index=0, committed_offset=41)
+        partition = OffsetCommit.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=41
+        )
         topic = OffsetCommit.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
-        assert wire.ask(OffsetCommit(group_id="g", topics=[topic]), 8).topics[0].partitions[0].error_code == 0
+        assert (
+            wire.ask(OffsetCommit(group_id="g", topics=[topic]), 8)
+            .topics[0]
+            .partitions[0]
+            .error_code
+            == 0
+        )
     command.end(signal.SIGKILL)
     command = start("--brokers", "1", "--release", "3.9", "--data", str(tmp_path))
     with Wire(command.address) as wire:
@@ -225,9 +248,13 @@ def test_committed_offsets_survive_kill_9(start: Callable[..., Command], tmp_pat
     assert found.topics[0].partitions[0].committed_offset == 41
 
 
-def test_a_full_disk_refuses_and_loses_nothing(start: Callable[..., Command], tmp_path: Path, batch: Batch) -> None:
+def test_a_full_disk_refuses_and_loses_nothing(
+    start: Callable[..., Command], tmp_path: Path, batch: Batch
+) -> None:
     """The system itself refuses: no file of this process may grow beyond 64 KiB."""
-    command = start("--brokers", "1", "--release", "3.9", "--data", str(tmp_path), file_limit=65_536)
+    command = start(
+        "--brokers", "1", "--release", "3.9", "--data", str(tmp_path), file_limit=65_536
+    )
     kept = 0
     with Wire(command.address) as wire:
         create(wire)

@@ -1,4 +1,6 @@
-"""`parley cluster ctl` and the control socket behind it: JSON lines in, JSON lines out, for the owner only."""
+"""`parley cluster ctl` and the control socket behind it: JSON lines in, JSON
+lines out, for the owner only.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,13 @@ Batch = Callable[..., bytes]
 
 
 @asynccontextmanager
-async def controlled(folder: Path, brokers: int = 3) -> AsyncIterator[tuple[AsyncLocalCluster, Path]]:
-    async with AsyncLocalCluster(brokers, "3.9", seed=1) as cluster, Control(cluster, folder) as control:
+async def controlled(
+    folder: Path, brokers: int = 3
+) -> AsyncIterator[tuple[AsyncLocalCluster, Path]]:
+    async with (
+        AsyncLocalCluster(brokers, "3.9", seed=1) as cluster,
+        Control(cluster, folder) as control,
+    ):
         yield cluster, control.path
 
 
@@ -79,7 +86,9 @@ async def test_transactions_are_reported_over_the_socket(tmp_path: Path) -> None
 
 async def test_a_scene_played_over_the_socket(tmp_path: Path, batch: Batch) -> None:
     async with controlled(tmp_path) as (cluster, path):
-        await ask(path, "create-topic", name="t", partitions=2, configs={"min.insync.replicas": "1"})
+        await ask(
+            path, "create-topic", name="t", partitions=2, configs={"min.insync.replicas": "1"}
+        )
         await ask(path, "move-leader", topic="t", partition=0, to=1)
         epoch = (await ask(path, "leaders", topic="t"))["0"][1]
 
@@ -96,7 +105,9 @@ async def test_a_scene_played_over_the_socket(tmp_path: Path, batch: Batch) -> N
         assert (await ask(path, "isr", topic="t"))["0"] == [1]
         assert await asyncio.to_thread(produce) == 0
         await ask(path, "kill-broker", broker=1)
-        status = {one["broker"]: (one["running"], one["lagging"]) for one in await ask(path, "status")}
+        status = {
+            one["broker"]: (one["running"], one["lagging"]) for one in await ask(path, "status")
+        }
         assert status == {1: (False, False), 2: (True, True), 3: (True, True)}
         await ask(path, "catch-up")
         lost = await ask(path, "elect-unclean", topic="t", partition=0, to=2)
@@ -137,7 +148,8 @@ async def test_what_cannot_be_done_is_answered_and_the_cluster_runs_on(tmp_path:
         b'{"command": "cut", "arguments": {"probability": NaN}}': "from 0 to 1",
         b'{"command": "create-topic", "arguments": {"name": "t", "configs": {"a": 1}}}': "name=value",
         b'{"command": "create-topic", "arguments": {"name": "../t"}}': "other than ASCII",
-        b'{"command": "create-topic", "arguments": {"name": "t", "partitions": 1000000000}}': "Excessively large",
+        b'{"command": "create-topic", "arguments": {"name": "t", "partitions": '
+        b"1000000000}}": "Excessively large",
         b'{"command": "elect-unclean", "arguments": {"topic": "nowhere"}}': "no partition",
         b'{"command": "close"}': "there is no command",
         b'{"command": "__init__"}': "there is no command",
@@ -187,7 +199,9 @@ async def test_only_the_owner_may_connect(tmp_path: Path, monkeypatch: pytest.Mo
     assert not path.exists()
 
 
-async def test_a_socket_of_a_dead_process_is_replaced_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+async def test_a_socket_of_a_dead_process_is_replaced_and_that_of_a_living_one_is_not(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / SOCKET_NAME
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -220,8 +234,21 @@ def started() -> Iterator[Callable[..., tuple[subprocess.Popen[str], dict[str, A
     running: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-        command = [sys.executable, "-m", "parley", "cluster", "start", "--format", "json", "--brokers", "2", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "parley",
+            "cluster",
+            "start",
+            "--format",
+            "json",
+            "--brokers",
+            "2",
+            *arguments,
+        ]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         running.append(process)
         assert process.stdout is not None
         lines: list[str] = []
@@ -256,7 +283,11 @@ def test_the_command_drives_a_process(
 
     lines = b'{"command": "heal"}\n\n{"command": "nonsense"}\n{"command": "replicas-agree"}\n'
     out = subprocess.run(
-        [sys.executable, "-m", "parley", *there, "-"], input=lines, capture_output=True, check=True, timeout=60
+        [sys.executable, "-m", "parley", *there, "-"],
+        input=lines,
+        capture_output=True,
+        check=True,
+        timeout=60,
     ).stdout
     assert [json.loads(line)["ok"] for line in out.splitlines()] == [True, False, True]
     process.send_signal(signal.SIGTERM)
@@ -281,7 +312,10 @@ def test_without_a_data_folder_a_private_one_is_printed_and_removed(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["move-leader", "--topic", "t", "--partition", "x", "--to", "2"], "--partition takes number, not 'x'"),
+        (
+            ["move-leader", "--topic", "t", "--partition", "x", "--to", "2"],
+            "--partition takes number, not 'x'",
+        ),
         (["move-leader", "--topic", "t", "--partition"], "--partition needs a value"),
         (["move-leader", "--topic", "t", "--prtition", "0"], 'Did you mean "--partition"'),
         (["move-leader", "--topic", "t", "--topic", "u"], "--topic twice"),
@@ -291,7 +325,9 @@ def test_without_a_data_folder_a_private_one_is_printed_and_removed(
         (["freeze", "--broker", "1", "--noticed", "perhaps"], "yes or no"),
     ],
 )
-def test_words_that_make_no_command(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_make_no_command(
+    words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = ["cluster", "ctl", "--data-dir", "."]
     with pytest.raises(ConfigError) as caught:
         parse_arguments(find_command(words[0]), words[1:])
@@ -317,7 +353,11 @@ def test_words_become_typed_arguments() -> None:
         "probability": 0.5,
         "client_id": "7",
     }
-    assert parsed("lag --broker 1 --in-sync no --records -1") == {"broker": 1, "in_sync": False, "records": -1}
+    assert parsed("lag --broker 1 --in-sync no --records -1") == {
+        "broker": 1,
+        "in_sync": False,
+        "records": -1,
+    }
 
 
 def test_help_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
@@ -342,7 +382,9 @@ def test_the_page_has_the_table_of_the_code() -> None:
 
 
 def test_every_control_call_is_a_command_and_blocking_code_has_it() -> None:
-    own = {name for part in (SceneCalls, FaultCalls) for name in vars(part) if not name.startswith("_")}
+    own = {
+        name for part in (SceneCalls, FaultCalls) for name in vars(part) if not name.startswith("_")
+    }
     assert own <= set(METHODS)
     assert all(hasattr(LocalCluster, name) for name in METHODS)
     assert all(one.summary.endswith(".") for one in commands().values())

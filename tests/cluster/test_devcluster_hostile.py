@@ -1,6 +1,8 @@
-"""Requests cut, bent and filled with noise: the broker closes or answers, never fails, and serves the next client.
+"""Requests cut, bent and filled with noise: the broker closes or answers, never fails, and serves
+the next client.
 
-B1 to B5 of the reference's fault list, one request at a time; the long fuzzing runs are in tests/hostile.
+B1 to B5 of the reference's fault list, one request at a time; the long fuzzing runs are in
+   tests/hostile.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 @pytest.fixture(autouse=True)
 def no_handler_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A handler that raises drops its client, which looks like a refusal from outside: the log has it."""
+    """A handler that raises drops its client, which looks like a refusal from
+    outside: the log has it.
+    """
     with caplog.at_level(logging.ERROR):
         yield
     assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -41,26 +45,42 @@ def no_handler_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 def records(magic: int) -> bytes:
     rows = [Record(i, 1_000 + i, 0, b"k", b"v" * 5) for i in range(2)]
-    made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(magic=magic))
+    made = encode_batches(
+        columns_from_records(rows, with_offsets=False), None, WriteOptions(magic=magic)
+    )
     return b"".join(bytes(batch.data) for batch in made)
 
 
 def sample(key: ApiKey, version: int, cluster: LocalCluster) -> bytes:
-    """Return a valid frame of that API and version, with one topic and one partition where it has them."""
+    """Return a valid frame of that API and version, with one topic and one
+    partition where it has them.
+    """
     kind = request_class(key)
     topic_id = cluster._cluster.state.image.topics[TOPIC].topic_id
     message = kind()
     match key:
         case ApiKey.PRODUCE:
             data = kind.PartitionProduceData(index=0, records=records(min(2, max(0, version - 1))))
-            message = kind(acks=1, timeout_ms=10, topic_data=[kind.TopicProduceData(name=TOPIC, partition_data=[data])])
+            message = kind(
+                acks=1,
+                timeout_ms=10,
+                topic_data=[kind.TopicProduceData(name=TOPIC, partition_data=[data])],
+            )
             if version >= 13:
                 message.topic_data[0].name, message.topic_data[0].topic_id = "", topic_id
         case ApiKey.FETCH:
-            message = kind(topics=[kind.FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=[kind.FetchPartition()])])
+            message = kind(
+                topics=[
+                    kind.FetchTopic(
+                        topic=TOPIC, topic_id=topic_id, partitions=[kind.FetchPartition()]
+                    )
+                ]
+            )
         case ApiKey.LIST_OFFSETS:
             asked = kind.ListOffsetsPartition(timestamp=-1)
-            message = kind(replica_id=-1, topics=[kind.ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+            message = kind(
+                replica_id=-1, topics=[kind.ListOffsetsTopic(name=TOPIC, partitions=[asked])]
+            )
         case ApiKey.METADATA:
             message = kind(topics=[kind.MetadataRequestTopic(name=TOPIC)])
         case ApiKey.CREATE_TOPICS:
@@ -69,7 +89,9 @@ def sample(key: ApiKey, version: int, cluster: LocalCluster) -> bytes:
             message = kind(topics=[topic])
         case ApiKey.OFFSET_COMMIT:
             asked = kind.OffsetCommitRequestPartition(committed_offset=1, committed_metadata="x")
-            message = kind(group_id="g", topics=[kind.OffsetCommitRequestTopic(name=TOPIC, partitions=[asked])])
+            message = kind(
+                group_id="g", topics=[kind.OffsetCommitRequestTopic(name=TOPIC, partitions=[asked])]
+            )
         case _:
             pass
     return b"".join(bytes(part) for part in encode_request(message, version, 1, "hostile"))

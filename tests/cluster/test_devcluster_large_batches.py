@@ -45,7 +45,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made.opened.set()
 
 
-def test_others_are_answered_while_a_large_batch_is_checked(leader: Talk, batch: Batch, gate: Gate) -> None:
+def test_others_are_answered_while_a_large_batch_is_checked(
+    leader: Talk, batch: Batch, gate: Gate
+) -> None:
     request = leader.produce_request(batch(100, size=1_000), version=8)
     leader.wire.send(request, 8)
     assert gate.reached.wait(30)
@@ -57,7 +59,9 @@ def test_others_are_answered_while_a_large_batch_is_checked(leader: Talk, batch:
     assert len(set(gate.threads)) == len(gate.threads) == 1, "checked once, and in a thread"
 
 
-def test_what_follows_on_the_connection_waits_for_it(leader: Talk, batch: Batch, gate: Gate) -> None:
+def test_what_follows_on_the_connection_waits_for_it(
+    leader: Talk, batch: Batch, gate: Gate
+) -> None:
     large = leader.produce_request(batch(100, size=1_000), version=8)
     small = leader.produce_request(batch(1), version=8)
     leader.wire.send(large, 8)
@@ -83,7 +87,9 @@ SMALL_ON_THE_WIRE = {
     "zstd": record_shapes.compressed_records(4)(100_000).data,
     "gzip": record_shapes.compressed_records(1)(1_000_000).data,
     "many records": record_shapes.compressed_records(2)(2_000).data,
-    "gzip that holds no records": record_shapes.raw_batch(codec_shapes.gzip_zeros(20_000), 1, codec=1),
+    "gzip that holds no records": record_shapes.raw_batch(
+        codec_shapes.gzip_zeros(20_000), 1, codec=1
+    ),
 }
 
 
@@ -135,10 +141,16 @@ def test_a_large_fetch_is_converted_in_a_thread(
     assert all(thread.startswith("asyncio_") for thread in threads), threads
 
 
-def test_offsets_are_written_into_compressed_messages_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker of 0.9 knows a set's offsets when it is appended; they stand inside what is compressed."""
+def test_offsets_are_written_into_compressed_messages_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker of 0.9 knows a set's offsets when it is appended; they stand
+    inside what is compressed.
+    """
     threads = _threads_of(monkeypatch, appending, "assign_offsets")
-    rows = [Record(0, -1, -1, None, random.Random(number).randbytes(1_000)) for number in range(100)]
+    rows = [
+        Record(0, -1, -1, None, random.Random(number).randbytes(1_000)) for number in range(100)
+    ]
     options = WriteOptions(magic=0, codec=1)
     (data,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
     with LocalCluster(1, "0.9") as cluster, Wire(cluster.broker(1).address) as wire:

@@ -92,9 +92,15 @@ def test_ports_are_those_asked_for_and_a_taken_one_is_named() -> None:
         assert cluster.bootstrap_servers == f"127.0.0.1:{port}"
 
 
-@pytest.mark.parametrize("end", [LocalCluster.kill_broker, LocalCluster.stop_broker], ids=["killed", "stopped"])
-def test_nobody_else_gets_the_port_of_a_broker_that_is_away(end: Callable[[LocalCluster, int], None]) -> None:
-    """Another program there, another cluster say, would be taken for this one by the broker's clients."""
+@pytest.mark.parametrize(
+    "end", [LocalCluster.kill_broker, LocalCluster.stop_broker], ids=["killed", "stopped"]
+)
+def test_nobody_else_gets_the_port_of_a_broker_that_is_away(
+    end: Callable[[LocalCluster, int], None],
+) -> None:
+    """Another program there, another cluster say, would be taken for this one
+    by the broker's clients.
+    """
     with LocalCluster(brokers=2) as cluster:
         port = int(cluster.bootstrap_servers.split(",")[0].rpartition(":")[2])
         end(cluster, 1)
@@ -144,7 +150,9 @@ def test_misuse_is_reported() -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_leader_that_goes_is_followed_and_comes_back(talk_to: Callable[..., Talk], batch: Batch, how: str) -> None:
+def test_a_leader_that_goes_is_followed_and_comes_back(
+    talk_to: Callable[..., Talk], batch: Batch, how: str
+) -> None:
     with LocalCluster(release="3.9") as cluster:
         cluster.create_topic(TOPIC)
         leader, epoch = cluster.leaders(TOPIC)[0]
@@ -167,7 +175,9 @@ def test_a_leader_that_goes_is_followed_and_comes_back(talk_to: Callable[..., Ta
         assert cluster.broker(leader).address == address
         reported = metadata(address, 9, TOPIC).topics[0].partitions[0]
         assert (reported.leader_id, sorted(reported.isr_nodes)) == (new_leader, [1, 2, 3])
-        assert offsets_of(talk_to(cluster, leader).fetch(0).records) == [0, 1, 2, 3, 4], "it has caught up"
+        assert offsets_of(talk_to(cluster, leader).fetch(0).records) == [0, 1, 2, 3, 4], (
+            "it has caught up"
+        )
 
 
 def test_a_killed_connection_is_reset_not_closed(talk_to: Callable[..., Talk]) -> None:
@@ -189,7 +199,9 @@ def test_upgrade_and_downgrade_under_live_data(talk_to: Callable[..., Talk], bat
                 broker.stop()
                 broker.start(release)
                 with Wire(broker.address) as wire:
-                    ranges = {api.api_key: api.max_version for api in wire.ask(ApiVersions(), 0).api_keys}
+                    ranges = {
+                        api.api_key: api.max_version for api in wire.ask(ApiVersions(), 0).api_keys
+                    }
                 assert ranges[18] == newest
             talk = talk_to(cluster, cluster.leaders(TOPIC)[0][0])
             assert talk.produce(batch(5)).base_offset == expected
@@ -204,7 +216,9 @@ def test_each_broker_speaks_as_its_own_release() -> None:
         for broker in cluster.brokers:
             with Wire(broker.address) as wire:
                 answer = wire.ask(ApiVersions(), 0)
-            reported.append({api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[1])
+            reported.append(
+                {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[1]
+            )
         assert reported == [(0, 3), (0, 17), (4, 18)]
 
 
@@ -247,9 +261,16 @@ def test_the_journal_reports_what_was_asked(talk_to: Callable[..., Talk], batch:
         talk.fetch(0, version=11)
         talk.fetch(0, version=10)
         (produced,) = cluster.requests("Produce")
-        assert (produced.broker, produced.api, produced.version, produced.client_id) == (leader, "Produce", 8, "wire")
+        assert (produced.broker, produced.api, produced.version, produced.client_id) == (
+            leader,
+            "Produce",
+            8,
+            "wire",
+        )
         assert produced.message.topic_data[0].name == TOPIC
-        assert produced.message.topic_data[0].partition_data[0].records is None, "record bytes are not kept"
+        assert produced.message.topic_data[0].partition_data[0].records is None, (
+            "record bytes are not kept"
+        )
         assert [entry.version for entry in cluster.requests("fetch", broker=leader)] == [11, 10]
         assert cluster.versions_used() == {leader: {"wire": {"Fetch": (10, 11), "Produce": (8,)}}}
         talk.wire.send(talk.fetch_request(0, version=18, topic_id=bytes(16)), 18)
@@ -262,7 +283,9 @@ def test_the_journal_reports_what_was_asked(talk_to: Callable[..., Talk], batch:
 async def test_waiting_goes_by_the_clock_that_is_given(batch: Batch) -> None:
     clock = ManualClock()
     settings = ClusterSettings(start_time_ms=1_700_000_000_000)
-    async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock, settings=settings, seed=7) as cluster:
+    async with AsyncLocalCluster(
+        brokers=1, release="3.9", clock=clock, settings=settings, seed=7
+    ) as cluster:
         cluster.create_topic(TOPIC, configs={"message.timestamp.type": "LogAppendTime"})
         options = ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
         connection = await open_connection(cluster.broker(1).address, options)
@@ -288,13 +311,18 @@ async def test_a_client_that_leaves_is_not_waited_for() -> None:
     async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock) as cluster:
         cluster.create_topic(TOPIC)
         broker = cluster.broker(1)
-        connection = await open_connection(broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers))
+        connection = await open_connection(
+            broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
+        )
         topic = Fetch.FetchTopic(
-            topic_id=cluster.state.image.topics[TOPIC].topic_id, partitions=[Fetch.FetchPartition(partition=0)]
+            topic_id=cluster.state.image.topics[TOPIC].topic_id,
+            partitions=[Fetch.FetchPartition(partition=0)],
         )
         planned = clock.waiting  # what the cluster does from time to time
         waiting = connection.submit(Fetch(max_wait_ms=2**31 - 1, min_bytes=1, topics=[topic]))
-        other = await open_connection(broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers))
+        other = await open_connection(
+            broker.address, ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
+        )
         replica = cluster.state.replication.brokers[1].find(TOPIC, 0)
         while not replica.on_change:
             await other.request(Metadata(topics=[]))
@@ -315,7 +343,9 @@ def test_a_seed_makes_ids_repeatable() -> None:
     assert ids() == ids()
 
 
-def test_a_delayed_answer_does_not_hold_others_up(talk_to: Callable[..., Talk], batch: Batch) -> None:
+def test_a_delayed_answer_does_not_hold_others_up(
+    talk_to: Callable[..., Talk], batch: Batch
+) -> None:
     with LocalCluster(brokers=1, release="3.9") as cluster:
         cluster.create_topic(TOPIC)
         slow, quick = talk_to(cluster), talk_to(cluster)

@@ -1,4 +1,6 @@
-"""Produce, Fetch and ListOffsets over real sockets: sizes, waiting, formats, errors of single partitions."""
+"""Produce, Fetch and ListOffsets over real sockets: sizes, waiting, formats,
+errors of single partitions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ pytestmark = pytest.mark.usefixtures("events")
 
 
 def values(data: Any) -> list[bytes | None]:
-    return [row.value for chunk in decode_columns(data, first_offset=0) for row in records(chunk.columns)]
+    return [
+        row.value
+        for chunk in decode_columns(data, first_offset=0)
+        for row in records(chunk.columns)
+    ]
 
 
 # -- fetch sizes -----------------------------------------------------------------------------------
@@ -32,12 +38,23 @@ def values(data: Any) -> list[bytes | None]:
 def test_what_is_produced_is_fetched(leader: Talk, batch: Batch) -> None:
     for number in range(3):
         answer = leader.produce(batch(4, size=number + 1))
-        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 4 * number, 0)
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (
+            0,
+            4 * number,
+            0,
+        )
     found = leader.fetch(0)
-    assert (found.error_code, found.high_watermark, found.last_stable_offset, found.log_start_offset) == (0, 12, 12, 0)
+    assert (
+        found.error_code,
+        found.high_watermark,
+        found.last_stable_offset,
+        found.log_start_offset,
+    ) == (0, 12, 12, 0)
     assert offsets_of(found.records) == list(range(12))
     assert values(found.records)[4:8] == [b"aa", b"bb", b"cc", b"dd"]
-    assert [one.leader_epoch for one in split(found.records)] == [leader.cluster.leaders(TOPIC)[0][1]] * 3
+    assert [one.leader_epoch for one in split(found.records)] == [
+        leader.cluster.leaders(TOPIC)[0][1]
+    ] * 3
 
 
 def test_partition_and_total_limits(leader: Talk, batch: Batch) -> None:
@@ -47,7 +64,9 @@ def test_partition_and_total_limits(leader: Talk, batch: Batch) -> None:
         size = size or len(leader.fetch(0).records)
     assert len(leader.fetch(0, partition_max_bytes=3 * size + 5).records) == 3 * size
     assert len(leader.fetch(0, max_bytes=2 * size).records) == 2 * size
-    assert len(leader.fetch(0, partition_max_bytes=1).records) == size, "the first batch comes whatever its size"
+    assert len(leader.fetch(0, partition_max_bytes=1).records) == size, (
+        "the first batch comes whatever its size"
+    )
     assert len(leader.fetch(0, max_bytes=1).records) == size
 
 
@@ -58,7 +77,9 @@ def test_before_kip_74_a_batch_above_the_limit_is_cut(leader: Talk, batch: Batch
     assert split(found.records) == [], "no whole message: the client must ask for more bytes"
 
 
-def test_only_the_first_partition_may_pass_the_limit(leader: Talk, cluster: LocalCluster, batch: Batch) -> None:
+def test_only_the_first_partition_may_pass_the_limit(
+    leader: Talk, cluster: LocalCluster, batch: Batch
+) -> None:
     cluster.create_topic("two", 2, 3)
     for index in (0, 1):
         if cluster.leaders("two")[index][0] != 1:
@@ -66,8 +87,13 @@ def test_only_the_first_partition_may_pass_the_limit(leader: Talk, cluster: Loca
         partition = Produce.PartitionProduceData(index=index, records=batch(1, size=1_000))
         topic = Produce.TopicProduceData(name="two", partition_data=[partition])
         leader.wire.ask(Produce(acks=1, timeout_ms=100, topic_data=[topic]), 8)
-    asked = [Fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=10) for index in (0, 1)]
-    request = Fetch(max_wait_ms=0, min_bytes=0, topics=[Fetch.FetchTopic(topic="two", partitions=asked)])
+    asked = [
+        Fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=10)
+        for index in (0, 1)
+    ]
+    request = Fetch(
+        max_wait_ms=0, min_bytes=0, topics=[Fetch.FetchTopic(topic="two", partitions=asked)]
+    )
     sizes = [len(p.records) for p in leader.wire.ask(request, 11).responses[0].partitions]
     assert sizes[0] > 1_000
     assert sizes[1] == 0
@@ -111,7 +137,8 @@ def test_a_waiting_fetch_hears_of_a_change_at_once(
 ) -> None:
     request = leader.fetch_request(0, version=10, max_wait_ms=60_000)
     leader.wire.send(request, 10)
-    talk_to(cluster, 1).fetch(0)  # a round trip on another connection: the first fetch has begun to wait
+    # a round trip on another connection: the first fetch has begun to wait
+    talk_to(cluster, 1).fetch(0)
     if what == "move":
         cluster.move_leader(TOPIC, 0, 2)
     else:
@@ -150,7 +177,9 @@ def test_an_idempotent_batch_sent_again_has_its_first_offset(leader: Talk, batch
     assert leader.fetch(0).high_watermark == 3
 
 
-def test_acks_0_is_not_answered_and_a_failure_closes(leader: Talk, cluster: LocalCluster, batch: Batch) -> None:
+def test_acks_0_is_not_answered_and_a_failure_closes(
+    leader: Talk, cluster: LocalCluster, batch: Batch
+) -> None:
     leader.wire.send(leader.produce_request(batch(1), version=8, acks=0), 8)
     assert leader.fetch(0).high_watermark == 1, "the next answer is the fetch's"
     leader.wire.send(leader.produce_request(b"garbage" * 20, version=8, acks=0), 8)
@@ -173,7 +202,9 @@ def test_damaged_and_too_large_batches(leader: Talk, batch: Batch) -> None:
     assert leader.fetch(0).high_watermark == 0
 
 
-def test_min_insync_replicas(cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch) -> None:
+def test_min_insync_replicas(
+    cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch
+) -> None:
     cluster.create_topic("safe", 1, 3, {"min.insync.replicas": "3"})
     if cluster.leaders("safe")[0][0] != 1:
         cluster.move_leader("safe", 0, 1)
@@ -193,11 +224,13 @@ def test_log_append_time(cluster: LocalCluster, talk_to: Callable[..., Talk], ba
     answer = talk.produce(batch(2))
     assert answer.log_append_time_ms > 1_600_000_000_000
     (chunk,) = decode_columns(talk.fetch(0).records, first_offset=0)
-    assert {(r.timestamp_ms, r.timestamp_type) for r in records(chunk.columns)} == {(answer.log_append_time_ms, 1)}
+    assert {(r.timestamp_ms, r.timestamp_type) for r in records(chunk.columns)} == {
+        (answer.log_append_time_ms, 1)
+    }
     cluster.delete_topic("stamped")
 
 
-# -- partitions and offsets that are not there ------------------------------------------------------
+# -- partitions and offsets that are not there -----------------------------------------------------
 
 
 def test_unknown_partitions_topics_and_ids(leader: Talk, batch: Batch) -> None:
@@ -231,7 +264,8 @@ def test_offsets_by_time(leader: Talk, batch: Batch) -> None:
     for number in range(3):
         leader.produce(batch(4, timestamp_ms=1_000 + 100 * number, codec=number % 2))
     for timestamp, offset, found_ms in (
-        (0, 0, 1_000), (1_000, 0, 1_000), (1_002, 2, 1_002), (1_004, 4, 1_100), (1_203, 11, 1_203), (1_204, -1, -1),
+        (0, 0, 1_000), (1_000, 0, 1_000), (1_002, 2, 1_002), (1_004, 4, 1_100), (1_203, 11, 1_203),
+        (1_204, -1, -1),
     ):  # fmt: skip
         found = leader.offset(timestamp)
         assert (found.error_code, found.offset, found.timestamp) == (0, offset, found_ms)
@@ -249,7 +283,9 @@ def test_offsets_by_time(leader: Talk, batch: Batch) -> None:
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)])
-def test_old_readers_get_their_own_format(leader: Talk, version: int, magic: int, codec: int, batch: Batch) -> None:
+def test_old_readers_get_their_own_format(
+    leader: Talk, version: int, magic: int, codec: int, batch: Batch
+) -> None:
     for _ in range(3):
         leader.produce(batch(4, codec=codec))
     read: list[bytes | None] = []
@@ -279,7 +315,9 @@ def test_each_release_stores_its_own_format(
         newest = cluster._cluster.broker(1).profile.ranges[0].max
         produced = talk.produce(batch(3, magic=magic), version=newest)
         assert (produced.error_code, produced.base_offset) == (0, 0)
-        talk.produce(batch(3, magic=0), version=0) if release != "4.3" else talk.produce(batch(3), version=newest)
+        talk.produce(batch(3, magic=0), version=0) if release != "4.3" else talk.produce(
+            batch(3), version=newest
+        )
         fetched = talk.fetch(0, version=cluster._cluster.broker(1).profile.ranges[1].max)
         assert {one.magic for one in split(fetched.records)} == {magic}
         assert offsets_of(fetched.records) == list(range(6))

@@ -1,4 +1,5 @@
-"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made again (B8).
+"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made again
+(B8).
 
 After each of them all replicas agree: `replicas_agree` is part of every test.
 """
@@ -39,7 +40,9 @@ def ends(cluster: LocalCluster, topic: str, index: int = 0) -> dict[int, tuple[i
 
 def leader_reported_by(cluster: LocalCluster, broker_id: int, topic: str) -> tuple[int, int]:
     with Wire(cluster.broker(broker_id).address) as wire:
-        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        asked = Metadata(
+            topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+        )
         partition = wire.ask(asked, 9).topics[0].partitions[0]
         return partition.leader_id, partition.leader_epoch
 
@@ -58,8 +61,12 @@ def test_b08_an_isolated_leader_goes_on_alone_and_is_cut_back(
     assert cluster.leaders(topic)[0][1] == epoch + 1
     assert set(cluster.isr(topic)[0]) == {2, 3}
     assert leader_reported_by(cluster, 1, topic) == (1, epoch), "it has not heard of the election"
-    assert old.produce(batch(2, size=20), acks=1).error_code == 0, "and takes records that nobody else has"
-    assert old.produce(batch(1), acks=-1, timeout_ms=50).error_code == 7, "acks=all waits for followers without success"
+    assert old.produce(batch(2, size=20), acks=1).error_code == 0, (
+        "and takes records that nobody else has"
+    )
+    assert old.produce(batch(1), acks=-1, timeout_ms=50).error_code == 7, (
+        "acks=all waits for followers without success"
+    )
     new_id = cluster.leaders(topic)[0][0]
     new = talk_to(cluster, new_id, topic)
     assert new.produce(batch(4)).base_offset == 3
@@ -78,7 +85,9 @@ def test_an_isolated_follower_is_missed_only_after_its_session(
 ) -> None:
     leader = talk_to(cluster, 1, topic)
     cluster.isolate(3, noticed=False)
-    assert leader.produce(batch(1), timeout_ms=50).error_code == 7, "it is still in sync and copies nothing"
+    assert leader.produce(batch(1), timeout_ms=50).error_code == 7, (
+        "it is still in sync and copies nothing"
+    )
     assert ends(cluster, topic)[1] == (0, 1)
     cluster.isolate(3)
     assert set(cluster.isr(topic)[0]) == {1, 2}
@@ -91,7 +100,9 @@ def test_an_isolated_follower_is_missed_only_after_its_session(
 def test_b04_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
-    """SIGSTOP: connections are made and stay, nothing is answered; afterwards the old leader knows that it is none."""
+    """SIGSTOP: connections are made and stay, nothing is answered; afterwards the old
+    leader knows that it is none.
+    """
     open_before = talk_to(cluster, 1, topic)
     open_before.produce(batch(1))
     cluster.freeze(1, noticed=True)
@@ -119,7 +130,9 @@ def test_a_frozen_broker_can_be_stopped_and_killed(cluster: LocalCluster, topic:
         cluster.replicas_agree()
 
 
-def test_stale_metadata_until_reported(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+def test_stale_metadata_until_reported(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
     before = cluster.leaders(topic)[0]
     cluster.hold_metadata(1)
     cluster.move_leader(topic, 0, 2)
@@ -150,7 +163,9 @@ def test_a_follower_behind_by_records_holds_the_high_watermark(
     assert ends(cluster, topic) == {1: (5, 5), 2: (5, 5), 3: (5, 5)}
 
 
-def test_lag_behind_one_leader_only(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+def test_lag_behind_one_leader_only(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
     cluster.lag(3, leader=1)
     talk_to(cluster, 1, topic).produce(batch(1), acks=1)
     assert ends(cluster, topic)[3] == (0, 0)
@@ -163,7 +178,9 @@ def test_lag_behind_one_leader_only(cluster: LocalCluster, topic: str, talk_to: 
 def test_min_insync_replicas_before_and_after_the_append(
     release: str, code: int, talk_to: Connect, batch: Batch
 ) -> None:
-    """19 when there are too few before; 20 when they are lost while the producer waits, or nothing since 3.7."""
+    """19 when there are too few before; 20 when they are lost while the producer
+    waits, or nothing since 3.7.
+    """
     with LocalCluster(brokers=3, release=release) as cluster:
         cluster.create_topic("events", configs={"min.insync.replicas": "2"})
         if cluster.leaders("events")[0][0] != 1:
@@ -177,7 +194,9 @@ def test_min_insync_replicas_before_and_after_the_append(
             pass
         cluster.shrink_isr("events", 0, 2)
         cluster.shrink_isr("events", 0, 3)
-        assert leader.wire.receive(request, 7).responses[0].partition_responses[0].error_code == code
+        assert (
+            leader.wire.receive(request, 7).responses[0].partition_responses[0].error_code == code
+        )
         assert ends(cluster, "events")[1] == ((1, 1) if code == 20 else (0, 1)), "KAFKA-15583"
         assert leader.produce(batch(1), version=7).error_code == 19
         assert leader.produce(batch(1), version=7, acks=1).error_code == 0
@@ -188,9 +207,12 @@ def test_min_insync_replicas_before_and_after_the_append(
 
 
 @pytest.mark.parametrize(
-    ("release", "leader_dies", "follower_dies"), [("2.4", 2, 1), ("3.3", 1, 1), ("3.6", 1, 0), ("4.3", 1, 0)]
+    ("release", "leader_dies", "follower_dies"),
+    [("2.4", 2, 1), ("3.3", 1, 1), ("3.6", 1, 0), ("4.3", 1, 0)],
 )
-def test_b08_leader_epochs_rise_as_the_release_has_it(release: str, leader_dies: int, follower_dies: int) -> None:
+def test_b08_leader_epochs_rise_as_the_release_has_it(
+    release: str, leader_dies: int, follower_dies: int
+) -> None:
     """Broker 1 is the controller too. Measured at 2.4.1 and 3.9.1, in tests/real."""
     with LocalCluster(brokers=3, release=release) as cluster:
         cluster.create_topic("events")
@@ -218,7 +240,9 @@ async def test_followers_leave_and_brokers_are_missed_when_the_clock_says_so(bat
         cluster.lag(3)
         data = batch(1)
         cluster.state.append(
-            cluster.state.replication.brokers[1].find("events", 0), [Prepared(data, read_facts(data))], now_ms=0
+            cluster.state.replication.brokers[1].find("events", 0),
+            [Prepared(data, read_facts(data))],
+            now_ms=0,
         )
         await clock.advance(29_999)
         assert set(cluster.isr("events")[0]) == {1, 2, 3}
@@ -252,7 +276,9 @@ def test_preferred_election(cluster: LocalCluster, topic: str) -> None:
 def test_b08_an_unclean_election_loses_what_it_names(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
-    """The leader dies with records that only it has; who is behind leads, and the old one cuts its log."""
+    """The leader dies with records that only it has; who is behind leads, and
+    the old one cuts its log.
+    """
     leader = talk_to(cluster, 1, topic)
     leader.produce(batch(5))
     cluster.lag(2, in_sync=False)
@@ -272,7 +298,9 @@ def test_b08_an_unclean_election_loses_what_it_names(
     assert cluster.replicas_agree().lost[-1] == lost
 
     cluster.start_broker(1)
-    assert ends(cluster, topic) == {1: (6, 6), 2: (6, 6), 3: (6, 6)}, "the old leader's 5 to 7 are gone"
+    assert ends(cluster, topic) == {1: (6, 6), 2: (6, 6), 3: (6, 6)}, (
+        "the old leader's 5 to 7 are gone"
+    )
     assert set(cluster.isr(topic)[0]) == {1, 2, 3}
     cluster.replicas_agree()
 
@@ -292,7 +320,9 @@ def test_c09_exactly_k_records_are_lost_on_request(
     assert cluster.replicas_agree().lost[-1] == lost
 
 
-def test_an_unclean_election_without_a_candidate_says_what_to_do(cluster: LocalCluster, topic: str) -> None:
+def test_an_unclean_election_without_a_candidate_says_what_to_do(
+    cluster: LocalCluster, topic: str
+) -> None:
     with pytest.raises(ConfigError, match="lose=N"):
         cluster.elect_unclean(topic)
     with pytest.raises(ConfigError, match="move_leader"):
@@ -306,14 +336,18 @@ def test_an_unclean_election_without_a_candidate_says_what_to_do(cluster: LocalC
 # -- the check itself ------------------------------------------------------------------------------
 
 
-def test_the_check_finds_other_bytes_a_short_log_and_a_lost_record(talk_to: Connect, batch: Batch) -> None:
+def test_the_check_finds_other_bytes_a_short_log_and_a_lost_record(
+    talk_to: Connect, batch: Batch
+) -> None:
     with LocalCluster(brokers=2, release="3.9") as cluster:
         cluster.create_topic("events", replication_factor=2)
         cluster.move_leader("events", 0, 1)
         leader = talk_to(cluster, 1)
         for _ in range(3):
             leader.produce(batch(1))
-        replicas = [b.find("events", 0) for b in cluster._cluster.state.replication.brokers.values()]
+        replicas = [
+            b.find("events", 0) for b in cluster._cluster.state.replication.brokers.values()
+        ]
         first, second = replicas
         second.truncate_to(2)
         with pytest.raises(DataLossError, match=r"broker 2 ends at 2, its leader 1 at 3"):
@@ -326,5 +360,7 @@ def test_the_check_finds_other_bytes_a_short_log_and_a_lost_record(talk_to: Conn
             cluster.replicas_agree()
         for replica in replicas:
             replica.truncate_to(1)
-        with pytest.raises(DataLossError, match=r"acknowledged batch at offset 1 is not on the leader"):
+        with pytest.raises(
+            DataLossError, match=r"acknowledged batch at offset 1 is not on the leader"
+        ):
             cluster.replicas_agree()

@@ -1,4 +1,6 @@
-"""Faults on request, each as a client sees it on the wire: errors, cuts, delays, lost and disordered answers."""
+"""Faults on request, each as a client sees it on the wire: errors, cuts, delays,
+lost and disordered answers.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def topic(cluster: LocalCluster) -> Iterator[str]:
 
 def produce_to(topic: str, *indexes: int, data: bytes) -> Any:
     parts = [Produce.PartitionProduceData(index=index, records=data) for index in indexes]
-    return Produce(acks=-1, timeout_ms=5_000, topic_data=[Produce.TopicProduceData(name=topic, partition_data=parts)])
+    return Produce(
+        acks=-1,
+        timeout_ms=5_000,
+        topic_data=[Produce.TopicProduceData(name=topic, partition_data=parts)],
+    )
 
 
 def outcome(answer: Any) -> dict[int, tuple[int, int]]:
@@ -56,17 +62,23 @@ def outcome(answer: Any) -> dict[int, tuple[int, int]]:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-def test_c06_one_partition_of_a_request_fails(cluster: LocalCluster, topic: str, batch: Batch) -> None:
+def test_c06_one_partition_of_a_request_fails(
+    cluster: LocalCluster, topic: str, batch: Batch
+) -> None:
     cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", topic=topic, partition=1)
     with Wire(cluster.broker(1).address) as wire:
         first = wire.ask(produce_to(topic, 0, 1, 2, data=batch(1)), 9)
         second = wire.ask(produce_to(topic, 0, 1, 2, data=batch(1)), 9)
     assert outcome(first) == {0: (0, 0), 1: (19, -1), 2: (0, 0)}
-    assert outcome(second) == {0: (0, 1), 1: (0, 0), 2: (0, 1)}, "nothing of partition 1 was kept the first time"
+    assert outcome(second) == {0: (0, 1), 1: (0, 0), 2: (0, 1)}, (
+        "nothing of partition 1 was kept the first time"
+    )
 
 
 def test_c06_an_error_after_the_append(cluster: LocalCluster, topic: str, batch: Batch) -> None:
-    cluster.fail("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", topic=topic, partition=1, executed=True)
+    cluster.fail(
+        "Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", topic=topic, partition=1, executed=True
+    )
     with Wire(cluster.broker(1).address) as wire:
         first = wire.ask(produce_to(topic, 0, 1, data=batch(1)), 9)
         second = wire.ask(produce_to(topic, 1, data=batch(1)), 9)
@@ -74,7 +86,9 @@ def test_c06_an_error_after_the_append(cluster: LocalCluster, topic: str, batch:
     assert outcome(second) == {1: (0, 1)}, "it was appended all the same"
 
 
-def test_errors_find_topics_by_their_ids_too(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+def test_errors_find_topics_by_their_ids_too(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
     talk = talk_to(cluster, 1, topic)
     talk.produce(batch(1))
     cluster.fail("Fetch", "KAFKA_STORAGE_ERROR", topic=topic, partition=0)
@@ -116,8 +130,12 @@ def test_chance_repeats_with_the_seed(cluster: LocalCluster, topic: str) -> None
 
 
 @pytest.mark.parametrize("executed", [True, False])
-def test_c04_an_answer_cut_at_each_byte(cluster: LocalCluster, topic: str, batch: Batch, executed: bool) -> None:
-    """K from 0 to all: what comes is the answer's beginning, then the end; the records are kept or not."""
+def test_c04_an_answer_cut_at_each_byte(
+    cluster: LocalCluster, topic: str, batch: Batch, executed: bool
+) -> None:
+    """K from 0 to all: what comes is the answer's beginning, then the end; the
+    records are kept or not.
+    """
     request = produce_to(topic, 0, data=batch(1))
     with Wire(cluster.broker(1).address) as wire:
         wire.send(request, 9)
@@ -134,7 +152,9 @@ def test_c04_an_answer_cut_at_each_byte(cluster: LocalCluster, topic: str, batch
     assert (code, base_offset) == (0, 1 + (len(whole) + 1) * executed)
 
 
-def test_a_dropped_request_is_never_answered(cluster: LocalCluster, topic: str, batch: Batch) -> None:
+def test_a_dropped_request_is_never_answered(
+    cluster: LocalCluster, topic: str, batch: Batch
+) -> None:
     for executed in (False, True):
         cluster.drop("Produce", executed=executed)
         with Wire(cluster.broker(1).address, timeout_s=0.1) as wire:
@@ -145,7 +165,9 @@ def test_a_dropped_request_is_never_answered(cluster: LocalCluster, topic: str, 
             with pytest.raises(TimeoutError):
                 wire.receive_frame()
     with Wire(cluster.broker(1).address) as wire:
-        assert outcome(wire.ask(produce_to(topic, 0, data=batch(1)), 9)) == {0: (0, 1)}, "one of the two was kept"
+        assert outcome(wire.ask(produce_to(topic, 0, data=batch(1)), 9)) == {0: (0, 1)}, (
+            "one of the two was kept"
+        )
 
 
 def test_c08_answers_leave_in_another_order(cluster: LocalCluster, topic: str) -> None:
@@ -155,14 +177,17 @@ def test_c08_answers_leave_in_another_order(cluster: LocalCluster, topic: str) -
         wire.send(ApiVersions(), 0)
         first, second = wire.receive_frame(), wire.receive_frame()
     assert (int.from_bytes(first[:4], "big"), int.from_bytes(second[:4], "big")) == (2, 1)
-    assert decode_response(ApiKey.METADATA, 9, memoryview(second))[1].cluster_id == cluster.cluster_id
+    assert (
+        decode_response(ApiKey.METADATA, 9, memoryview(second))[1].cluster_id == cluster.cluster_id
+    )
 
 
 def test_c17_an_answer_with_a_byte_turned_over(cluster: LocalCluster, topic: str) -> None:
     with Wire(cluster.broker(1).address) as wire:
         wire.send(ApiVersions(), 0)
         right = wire.receive_frame()
-    cluster.corrupt("ApiVersions", at_byte=8)  # 4 of the size, 4 of the correlation id: the error code
+    # 4 of the size, 4 of the correlation id: the error code
+    cluster.corrupt("ApiVersions", at_byte=8)
     cluster.corrupt("ApiVersions")
     for turned in ([4], None):
         with Wire(cluster.broker(1).address) as wire:
@@ -234,7 +259,9 @@ def test_a_broker_that_is_cut_off_cannot_ask_the_others(cluster: LocalCluster, t
     with Wire(cluster.broker(1).address) as wire:
         wanted = CreateTopics.CreatableTopic(name="never", num_partitions=1, replication_factor=1)
         assert wire.ask(CreateTopics(topics=[wanted], timeout_ms=100), 5).topics[0].error_code == 7
-        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name="never")], allow_auto_topic_creation=True)
+        asked = Metadata(
+            topics=[Metadata.MetadataRequestTopic(name="never")], allow_auto_topic_creation=True
+        )
         assert wire.ask(asked, 9).topics[0].error_code == 3
         assert wire.ask(OffsetFetch(group_id="g", topics=None), 5).error_code == 15
     cluster.heal()

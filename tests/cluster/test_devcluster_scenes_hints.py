@@ -1,4 +1,6 @@
-"""Where brokers send clients: to the new leader (KIP-951, K14 to K17), and to the replica in their rack (KIP-392)."""
+"""Where brokers send clients: to the new leader (KIP-951, K14 to K17), and to the
+replica in their rack (KIP-392).
+"""
 
 from __future__ import annotations
 
@@ -38,40 +40,62 @@ def topic_on(cluster: LocalCluster, partitions: int = 1, replicas: int = 3) -> s
     return name
 
 
-def ask_produce(cluster: LocalCluster, broker_id: int, name: str, indexes: list[int], data: bytes, version: int) -> Any:
+def ask_produce(
+    cluster: LocalCluster, broker_id: int, name: str, indexes: list[int], data: bytes, version: int
+) -> Any:
     parts = [Produce.PartitionProduceData(index=index, records=data) for index in indexes]
     known = cluster._cluster.state.image.topics.get(name)
     where = {"topic_id": known.topic_id} if version >= 13 and known else {"name": name}
-    request = Produce(acks=1, timeout_ms=1_000, topic_data=[Produce.TopicProduceData(**where, partition_data=parts)])
+    request = Produce(
+        acks=1,
+        timeout_ms=1_000,
+        topic_data=[Produce.TopicProduceData(**where, partition_data=parts)],
+    )
     with Wire(cluster.broker(broker_id).address) as wire:
         return wire.ask(request, version)
 
 
-def ask_fetch(cluster: LocalCluster, broker_id: int, name: str, epochs: dict[int, int], version: int) -> Any:
+def ask_fetch(
+    cluster: LocalCluster, broker_id: int, name: str, epochs: dict[int, int], version: int
+) -> Any:
     parts = [
-        Fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=epoch)
+        Fetch.FetchPartition(
+            partition=index, fetch_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=epoch
+        )
         for index, epoch in epochs.items()
     ]
     known = cluster._cluster.state.image.topics.get(name)
     where = {"topic_id": known.topic_id} if version >= 13 and known else {"topic": name}
-    request = Fetch(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[Fetch.FetchTopic(**where, partitions=parts)])
+    request = Fetch(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        topics=[Fetch.FetchTopic(**where, partitions=parts)],
+    )
     with Wire(cluster.broker(broker_id).address) as wire:
         return wire.ask(request, version)
 
 
 def reported(partitions: Any) -> list[tuple[int, tuple[int, int]]]:
-    return [(one.error_code, (one.current_leader.leader_id, one.current_leader.leader_epoch)) for one in partitions]
+    return [
+        (one.error_code, (one.current_leader.leader_id, one.current_leader.leader_epoch))
+        for one in partitions
+    ]
 
 
 def nodes(answer: Any) -> list[tuple[int, str, str | None]]:
-    return sorted((one.node_id, f"{one.host}:{one.port}", one.rack) for one in answer.node_endpoints)
+    return sorted(
+        (one.node_id, f"{one.host}:{one.port}", one.rack) for one in answer.node_endpoints
+    )
 
 
 # -- KIP-951 ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [10, 12, 13])
-def test_k14_produce_names_each_new_leader_once(cluster: LocalCluster, batch: Batch, version: int) -> None:
+def test_k14_produce_names_each_new_leader_once(
+    cluster: LocalCluster, batch: Batch, version: int
+) -> None:
     name = topic_on(cluster, 4)
     for index, to in ((0, 2), (1, 2), (2, 3)):
         cluster.move_leader(name, index, to)
@@ -80,7 +104,10 @@ def test_k14_produce_names_each_new_leader_once(cluster: LocalCluster, batch: Ba
     assert reported(answer.responses[0].partition_responses) == [
         (6, leaders[0]), (6, leaders[1]), (6, leaders[2]), (0, NO_LEADER)
     ]  # fmt: skip
-    assert nodes(answer) == [(2, cluster.broker(2).address, "south"), (3, cluster.broker(3).address, "south")]
+    assert nodes(answer) == [
+        (2, cluster.broker(2).address, "south"),
+        (3, cluster.broker(3).address, "south"),
+    ]
     cluster.delete_topic(name)
 
 
@@ -91,7 +118,11 @@ def test_k14_fetch_names_them_for_fenced_epochs_too(cluster: LocalCluster) -> No
         cluster.move_leader(name, index, to)
     answer = ask_fetch(cluster, 1, name, before, 17)
     leaders = cluster.leaders(name)
-    assert reported(answer.responses[0].partitions) == [(74, leaders[0]), (74, leaders[1]), (0, NO_LEADER)]
+    assert reported(answer.responses[0].partitions) == [
+        (74, leaders[0]),
+        (74, leaders[1]),
+        (0, NO_LEADER),
+    ]
     assert [one[0] for one in nodes(answer)] == [2, 3]
     newer = {0: leaders[0][1] + 1}
     answer = ask_fetch(cluster, 1, name, newer, 17)
@@ -104,7 +135,9 @@ def test_k14_fetch_names_them_for_fenced_epochs_too(cluster: LocalCluster) -> No
 
 def test_k14_the_endpoint_is_of_the_listener_that_was_used(batch: Batch) -> None:
     """One listener per broker: what Metadata says on it is what the hint says."""
-    with LocalCluster(brokers=2, release="3.9", settings=ClusterSettings(host="localhost")) as cluster:
+    with LocalCluster(
+        brokers=2, release="3.9", settings=ClusterSettings(host="localhost")
+    ) as cluster:
         cluster.create_topic("t", replication_factor=2)
         leader = cluster.leaders("t")[0][0]
         other = 3 - leader
@@ -113,7 +146,9 @@ def test_k14_the_endpoint_is_of_the_listener_that_was_used(batch: Batch) -> None
         assert nodes(answer) == [(other, cluster.broker(other).address, None)]
 
 
-def test_k15_a_broker_without_a_replica_reports_what_its_metadata_knows(cluster: LocalCluster, batch: Batch) -> None:
+def test_k15_a_broker_without_a_replica_reports_what_its_metadata_knows(
+    cluster: LocalCluster, batch: Batch
+) -> None:
     name = topic_on(cluster, 1)
     answer = ask_produce(cluster, 4, name, [0], batch(1), 10)
     assert reported(answer.responses[0].partition_responses) == [(6, cluster.leaders(name)[0])]
@@ -124,12 +159,16 @@ def test_k15_a_broker_without_a_replica_reports_what_its_metadata_knows(cluster:
     old = cluster.leaders(name)[0]
     cluster.move_leader(name, 0, 2)
     answer = ask_produce(cluster, 4, name, [0], batch(1), 10)
-    assert reported(answer.responses[0].partition_responses) == [(6, old)], "its own metadata, stale as it may be"
+    assert reported(answer.responses[0].partition_responses) == [(6, old)], (
+        "its own metadata, stale as it may be"
+    )
     cluster.release_metadata()
     cluster.delete_topic(name)
 
 
-def test_k16_nothing_is_reported_of_what_is_unknown_or_not_led(cluster: LocalCluster, batch: Batch) -> None:
+def test_k16_nothing_is_reported_of_what_is_unknown_or_not_led(
+    cluster: LocalCluster, batch: Batch
+) -> None:
     answer = ask_produce(cluster, 1, "nowhere", [0], batch(1), 10)
     assert reported(answer.responses[0].partition_responses) == [(3, NO_LEADER)]
     name = topic_on(cluster, 1, 1)
@@ -181,7 +220,9 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(
     leader = talk_to(cluster, 1, name)
     for _ in range(3):
         leader.produce(batch(1))
-    assert fetch_from(leader, 0, "south", version) == (0, 3, []), "the highest id of those that have as much"
+    assert fetch_from(leader, 0, "south", version) == (0, 3, []), (
+        "the highest id of those that have as much"
+    )
     assert fetch_from(leader, 0, "north", version) == (0, -1, [0, 1, 2]), "the leader's own rack"
     assert fetch_from(leader, 0, "", version) == (0, -1, [0, 1, 2])
     assert fetch_from(leader, 0, "nowhere", version) == (0, -1, [0, 1, 2])
@@ -190,7 +231,9 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack(
     cluster.delete_topic(name)
 
 
-def test_followers_serve_up_to_their_high_watermark(cluster: LocalCluster, talk_to: Connect, batch: Batch) -> None:
+def test_followers_serve_up_to_their_high_watermark(
+    cluster: LocalCluster, talk_to: Connect, batch: Batch
+) -> None:
     name = topic_on(cluster)
     leader, near = talk_to(cluster, 1, name), talk_to(cluster, 2, name)
     for _ in range(2):
@@ -200,11 +243,17 @@ def test_followers_serve_up_to_their_high_watermark(cluster: LocalCluster, talk_
     for _ in range(2):
         leader.produce(batch(1), acks=1)
     assert fetch_from(near, 0, "south") == (0, -1, [0, 1])
-    assert fetch_from(near, 3, "south")[0] == 1, "OFFSET_OUT_OF_RANGE: the consumer asks the leader again"
-    assert fetch_from(leader, 3, "south") == (0, -1, []), "no follower reaches so far, and it is not committed yet"
+    assert fetch_from(near, 3, "south")[0] == 1, (
+        "OFFSET_OUT_OF_RANGE: the consumer asks the leader again"
+    )
+    assert fetch_from(leader, 3, "south") == (0, -1, []), (
+        "no follower reaches so far, and it is not committed yet"
+    )
     cluster.shrink_isr(name, 0, 2)
     cluster.shrink_isr(name, 0, 3)
-    assert fetch_from(leader, 0, "south") == (0, -1, [0, 1, 2, 3]), "only replicas in sync are preferred"
+    assert fetch_from(leader, 0, "south") == (0, -1, [0, 1, 2, 3]), (
+        "only replicas in sync are preferred"
+    )
     cluster.catch_up()
     assert fetch_from(leader, 3, "south") == (0, 3, [])
     assert fetch_from(near, 3, "south") == (0, -1, [3])

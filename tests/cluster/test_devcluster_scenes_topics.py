@@ -1,4 +1,6 @@
-"""Scenes of topics in the embedded cluster: made again, more partitions, records deleted on request or by retention."""
+"""Scenes of topics in the embedded cluster: made again, more partitions, records deleted
+on request or by retention.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +41,22 @@ def test_a_topic_made_again_is_another(cluster: LocalCluster, partitions: int) -
     cluster.delete_topic(name)
 
 
-def test_recreation_and_new_partitions_spread_as_reported(cluster: LocalCluster, topic: str) -> None:
+def test_recreation_and_new_partitions_spread_as_reported(
+    cluster: LocalCluster, topic: str
+) -> None:
     first = cluster._cluster.state.image.topics[topic].topic_id
     cluster.recreate_topic(topic, unaware=[3])
-    seen = {b.id: b.image.topics[topic].topic_id for b in cluster._cluster.state.replication.brokers.values()}
+    seen = {
+        b.id: b.image.topics[topic].topic_id
+        for b in cluster._cluster.state.replication.brokers.values()
+    }
     assert seen[3] == first
     assert seen[1] == seen[2] != first
     cluster.release_metadata()
     cluster.add_partitions(topic, 4, unaware=[1])
     reported = {
-        b.id: len(b.image.topics[topic].partitions) for b in cluster._cluster.state.replication.brokers.values()
+        b.id: len(b.image.topics[topic].partitions)
+        for b in cluster._cluster.state.replication.brokers.values()
     }
     assert reported == {1: 1, 2: 4, 3: 4}
     with pytest.raises(ConfigError, match="larger total"):
@@ -57,7 +65,9 @@ def test_recreation_and_new_partitions_spread_as_reported(cluster: LocalCluster,
     cluster.replicas_agree()
 
 
-def test_records_deleted_below_an_offset(cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch) -> None:
+def test_records_deleted_below_an_offset(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
     leader = talk_to(cluster, 1, topic)
     for _ in range(5):
         leader.produce(batch(1))
@@ -74,11 +84,18 @@ async def test_topics_inherit_the_retention_of_brokers(batch: Batch) -> None:
     async with AsyncLocalCluster(2, "3.9", clock=ManualClock(), seed=1) as cluster:
         rolled = {"segment.bytes": str(len(batch(1)) + 10)}
         cluster.create_topic("inheriting", partitions=2, replication_factor=1, configs=rolled)
-        cluster.create_topic("own", replication_factor=1, configs={"retention.bytes": "-1", **rolled})
-        cluster.create_topic("compacted", replication_factor=1, configs={"cleanup.policy": "compact", **rolled})
+        cluster.create_topic(
+            "own", replication_factor=1, configs={"retention.bytes": "-1", **rolled}
+        )
+        cluster.create_topic(
+            "compacted", replication_factor=1, configs={"cleanup.policy": "compact", **rolled}
+        )
         for topic in cluster.state.image.topics:
             for partition, (leader, _) in cluster.leaders(topic).items():
-                replica, data = cluster.state.replication.brokers[leader].find(topic, partition), batch(1)
+                replica, data = (
+                    cluster.state.replication.brokers[leader].find(topic, partition),
+                    batch(1),
+                )
                 for _ in range(5):
                     cluster.state.append(replica, [Prepared(data, read_facts(data))], now_ms=1)
         assert cluster.apply_retention() == {}
@@ -107,20 +124,30 @@ async def test_retention_passes_by_the_clock(batch: Batch) -> None:
         def fill(timestamp_ms: int) -> None:
             data = batch(1, timestamp_ms=timestamp_ms)
             for name in cluster.state.image.topics:
-                leader = cluster.state.replication.brokers[cluster.leaders(name)[0][0]].find(name, 0)
-                cluster.state.append(leader, [Prepared(data, read_facts(data))], now_ms=timestamp_ms)
+                leader = cluster.state.replication.brokers[cluster.leaders(name)[0][0]].find(
+                    name, 0
+                )
+                cluster.state.append(
+                    leader, [Prepared(data, read_facts(data))], now_ms=timestamp_ms
+                )
 
         for seconds in range(5):
             fill(1_000_000 + 10_000 * seconds)
-        assert cluster.apply_retention() == {"sized": {0: 2}}, "without two segments there are still as many bytes"
+        assert cluster.apply_retention() == {"sized": {0: 2}}, (
+            "without two segments there are still as many bytes"
+        )
         await clock.advance(80_000)
         assert cluster.apply_retention() == {"timed": {0: 2}}, "the records of the first 20 seconds"
         await clock.advance(settings.log_retention_check_interval_ms)
         starts = {
-            name: {b.find(name, 0).log.start_offset for b in cluster.state.replication.brokers.values()}
+            name: {
+                b.find(name, 0).log.start_offset for b in cluster.state.replication.brokers.values()
+            }
             for name in cluster.state.image.topics
         }
-        assert starts == {"timed": {5}, "sized": {2}, "compacted": {0}, "kept": {0}}, "the last segment as well"
+        assert starts == {"timed": {5}, "sized": {2}, "compacted": {0}, "kept": {0}}, (
+            "the last segment as well"
+        )
         fill(1_400_000)
         cluster.replicas_agree()
         with pytest.raises(ConfigError, match=r"Invalid value x for configuration retention\.ms"):

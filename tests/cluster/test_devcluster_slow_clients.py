@@ -154,7 +154,9 @@ async def test_b03_who_sends_nothing_is_closed_by_the_clock(sent: bytes) -> None
 
 
 async def test_b04_who_waits_for_records_is_not_idle_and_who_vanished_is() -> None:
-    """A fetch may wait longer than the idle time; a client that is gone without a FIN is ended by the clock."""
+    """A fetch may wait longer than the idle time; a client that is gone without a
+    FIN is ended by the clock.
+    """
     clock = ManualClock()
     async with AsyncLocalCluster(1, "3.9", clock=clock, seed=1) as cluster:
         cluster.create_topic("events")
@@ -163,7 +165,9 @@ async def test_b04_who_waits_for_records_is_not_idle_and_who_vanished_is() -> No
         reader, writer = await raw(cluster)
         part = Fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
         asked = Fetch(
-            max_wait_ms=3 * IDLE_MS, min_bytes=1, topics=[Fetch.FetchTopic(topic="events", partitions=[part])]
+            max_wait_ms=3 * IDLE_MS,
+            min_bytes=1,
+            topics=[Fetch.FetchTopic(topic="events", partitions=[part])],
         )
         frame = b"".join(encode_request(asked, 11, 7, "waits"))
         writer.write(len(frame).to_bytes(4, "big") + frame)
@@ -201,7 +205,9 @@ async def test_b04_who_never_reads_is_ended_by_the_clock(batch: Batch) -> None:
             writer.write(len(frame).to_bytes(4, "big") + frame)
         await eventually(clock, lambda: any(one._stream.unsent_bytes for one in server.connections))
         (connection,) = server.connections
-        assert connection._stream.unsent_bytes < 64 * MIB, "one answer waits, the other 49 were not made"
+        assert connection._stream.unsent_bytes < 64 * MIB, (
+            "one answer waits, the other 49 were not made"
+        )
         assert len(cluster.requests("Fetch")) == 1
         still = await asyncio.to_thread(lambda: _asks(str(cluster.broker(1).address)))
         assert still
@@ -230,17 +236,25 @@ class Refuses:
 
 def request_answer() -> Any:
     entry = ApiVersionsResponse.ApiVersion
-    return ApiVersionsResponse(error_code=35, api_keys=[entry(api_key=k, max_version=1) for k in range(100)])
+    return ApiVersionsResponse(
+        error_code=35, api_keys=[entry(api_key=k, max_version=1) for k in range(100)]
+    )
 
 
-async def test_b04_a_flood_of_questions_without_reading_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals are answered without a handler: the queue for their answers has a bound of its own."""
+async def test_b04_a_flood_of_questions_without_reading_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Refusals are answered without a handler: the queue for their answers
+    has a bound of its own.
+    """
 
     async def handler(connection: ServerConnection) -> None:
         async for request in connection:
             connection.drop(request)
 
-    server = await serve("127.0.0.1", 0, handler, policy=Refuses(), settings=ServerSettings(max_unsent_bytes=MIB))
+    server = await serve(
+        "127.0.0.1", 0, handler, policy=Refuses(), settings=ServerSettings(max_unsent_bytes=MIB)
+    )
     _, writer = await asyncio.open_connection(server.address.host, server.address.port)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     frame = b"".join(encode_request(ApiVersions(), 0, 7, "floods"))
@@ -258,7 +272,9 @@ async def test_b04_a_flood_of_questions_without_reading_ends_the_connection(capl
     await server.close()
 
 
-def test_b04_a_reset_in_the_middle_of_an_answer(cluster: LocalCluster, talk_to: Connect, batch: Batch) -> None:
+def test_b04_a_reset_in_the_middle_of_an_answer(
+    cluster: LocalCluster, talk_to: Connect, batch: Batch
+) -> None:
     leader = talk_to(cluster)
     end = leader.offset(-1).offset
     for _ in range(4):
@@ -266,7 +282,9 @@ def test_b04_a_reset_in_the_middle_of_an_answer(cluster: LocalCluster, talk_to: 
     before = open_connections(cluster)
     for _ in range(20):
         with Wire(cluster.bootstrap_servers) as wire:
-            asked = leader.fetch_request(end, version=11, partition_max_bytes=4 * MIB, max_bytes=4 * MIB)
+            asked = leader.fetch_request(
+                end, version=11, partition_max_bytes=4 * MIB, max_bytes=4 * MIB
+            )
             wire.send(asked, 11)
             assert wire.socket.recv(1_000)
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -328,7 +346,9 @@ def test_b09_sixteen_clusters_in_one_process_share_nothing(batch: Batch, talk_to
     assert threading.active_count() == threads
 
 
-@pytest.mark.parametrize(("host", "bound"), [(None, "127.0.0.1"), ("localhost", "127.0.0.1"), ("0.0.0.0", "0.0.0.0")])
+@pytest.mark.parametrize(
+    ("host", "bound"), [(None, "127.0.0.1"), ("localhost", "127.0.0.1"), ("0.0.0.0", "0.0.0.0")]
+)
 def test_b10_only_loopback_is_bound_unless_it_is_asked_for(host: str | None, bound: str) -> None:
     settings = ClusterSettings() if host is None else ClusterSettings(host=host)
     with LocalCluster(brokers=2, settings=settings) as cluster:

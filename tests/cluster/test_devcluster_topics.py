@@ -1,4 +1,6 @@
-"""What every release of the embedded cluster makes of topics, committed offsets and producer ids."""
+"""What every release of the embedded cluster makes of topics, committed
+offsets and producer ids.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_a_topic_is_not_made_where_that_is_forbidden() -> None:
     with LocalCluster(brokers=1, settings=ClusterSettings(auto_create_topics=False)) as cluster:
         assert metadata(cluster.bootstrap_servers, 9, TOPIC).topics[0].error_code == 3
     with LocalCluster(brokers=1) as cluster, Wire(cluster.bootstrap_servers) as wire:
-        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+        asked = Metadata(
+            topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False
+        )
         assert wire.ask(asked, 4).topics[0].error_code == 3
         assert metadata(cluster.bootstrap_servers, 9).topics == []
 
@@ -47,8 +51,13 @@ def test_what_asking_for_all_topics_means(version: int, names: tuple[str, ...], 
         cluster.create_topic("a")
         cluster.create_topic("b")
         with Wire(cluster.bootstrap_servers) as wire:
-            assert len(wire.ask(Metadata(topics=[] if version == 0 else None), version).topics) == found
-            assert len(wire.ask(Metadata(topics=[]), 1).topics) == 0, "an empty list means none since v1"
+            assert (
+                len(wire.ask(Metadata(topics=[] if version == 0 else None), version).topics)
+                == found
+            )
+            assert len(wire.ask(Metadata(topics=[]), 1).topics) == 0, (
+                "an empty list means none since v1"
+            )
 
 
 @pytest.mark.parametrize(("release", "passes"), [("2.8", False), ("3.3", True)])
@@ -71,16 +80,20 @@ def test_who_may_create_topics(release: str, passes: bool) -> None:
         ({"replication_factor": 0}, 38),
         ({"replication_factor": 9}, 38),
         ({"configs": [CreateTopics.CreatableTopicConfig(name="no.such", value="1")]}, 40),
-        ({"assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]}, 42),
+        ({"assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0,
+            broker_ids=[1])]}, 42),
         ({"num_partitions": -1, "replication_factor": -1,
-          "assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 1])]}, 39),
+          "assignments": [CreateTopics.CreatableReplicaAssignment(partition_index=0,
+              broker_ids=[1, 1])]}, 39),
         ({"num_partitions": -1, "replication_factor": -1}, 0),
     ],
 )  # fmt: skip
 def test_topics_that_cannot_be(fields: dict[str, Any], code: int) -> None:
     with LocalCluster(brokers=2) as cluster, Wire(cluster.broker(1).address) as wire:
         cluster.create_topic("old")
-        topic = CreateTopics.CreatableTopic(**{"name": "new", "num_partitions": 1, "replication_factor": 1, **fields})
+        topic = CreateTopics.CreatableTopic(
+            **{"name": "new", "num_partitions": 1, "replication_factor": 1, **fields}
+        )
         dry = wire.ask(CreateTopics(topics=[topic], validate_only=True), 7).topics[0]
         assert dry.error_code == code
         assert [t.name for t in metadata(cluster.broker(1).address).topics] == ["old"], "only tried"
@@ -95,7 +108,10 @@ def test_committed_offsets_live_at_the_coordinator() -> None:
         with Wire(cluster.broker(1).address) as wire:
             found = wire.ask(FindCoordinator(key="readers"), 3)
         partition = OffsetCommit.OffsetCommitRequestPartition(
-            partition_index=1, committed_offset=7, committed_leader_epoch=3, committed_metadata="note"
+            partition_index=1,
+            committed_offset=7,
+            committed_leader_epoch=3,
+            committed_metadata="note",
         )
         absent = OffsetCommit.OffsetCommitRequestPartition(partition_index=9, committed_offset=7)
         topic = OffsetCommit.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition, absent])
@@ -106,16 +122,24 @@ def test_committed_offsets_live_at_the_coordinator() -> None:
                 codes = [p.error_code for p in wire.ask(commit, 8).topics[0].partitions]
                 fetched = wire.ask(asked, 7)
             if broker.id != found.node_id:
-                assert (codes, fetched.error_code) == ([16, 3], 16), "what does not exist is reported by any broker"
+                assert (codes, fetched.error_code) == ([16, 3], 16), (
+                    "what does not exist is reported by any broker"
+                )
             else:
                 assert (codes, fetched.error_code) == ([0, 3], 0)
                 kept = fetched.topics[0].partitions[0]
-                assert (kept.committed_offset, kept.committed_leader_epoch, kept.metadata) == (7, 3, "note")
+                assert (kept.committed_offset, kept.committed_leader_epoch, kept.metadata) == (
+                    7,
+                    3,
+                    "note",
+                )
         cluster.stop_broker(found.node_id)
         with Wire(cluster.bootstrap_servers.split(",")[0]) as wire:
             moved = wire.ask(FindCoordinator(key="readers"), 3)
         with Wire(cluster.broker(moved.node_id).address) as wire:
-            assert wire.ask(asked, 7).topics[0].partitions[0].committed_offset == 7, "they move with it"
+            assert wire.ask(asked, 7).topics[0].partitions[0].committed_offset == 7, (
+                "they move with it"
+            )
 
 
 def test_producer_ids_are_unique_across_brokers() -> None:
@@ -123,5 +147,9 @@ def test_producer_ids_are_unique_across_brokers() -> None:
         given = []
         for broker in cluster.brokers * 2:
             with Wire(broker.address) as wire:
-                given.append(wire.ask(InitProducerId(transactional_id=None, transaction_timeout_ms=1), 4).producer_id)
+                given.append(
+                    wire.ask(
+                        InitProducerId(transactional_id=None, transaction_timeout_ms=1), 4
+                    ).producer_id
+                )
         assert len(set(given)) == 6

@@ -1,6 +1,8 @@
-"""Every version inside every advertised range is truly served, and what lies outside is refused as it should be.
+"""Every version inside every advertised range is truly served, and what lies outside is refused as
+it should be.
 
-The requests go over plain blocking sockets, so that no client's choice of versions stands in between.
+The requests go over plain blocking sockets, so that no client's choice of versions stands in
+between.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ ANSWERING = [name for name, found in releases().items() if found.answers_api_ver
 
 def records(magic: int) -> bytes:
     rows = [Record(i, 1_000 + i, 0, b"k", b"value %d" % i) for i in range(3)]
-    made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(magic=magic))
+    made = encode_batches(
+        columns_from_records(rows, with_offsets=False), None, WriteOptions(magic=magic)
+    )
     return b"".join(bytes(batch.data) for batch in made)
 
 
@@ -70,21 +74,31 @@ def a_request(key: ApiKey, version: int, topic_id: bytes) -> Any:
     by_id = {"topic_id": topic_id}
     match key:
         case ApiKey.PRODUCE:
-            partition = kind.PartitionProduceData(index=0, records=records(min(2, max(0, version - 1))))
+            partition = kind.PartitionProduceData(
+                index=0, records=records(min(2, max(0, version - 1)))
+            )
             where = by_id if version >= 13 else {"name": TOPIC}
             topic = kind.TopicProduceData(**where, partition_data=[partition])
             return kind(acks=-1, timeout_ms=1_000, topic_data=[topic])
         case ApiKey.FETCH:
             partition = kind.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
             where = by_id if version >= 13 else {"topic": TOPIC}
-            return kind(max_wait_ms=10, min_bytes=1, topics=[kind.FetchTopic(**where, partitions=[partition])])
+            return kind(
+                max_wait_ms=10,
+                min_bytes=1,
+                topics=[kind.FetchTopic(**where, partitions=[partition])],
+            )
         case ApiKey.LIST_OFFSETS:
             partition = kind.ListOffsetsPartition(partition_index=0, timestamp=-1)
-            return kind(replica_id=-1, topics=[kind.ListOffsetsTopic(name=TOPIC, partitions=[partition])])
+            return kind(
+                replica_id=-1, topics=[kind.ListOffsetsTopic(name=TOPIC, partitions=[partition])]
+            )
         case ApiKey.METADATA:
             return kind(topics=[kind.MetadataRequestTopic(name=TOPIC)])
         case ApiKey.OFFSET_COMMIT:
-            partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=2, committed_metadata="x")
+            partition = kind.OffsetCommitRequestPartition(
+                partition_index=0, committed_offset=2, committed_metadata="x"
+            )
             where = by_id if version >= 10 else {"name": TOPIC}
             topic = kind.OffsetCommitRequestTopic(**where, partitions=[partition])
             return kind(group_id=GROUP, generation_id_or_member_epoch=-1, topics=[topic])
@@ -100,7 +114,13 @@ def a_request(key: ApiKey, version: int, topic_id: bytes) -> Any:
         case ApiKey.API_VERSIONS:
             return kind(client_software_name="wire", client_software_version="1")
         case ApiKey.CREATE_TOPICS:
-            return kind(topics=[kind.CreatableTopic(name=f"new-{version}", num_partitions=1, replication_factor=1)])
+            return kind(
+                topics=[
+                    kind.CreatableTopic(
+                        name=f"new-{version}", num_partitions=1, replication_factor=1
+                    )
+                ]
+            )
         case ApiKey.DELETE_TOPICS:
             named = kind(topic_names=["absent"]) if version < 6 else None
             return named or kind(topics=[kind.DeleteTopicState(name="absent")])
@@ -129,7 +149,8 @@ def codes(message: Any) -> Iterator[int]:
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     with LocalCluster(brokers=1, release=request.param, seed=1) as running:
         running.create_topic(TOPIC)
-        committed = {(TOPIC, 0): CommittedOffset(2)}  # OffsetFetch v0 answers an error where there is nothing
+        # OffsetFetch v0 answers an error where there is nothing
+        committed = {(TOPIC, 0): CommittedOffset(2)}
         running._call(running._cluster.state.commit_offsets, GROUP, committed)
         yield running
 
@@ -145,7 +166,9 @@ def topic_id_of(cluster: LocalCluster) -> bytes:
     return state.image.topics[TOPIC].topic_id
 
 
-@pytest.mark.parametrize("key", [ApiKey(key) for key in sorted(SERVED_APIS)], ids=lambda key: key.name.lower())
+@pytest.mark.parametrize(
+    "key", [ApiKey(key) for key in sorted(SERVED_APIS)], ids=lambda key: key.name.lower()
+)
 def test_every_advertised_version_is_served(cluster: LocalCluster, wire: Wire, key: ApiKey) -> None:
     profile = cluster._cluster.broker(1).profile
     if key not in profile.ranges:
@@ -156,23 +179,31 @@ def test_every_advertised_version_is_served(cluster: LocalCluster, wire: Wire, k
         if version in lie:
             with Wire(cluster.bootstrap_servers) as other:
                 other.send(request, version)
-                assert other.receive_frame() == b"", "advertised, and closed on all the same (KAFKA-18659)"
+                assert other.receive_frame() == b"", (
+                    "advertised, and closed on all the same (KAFKA-18659)"
+                )
             continue
         answer = wire.ask(request, version)
         assert set(codes(answer)) <= ABSENT.get(key, {0}), f"{key.name} v{version}: {answer}"
 
 
-@pytest.mark.parametrize("key", [ApiKey(k) for k in sorted(SERVED_APIS) if k != 18], ids=lambda key: key.name.lower())
+@pytest.mark.parametrize(
+    "key", [ApiKey(k) for k in sorted(SERVED_APIS) if k != 18], ids=lambda key: key.name.lower()
+)
 def test_what_is_not_advertised_is_refused(cluster: LocalCluster, key: ApiKey) -> None:
     profile = cluster._cluster.broker(1).profile
     if not profile.release.answers_api_versions:
         return  # 0.9 answers any version: test_0_9_mis_answers_and_swallows
     handled = HANDLERS[key].versions
-    outside = [v for v in handled.versions() if key not in profile.ranges or v not in profile.ranges[key]]
+    outside = [
+        v for v in handled.versions() if key not in profile.ranges or v not in profile.ranges[key]
+    ]
     for version in outside:
         with Wire(cluster.bootstrap_servers) as other:
             other.send(a_request(key, version, ZERO_UUID), version)
-            assert other.receive_frame() == b"", f"{key.name} v{version} is not advertised by {profile.name}"
+            assert other.receive_frame() == b"", (
+                f"{key.name} v{version} is not advertised by {profile.name}"
+            )
 
 
 def test_api_versions_reports_the_measured_ranges(cluster: LocalCluster, wire: Wire) -> None:
@@ -186,7 +217,9 @@ def test_api_versions_reports_the_measured_ranges(cluster: LocalCluster, wire: W
         assert reported == {key: tuple(found.ranges[key]) for key in found.ranges}
 
 
-def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(cluster: LocalCluster, wire: Wire) -> None:
+def test_api_versions_above_the_maximum_is_error_35_in_v0_shape(
+    cluster: LocalCluster, wire: Wire
+) -> None:
     found = cluster._cluster.broker(1).profile.release
     if not found.answers_api_versions:
         return
@@ -218,8 +251,12 @@ FLEXIBLE_ONLY = {"without tags", "null client id, without tags", "tags that end 
 
 
 @pytest.mark.parametrize("name", list(UNREADABLE))
-def test_api_versions_above_the_maximum_needs_a_header_that_can_be_read(cluster: LocalCluster, name: str) -> None:
-    """Since 2.4 every version above the own one is taken for a flexible one: its header ends with tags."""
+def test_api_versions_above_the_maximum_needs_a_header_that_can_be_read(
+    cluster: LocalCluster, name: str
+) -> None:
+    """Since 2.4 every version above the own one is taken for a flexible one:
+    its header ends with tags.
+    """
     found = cluster._cluster.broker(1).profile.release
     if not found.answers_api_versions:
         return
@@ -242,15 +279,20 @@ def test_the_quorum_is_the_controller_and_the_others_observe_it() -> None:
             assert sorted(observer.replica_id for observer in found.observers) == [2, 3]
             assert found.high_watermark > 0
             assert [node.node_id for node in answer.nodes] == ([1] if version >= 2 else [])
-        lost = kind(topics=[kind.TopicData(topic_name="events", partitions=[part]), asked.topics[0]])
+        lost = kind(
+            topics=[kind.TopicData(topic_name="events", partitions=[part]), asked.topics[0]]
+        )
         answer = wire.ask(lost, 2)
         assert [topic.partitions[0].error_code for topic in answer.topics] == [3, 3]
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed"), [("parley", True), ("a-b.c", True), ("", False), ("-x", False), ("é", False)]
+    ("name", "allowed"),
+    [("parley", True), ("a-b.c", True), ("", False), ("-x", False), ("é", False)],
 )
-def test_client_names_are_checked_since_2_4(cluster: LocalCluster, wire: Wire, name: str, allowed: bool) -> None:
+def test_client_names_are_checked_since_2_4(
+    cluster: LocalCluster, wire: Wire, name: str, allowed: bool
+) -> None:
     found = cluster._cluster.broker(1).profile.release
     if 18 not in found.ranges or found.ranges[18].max < 3:
         return
@@ -265,7 +307,9 @@ def test_0_9_mis_answers_and_swallows() -> None:
         api_versions, metadata = request_class(ApiKey.API_VERSIONS), request_class(ApiKey.METADATA)
         wire.send(api_versions(), 0)
         wire.send(request_class(ApiKey.LIST_GROUPS)(), 0)
-        assert int.from_bytes(wire.receive_frame()[:4], "big") == 2, "only the second of the canary's two is answered"
+        assert int.from_bytes(wire.receive_frame()[:4], "big") == 2, (
+            "only the second of the canary's two is answered"
+        )
         wire.send(metadata(topics=[metadata.MetadataRequestTopic(name=TOPIC)]), 4)
         frame = wire.receive_frame()
         _, answer = decode_response(ApiKey.METADATA, 0, memoryview(frame))
@@ -285,7 +329,9 @@ def test_a_body_that_cannot_be_read_closes(cluster: LocalCluster, wire: Wire, bo
     if not found.answers_api_versions:
         return
     version = found.ranges[3].min
-    head = (3).to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big") + b"\xff\xff"
+    head = (
+        (3).to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big") + b"\xff\xff"
+    )
     wire.send_frame(head + body)
     assert wire.receive_frame() == b""
 

@@ -1,4 +1,6 @@
-"""B5, B6: who speaks something else than the listener, and who may not log in. Others are served meanwhile."""
+"""B5, B6: who speaks something else than the listener, and who may not log in.
+Others are served meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ GARBAGE = {
 
 @pytest.fixture(autouse=True)
 def nothing_fails_inside(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A handler that raises drops its client, which looks like a refusal from outside: the log has it."""
+    """A handler that raises drops its client, which looks like a refusal from
+    outside: the log has it.
+    """
     with caplog.at_level(logging.INFO):
         yield
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
@@ -82,7 +86,9 @@ def tls_context(cluster: LocalCluster) -> ssl.SSLContext:
 
 def open_tls(cluster: LocalCluster) -> ssl.SSLSocket:
     host, _, port = cluster.bootstrap_servers.partition(":")
-    return tls_context(cluster).wrap_socket(socket.create_connection((host, int(port)), timeout=GENEROUS_S))
+    return tls_context(cluster).wrap_socket(
+        socket.create_connection((host, int(port)), timeout=GENEROUS_S)
+    )
 
 
 # -- B5: another protocol --------------------------------------------------------------------------
@@ -99,12 +105,16 @@ def test_b05_what_is_not_kafka_is_closed_on_a_plain_port(plain: LocalCluster, ki
 
 
 @pytest.mark.parametrize("kind", ["kafka", "http", "noise"])
-def test_b05_plaintext_on_a_tls_port_is_closed_with_an_alert_at_most(tls: LocalCluster, kind: str) -> None:
+def test_b05_plaintext_on_a_tls_port_is_closed_with_an_alert_at_most(
+    tls: LocalCluster, kind: str
+) -> None:
     frame = b"".join(encode_request(ApiVersions(), 0, 1, "plain"))
     data = GARBAGE.get(kind, len(frame).to_bytes(4, "big") + frame)
     with Wire(tls.bootstrap_servers) as wire:
         wire.socket.sendall(data)
-        assert rest_of(wire.socket)[:1] in (b"", b"\x15"), "nothing, or a TLS alert: never a Kafka answer"
+        assert rest_of(wire.socket)[:1] in (b"", b"\x15"), (
+            "nothing, or a TLS alert: never a Kafka answer"
+        )
     with open_tls(tls) as right:
         assert right.version() in ("TLSv1.2", "TLSv1.3")
 
@@ -144,8 +154,12 @@ def is_over(wire: Wire) -> bool:
     return rest_of(wire.socket) == b""
 
 
-@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "canary"), ("", ""), ("bob", "")])
-def test_b06_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluster, user: str, password: str) -> None:
+@pytest.mark.parametrize(
+    ("user", "password"), [("alice", "wrong"), ("nobody", "canary"), ("", ""), ("bob", "")]
+)
+def test_b06_wrong_password_and_unknown_user_are_refused_alike(
+    sasl: LocalCluster, user: str, password: str
+) -> None:
     with Wire(sasl.bootstrap_servers) as wire:
         assert shake(wire, "PLAIN").error_code == 0
         answer = send_token(wire, b"\0%b\0%b" % (user.encode(), password.encode()))
@@ -154,7 +168,9 @@ def test_b06_wrong_password_and_unknown_user_are_refused_alike(sasl: LocalCluste
         assert is_over(wire)
     with Wire(sasl.bootstrap_servers) as wire:
         shake(wire, "PLAIN")
-        assert send_token(wire, b"no plain token at all").error_message == reported, "the text reveals no difference"
+        assert send_token(wire, b"no plain token at all").error_message == reported, (
+            "the text reveals no difference"
+        )
         assert is_over(wire)
 
 
@@ -209,7 +225,9 @@ def log_in_by_scram(cluster: LocalCluster, nonce: str = "fresh-nonce") -> list[b
 
 
 def test_b06_a_replayed_scram_login_is_refused(sasl: LocalCluster) -> None:
-    """CVE-2024-56128: the server checks the nonce of the last message, which is new in each login."""
+    """CVE-2024-56128: the server checks the nonce of the last message,
+    which is new in each login.
+    """
     first, final = log_in_by_scram(sasl)
     with Wire(sasl.bootstrap_servers) as wire:
         shake(wire, "SCRAM-SHA-256")
@@ -220,7 +238,10 @@ def test_b06_a_replayed_scram_login_is_refused(sasl: LocalCluster) -> None:
 
 def unsecured_token(subject: str, expires_s: int) -> str:
     parts = ('{"alg":"none"}', f'{{"sub":"{subject}","exp":{expires_s}}}')
-    return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts) + "."
+    return (
+        ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+        + "."
+    )
 
 
 def test_b06_an_expired_token_and_another_principal_are_refused() -> None:
@@ -234,7 +255,8 @@ def test_b06_an_expired_token_and_another_principal_are_refused() -> None:
         with Wire(cluster.bootstrap_servers) as wire:
             shake(wire, "OAUTHBEARER")
             answer = send_token(wire, message("alice", now_s - 10))
-            if answer.error_code == 0:  # RFC 7628: a status first, and the failure after the client's ^A
+            # RFC 7628: a status first, and the failure after the client's ^A
+            if answer.error_code == 0:
                 assert b"invalid_token" in answer.auth_bytes
                 answer = send_token(wire, b"\x01")
             assert answer.error_code == REFUSED

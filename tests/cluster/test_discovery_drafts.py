@@ -1,4 +1,6 @@
-"""KIP-35's drafts and options, spoken by embedded brokers and asked by strategies on real sockets."""
+"""KIP-35's drafts and options, spoken by embedded brokers and asked by
+strategies on real sockets.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ async def discover(cluster: AsyncLocalCluster, name: str) -> Cost:
     return await ask(name, STRATEGIES[name], cluster.broker(1).address)
 
 
-async def draft_answer(cluster: AsyncLocalCluster, keys: list[int] | None, topics: list[str] | None) -> object:
+async def draft_answer(
+    cluster: AsyncLocalCluster, keys: list[int] | None, topics: list[str] | None
+) -> object:
     """Send one draft Metadata v1 and return the answer."""
     request, response = draft_metadata()
     seen: list[object] = []
@@ -43,13 +47,18 @@ async def draft_answer(cluster: AsyncLocalCluster, keys: list[int] | None, topic
     return seen[0]
 
 
-async def test_an_empty_array_of_keys_asks_for_all_and_null_for_none(cluster: AsyncLocalCluster) -> None:
+async def test_an_empty_array_of_keys_asks_for_all_and_null_for_none(
+    cluster: AsyncLocalCluster,
+) -> None:
     cluster.broker(1).dialect = DraftDialect("0.10.0")
     everything = await draft_answer(cluster, [], None)
     assert len(everything.api_versions) == len(release("0.10.0").ranges)
     assert everything.topic_metadata == []
     some = await draft_answer(cluster, [1, 3, 999], None)
-    assert [(e.api_key, e.min_version, e.max_version) for e in some.api_versions] == [(1, 0, 2), (3, 0, 1)]
+    assert [(e.api_key, e.min_version, e.max_version) for e in some.api_versions] == [
+        (1, 0, 2),
+        (3, 0, 1),
+    ]
     none = await draft_answer(cluster, None, ["t"])
     assert none.api_versions == []
     assert [(t.topic, len(t.partition_metadata)) for t in none.topic_metadata] == [("t", 2)]
@@ -57,7 +66,9 @@ async def test_an_empty_array_of_keys_asks_for_all_and_null_for_none(cluster: As
 
 
 async def test_the_draft_steps_up_and_option_2_steps_down(cluster: AsyncLocalCluster) -> None:
-    """A broker that has dropped v1 costs the draft a second connection; one that lacks v2 costs it option 2."""
+    """A broker that has dropped v1 costs the draft a second connection; one that
+    lacks v2 costs it option 2.
+    """
     cluster.broker(1).dialect = DraftDialect("0.10.0", (2, 2))
     up, down = await discover(cluster, "draft-30"), await discover(cluster, "option-2")
     assert (up.connections, up.outcome.summary) == (2, "Metadata v2")
@@ -70,7 +81,9 @@ async def test_the_draft_steps_up_and_option_2_steps_down(cluster: AsyncLocalClu
 
 
 async def test_a_closed_connection_leaves_the_client_guessing() -> None:
-    """The page's own objection, point 6: was it the version, or something else? Kafka 4.3 closes on both."""
+    """The page's own objection, point 6: was it the version, or something else?
+    Kafka 4.3 closes on both.
+    """
     async with AsyncLocalCluster(1, release="4.3") as cluster:
         cluster.broker(1).dialect = DraftDialect("4.3", (3, 3))
         up, down = await discover(cluster, "draft-30"), await discover(cluster, "option-2")
@@ -79,7 +92,9 @@ async def test_a_closed_connection_leaves_the_client_guessing() -> None:
         assert "v0 carries no versions" in down.outcome.summary
 
 
-async def test_option_3_deduces_the_ranges_from_the_release_page(cluster: AsyncLocalCluster) -> None:
+async def test_option_3_deduces_the_ranges_from_the_release_page(
+    cluster: AsyncLocalCluster,
+) -> None:
     cluster.broker(1).dialect = DocumentedDialect("0.10.0.1")
     cost = await discover(cluster, "option-3")
     assert cost.outcome.summary == "protocol version 4"
@@ -97,7 +112,9 @@ async def test_option_3_helps_nobody_with_a_newer_broker(
 
 
 def test_option_3_minimal_numbers_are_wrong_where_a_release_lost_apis() -> None:
-    """KRaft 3.3.2 lost APIs that 3.0.2 had: a minimal number cannot say so, which is why ranges won."""
+    """KRaft 3.3.2 lost APIs that 3.0.2 had: a minimal number cannot say so,
+    which is why ranges won.
+    """
     assert Feature.SCRAM_USERS in wrongly_deduced(protocol_version("3.3.2"))
     assert wrongly_deduced(protocol_version("2.4.1")) == []
     assert minimal_numbers()[Feature.RECORD_TIMESTAMPS] == 4
@@ -110,10 +127,14 @@ async def test_empty_answers_keep_the_connection(cluster: AsyncLocalCluster) -> 
     assert (cost.round_trips, cost.connections, cost.outcome.summary) == (5, 1, "ApiVersions v0")
     without = AsyncLocalCluster(1, release="0.9")
     async with without:
-        silent = await ask("empty-answers", STRATEGIES["empty-answers"], without.broker(1).address, silence_ms=100)
+        silent = await ask(
+            "empty-answers", STRATEGIES["empty-answers"], without.broker(1).address, silence_ms=100
+        )
         assert "silent" in silent.outcome.summary
         without.broker(1).dialect = EmptyAnswerDialect("0.9")
-        reported = await ask("empty-answers", STRATEGIES["empty-answers"], without.broker(1).address)
+        reported = await ask(
+            "empty-answers", STRATEGIES["empty-answers"], without.broker(1).address
+        )
         assert reported.outcome.summary == "ApiVersions is not supported by the server"
 
 

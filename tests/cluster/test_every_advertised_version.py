@@ -1,7 +1,9 @@
-"""KIP-35, point 3b: every version inside an advertised range is answered, by every release's profile.
+"""KIP-35, point 3b: every version inside an advertised range is answered, by every release's
+profile.
 
-Each API × version × release is asked over plain sockets: once for things that do not exist, and once with
-arbitrary contents. None disconnects, but for the one lie of real 4.x brokers (Produce 0-2).
+Each API × version × release is asked over plain sockets: once for things that do not exist, and
+once with arbitrary contents. None disconnects, but for the one lie of real 4.x brokers (Produce
+0-2).
 """
 
 from __future__ import annotations
@@ -125,5 +127,11 @@ def test_what_is_advertised_is_what_was_measured(cluster: LocalCluster, asking: 
         if version >= 3:
             levels = {one.name: one.max_version_level for one in answer.finalized_features}
             assert levels == dict(measured.finalized_features)
-            shown = {f: tuple(r) for f, r in measured.supported_features.items() if r.min > 0 or version >= 4}
-            assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == shown
+            shown = {
+                f: tuple(r)
+                for f, r in measured.supported_features.items()
+                if r.min > 0 or version >= 4
+            }
+            assert {
+                f.name: (f.min_version, f.max_version) for f in answer.supported_features
+            } == shown

@@ -41,7 +41,10 @@ def read(consumer: Consumer, count: int) -> list[str]:
 
 
 def test_a_consumer_names_only_what_changed(cluster: LocalCluster) -> None:
-    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+    with (
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+        consumer_of(cluster) as consumer,
+    ):
         consumer.assign(PARTS)
         for turn in range(3):
             write(client, turn, f"{turn}")
@@ -55,8 +58,13 @@ def test_a_consumer_names_only_what_changed(cluster: LocalCluster) -> None:
     assert asked[-1].session_epoch == -1  # closing ends the session
 
 
-def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(cluster: LocalCluster) -> None:
-    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(
+    cluster: LocalCluster,
+) -> None:
+    with (
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+        consumer_of(cluster) as consumer,
+    ):
         consumer.assign(PARTS)
         write(client, 0, "before")
         assert read(consumer, 1) == ["before"]
@@ -67,7 +75,10 @@ def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(cluste
 
 
 def test_a_fault_reaches_partitions_that_only_the_session_names(cluster: LocalCluster) -> None:
-    with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+    with (
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+        consumer_of(cluster) as consumer,
+    ):
         consumer.assign(PARTS)
         write(client, 0, "first")
         assert read(consumer, 1) == ["first"]
@@ -85,7 +96,10 @@ def test_a_reader_without_room_for_a_session_asks_in_full() -> None:
     settings = ClusterSettings(max_incremental_fetch_session_cache_slots=0)
     with LocalCluster(brokers=1, settings=settings) as cluster:
         cluster.create_topic("t", partitions=4)
-        with Client(bootstrap_servers=cluster.bootstrap_servers) as client, consumer_of(cluster) as consumer:
+        with (
+            Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+            consumer_of(cluster) as consumer,
+        ):
             consumer.assign(PARTS)
             write(client, 2, "a")
             assert read(consumer, 1) == ["a"]

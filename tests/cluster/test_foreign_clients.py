@@ -1,4 +1,5 @@
-"""confluent-kafka, aiokafka and kafka-python against the embedded cluster, at the releases they support.
+"""confluent-kafka, aiokafka and kafka-python against the embedded cluster, at the releases they
+support.
 
 The embedded cluster and parley's client share their codecs, so that a bug in these would be
 invisible between the two; these clients share nothing with either.
@@ -53,7 +54,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Client:
-    """One foreign client: how it produces, how it consumes, and the oldest release that it speaks to."""
+    """One foreign client: how it produces, how it consumes, and the oldest
+    release that it speaks to.
+    """
 
     produce: Callable[[str, Sequence[Record], str], None]
     consume: Callable[[str, int], list[Record]]
@@ -64,12 +67,15 @@ class Client:
 
 
 def confluent_produce(bootstrap: str, records: Sequence[Record], codec: str) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20})
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20}
+    )
     failures: list[object] = []
     for record in records:
         producer.produce(
             TOPIC, record.value, record.key, record.partition, timestamp=record.timestamp_ms,
-            headers=list(record.headers), on_delivery=lambda error, _: failures.append(error) if error else None,
+            headers=list(record.headers), on_delivery=lambda error,
+            _: failures.append(error) if error else None,
         )  # fmt: skip
     assert producer.flush(SECONDS) == 0
     assert failures == []
@@ -77,7 +83,12 @@ def confluent_produce(bootstrap: str, records: Sequence[Record], codec: str) -> 
 
 def confluent_consume(bootstrap: str, count: int) -> list[Record]:
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "foreign", "enable.auto.commit": False, "check.crcs": True}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "foreign",
+            "enable.auto.commit": False,
+            "check.crcs": True,
+        }
     )
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
     found: list[Record] = []
@@ -100,7 +111,9 @@ def confluent_consume(bootstrap: str, count: int) -> list[Record]:
 def aiokafka_produce(bootstrap: str, records: Sequence[Record], codec: str) -> None:
     async def produce() -> None:
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=20
+            bootstrap_servers=bootstrap,
+            compression_type=None if codec == "none" else codec,
+            linger_ms=20,
         )
         await producer.start()
         try:
@@ -134,7 +147,8 @@ def aiokafka_consume(bootstrap: str, count: int) -> list[Record]:
             while len(found) < count:
                 for messages in (await consumer.getmany(timeout_ms=1000)).values():
                     found += [
-                        Record(m.partition, m.offset, m.timestamp, m.key, m.value, tuple(m.headers)) for m in messages
+                        Record(m.partition, m.offset, m.timestamp, m.key, m.value, tuple(m.headers))
+                        for m in messages
                     ]
             return found
         finally:
@@ -148,11 +162,18 @@ def aiokafka_consume(bootstrap: str, count: int) -> list[Record]:
 
 def kafka_python_produce(bootstrap: str, records: Sequence[Record], codec: str) -> None:
     producer = kafka.KafkaProducer(
-        bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=20
+        bootstrap_servers=bootstrap,
+        compression_type=None if codec == "none" else codec,
+        linger_ms=20,
     )
     sent = [
         producer.send(
-            TOPIC, r.value, key=r.key, partition=r.partition, timestamp_ms=r.timestamp_ms, headers=list(r.headers)
+            TOPIC,
+            r.value,
+            key=r.key,
+            partition=r.partition,
+            timestamp_ms=r.timestamp_ms,
+            headers=list(r.headers),
         )
         for r in records
     ]
@@ -163,7 +184,10 @@ def kafka_python_produce(bootstrap: str, records: Sequence[Record], codec: str) 
 
 def kafka_python_consume(bootstrap: str, count: int, **settings: Any) -> list[Record]:
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=GENEROUS_MS, **settings
+        bootstrap_servers=bootstrap,
+        enable_auto_commit=False,
+        consumer_timeout_ms=GENEROUS_MS,
+        **settings,
     )
     partitions = [kafka.TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
     consumer.assign(partitions)
@@ -178,7 +202,9 @@ def kafka_python_consume(bootstrap: str, count: int, **settings: Any) -> list[Re
 
 @pytest.fixture(autouse=True)
 def _collect_their_sockets() -> Iterator[None]:
-    """Collect the sockets that they leave unclosed here, where the warning is ignored, and not in a later test."""
+    """Collect the sockets that they leave unclosed here, where the warning is
+    ignored, and not in a later test.
+    """
     yield
     gc.collect()
 
@@ -186,7 +212,8 @@ def _collect_their_sockets() -> Iterator[None]:
 CLIENTS = {
     "confluent-kafka": Client(confluent_produce, confluent_consume, "0.10.0"),
     "kafka-python": Client(kafka_python_produce, kafka_python_consume, "0.10.0"),
-    "aiokafka": Client(aiokafka_produce, aiokafka_consume, "0.11.0"),  # it writes magic 2 to any broker
+    # it writes magic 2 to any broker
+    "aiokafka": Client(aiokafka_produce, aiokafka_consume, "0.11.0"),
 }
 RELEASES = ("0.10.0", "0.10.2", "0.11.0", "1.0", "2.1", "2.4", "3.9", "4.3")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -206,13 +233,28 @@ def pairs() -> list[Any]:
 
 
 def drafts(release: str, count: int = 60) -> list[Record]:
-    """Return records of all kinds, evenly over the partitions; without headers where the release has none."""
+    """Return records of all kinds, evenly over the partitions; without headers
+    where the release has none.
+    """
     made = []
     for i in range(count):
         key = None if i % 7 == 0 else b"" if i % 7 == 1 else b"key %d" % i
         value = None if i % 11 == 0 and key is not None else b"value %d " % i * (i % 5)
-        headers = (("a", b"%d" % i), ("a", b""), ("\u00fc", b"x")) if i % 3 == 0 and number(release) >= (0, 11) else ()
-        made.append(Record(i % PARTITIONS, i // PARTITIONS, BASE_MS + i * 1000 - (i % 4) * 5000, key, value, headers))
+        headers = (
+            (("a", b"%d" % i), ("a", b""), ("\u00fc", b"x"))
+            if i % 3 == 0 and number(release) >= (0, 11)
+            else ()
+        )
+        made.append(
+            Record(
+                i % PARTITIONS,
+                i // PARTITIONS,
+                BASE_MS + i * 1000 - (i % 4) * 5000,
+                key,
+                value,
+                headers,
+            )
+        )
     return made
 
 
@@ -239,12 +281,16 @@ def test_one_reads_what_another_wrote(writer: str, reader: str, release: str) ->
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         records = drafts(release)
         CLIENTS[writer].produce(cluster.bootstrap_servers, records, "lz4")
-        assert sorted(CLIENTS[reader].consume(cluster.bootstrap_servers, len(records))) == sorted(records)
+        assert sorted(CLIENTS[reader].consume(cluster.bootstrap_servers, len(records))) == sorted(
+            records
+        )
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize(
-    "releases", [{1: "2.4", 2: "3.9", 3: "4.3"}, {1: "0.11.0", 2: "1.0", 3: "2.4"}], ids=["new", "old"]
+    "releases",
+    [{1: "2.4", 2: "3.9", 3: "4.3"}, {1: "0.11.0", 2: "1.0", 3: "2.4"}],
+    ids=["new", "old"],
 )
 def test_brokers_of_different_releases(name: str, releases: dict[int, str]) -> None:
     with LocalCluster(brokers=3, releases=releases) as cluster:
@@ -252,7 +298,9 @@ def test_brokers_of_different_releases(name: str, releases: dict[int, str]) -> N
         assert {leader for leader, _ in cluster.leaders(TOPIC).values()} == {1, 2, 3}
         records = drafts("0.11.0")
         CLIENTS[name].produce(cluster.bootstrap_servers, records, "gzip")
-        assert sorted(CLIENTS[name].consume(cluster.bootstrap_servers, len(records))) == sorted(records)
+        assert sorted(CLIENTS[name].consume(cluster.bootstrap_servers, len(records))) == sorted(
+            records
+        )
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -273,7 +321,9 @@ def test_leaders_that_moved_are_found(name: str) -> None:
 @pytest.mark.parametrize("old", [(0, 10, 0), (0, 9)], ids=["magic 1", "magic 0"])
 @pytest.mark.parametrize("codec", CODECS[:4])
 def test_old_consumers_get_old_formats(old: tuple[int, ...], codec: str) -> None:
-    """What a new producer wrote is converted for a consumer that reads Fetch v1 or v2 only (KIP-97's other half)."""
+    """What a new producer wrote is converted for a consumer that reads Fetch v1 or v2
+    only (KIP-97's other half).
+    """
     with LocalCluster(brokers=1, release="2.4") as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         records = drafts("0.10.0")
@@ -288,7 +338,9 @@ def test_old_consumers_get_old_formats(old: tuple[int, ...], codec: str) -> None
 def test_a_pinned_client_speaks_to_a_0_9_broker() -> None:
     with LocalCluster(brokers=1, release="0.9") as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
-        producer = kafka.KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, api_version=(0, 9))
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, api_version=(0, 9)
+        )
         for i in range(30):
             producer.send(TOPIC, b"value %d" % i, partition=i % PARTITIONS).get(timeout=SECONDS)
         producer.close()
@@ -298,11 +350,17 @@ def test_a_pinned_client_speaks_to_a_0_9_broker() -> None:
 
 
 def test_idempotent_producer_survives_a_lost_answer() -> None:
-    """The first Produce is done, its answer lost: the retry carries the same sequence and is not stored twice."""
+    """The first Produce is done, its answer lost: the retry carries the same
+    sequence and is not stored twice.
+    """
     with LocalCluster(brokers=1, release="3.9") as cluster:
         cluster.create_topic(TOPIC, partitions=1)
         producer = confluent_kafka.Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 0}
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+            }
         )
         producer.produce(TOPIC, b"first", partition=0)
         assert producer.flush(SECONDS) == 0
@@ -310,8 +368,12 @@ def test_idempotent_producer_survives_a_lost_answer() -> None:
         for i in range(20):
             producer.produce(TOPIC, b"%d" % i, partition=0)
         assert producer.flush(SECONDS) == 0
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
-        low, high = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(TOPIC, 0), timeout=SECONDS)
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"}
+        )
+        low, high = consumer.get_watermark_offsets(
+            confluent_kafka.TopicPartition(TOPIC, 0), timeout=SECONDS
+        )
         assert (low, high) == (0, 21)
         consumer.close()
 
@@ -322,7 +384,11 @@ def test_offsets_of_a_group_are_kept(release: str) -> None:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
         confluent_produce(cluster.bootstrap_servers, drafts("0.10.2"), "none")
         partition = confluent_kafka.TopicPartition(TOPIC, 1, 7)
-        settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "enable.auto.commit": False}
+        settings = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            "enable.auto.commit": False,
+        }
         first = confluent_kafka.Consumer(settings)
         first.assign([partition])
         first.commit(offsets=[partition], asynchronous=False)
@@ -333,7 +399,9 @@ def test_offsets_of_a_group_are_kept(release: str) -> None:
         assert found == {0: confluent_kafka.OFFSET_INVALID, 1: 7}
         times = [confluent_kafka.TopicPartition(TOPIC, 0, BASE_MS + 30_000)]
         (by_time,) = second.offsets_for_times(times, timeout=SECONDS)
-        late = [r for r in drafts(release) if r.partition == 0 and r.timestamp_ms >= BASE_MS + 30_000]
+        late = [
+            r for r in drafts(release) if r.partition == 0 and r.timestamp_ms >= BASE_MS + 30_000
+        ]
         assert by_time.offset == min(r.offset for r in late)
         second.close()
 
@@ -346,6 +414,8 @@ def test_topics_are_made_listed_and_deleted(release: str) -> None:
         admin.create_topics([new])["made"].result(SECONDS)
         metadata = admin.list_topics(timeout=SECONDS)
         assert sorted(metadata.brokers) == [1, 2, 3]
-        assert {p: len(m.replicas) for p, m in metadata.topics["made"].partitions.items()} == dict.fromkeys(range(4), 2)
+        assert {
+            p: len(m.replicas) for p, m in metadata.topics["made"].partitions.items()
+        } == dict.fromkeys(range(4), 2)
         admin.delete_topics(["made"])["made"].result(SECONDS)
         assert "made" not in admin.list_topics(timeout=SECONDS).topics

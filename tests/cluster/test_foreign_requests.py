@@ -1,4 +1,6 @@
-"""Requests that foreign clients send and parley's own does not: what real brokers were seen to answer."""
+"""Requests that foreign clients send and parley's own does not: what real
+brokers were seen to answer.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,19 @@ Produce: Any = request_class(ApiKey.PRODUCE)
 COMPACTED = {"cleanup.policy": "compact,delete"}
 
 
-# -- topics made with the broker's defaults (KIP-464) ------------------------------------------------
+# -- topics made with the broker's defaults (KIP-464) ----------------------------------------------
 
 
 def create(wire: Wire, version: int, name: str, partitions: int, factor: int) -> Any:
-    topic = CreateTopics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
+    topic = CreateTopics.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=factor
+    )
     return wire.ask(CreateTopics(topics=[topic], timeout_ms=1_000), version).topics[0]
 
 
-@pytest.mark.parametrize("name", ["0.10.1.1", "0.11.0.3", "2.3.1", "2.4.1", "2.8.2", "3.9.1", "4.3.0"])
+@pytest.mark.parametrize(
+    "name", ["0.10.1.1", "0.11.0.3", "2.3.1", "2.4.1", "2.8.2", "3.9.1", "4.3.0"]
+)
 def test_the_brokers_default_counts_are_taken_since_2_4_in_every_version(name: str) -> None:
     """kafkajs sends -1 in version 3."""
     takes = release(name).number >= (2, 4)
@@ -39,20 +45,28 @@ def test_the_brokers_default_counts_are_taken_since_2_4_in_every_version(name: s
         for version in release(name).ranges[ApiKey.CREATE_TOPICS].versions():
             outcomes = [
                 create(wire, version, f"t{version}.{number}", *counts).error_code
-                for number, counts in enumerate([(-1, -1), (-1, 1), (1, -1), (-2, 1), (1, -2), (0, 1)])
+                for number, counts in enumerate(
+                    [(-1, -1), (-1, 1), (1, -1), (-2, 1), (1, -2), (0, 1)]
+                )
             ]
-            assert outcomes == [*([0, 0, 0] if takes else [37, 37, 38]), 37, 38, 37], f"version {version}"
+            assert outcomes == [*([0, 0, 0] if takes else [37, 37, 38]), 37, 38, 37], (
+                f"version {version}"
+            )
             made = create(wire, version, f"plain{version}", 1, 1)
             assert (made.error_code, made.error_message) == (0, "" if version == 0 else None)
 
 
-# -- compacted topics --------------------------------------------------------------------------------
+# -- compacted topics ------------------------------------------------------------------------------
 
 
 def produce(wire: Wire, data: bytes, version: int, topic: str = "kept") -> Any:
     partition = Produce.PartitionProduceData(index=0, records=data)
     named = Produce.TopicProduceData(name=topic, partition_data=[partition])
-    return wire.ask(Produce(acks=-1, timeout_ms=1_000, topic_data=[named]), version).responses[0].partition_responses[0]
+    return (
+        wire.ask(Produce(acks=-1, timeout_ms=1_000, topic_data=[named]), version)
+        .responses[0]
+        .partition_responses[0]
+    )
 
 
 def keyed(*keys: bytes | None, codec: int = 0) -> bytes:
@@ -61,7 +75,9 @@ def keyed(*keys: bytes | None, codec: int = 0) -> bytes:
     return message_sets.headed(data, count=len(keys), last_delta=len(keys) - 1, codec=codec)
 
 
-@pytest.mark.parametrize(("name", "code"), [("0.11.0.3", 2), ("2.3.1", 2), ("2.4.1", 87), ("2.8.2", 87), ("4.3.0", 87)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("0.11.0.3", 2), ("2.3.1", 2), ("2.4.1", 87), ("2.8.2", 87), ("4.3.0", 87)]
+)
 def test_a_compacted_topic_takes_no_record_without_a_key(name: str, code: int) -> None:
     with LocalCluster(brokers=1, release=name) as cluster, Wire(cluster.bootstrap_servers) as wire:
         cluster.create_topic("kept", configs=COMPACTED)
@@ -71,11 +87,16 @@ def test_a_compacted_topic_takes_no_record_without_a_key(name: str, code: int) -
                 refused = produce(wire, keyed(b"k", None, b"", None, codec=codec), version)
                 assert (refused.error_code, refused.base_offset) == (code, -1)
                 assert refused.log_start_offset == (0 if code == 87 and version >= 5 else -1)
-                named = [(one.batch_index, bool(one.batch_index_error_message)) for one in refused.record_errors]
+                named = [
+                    (one.batch_index, bool(one.batch_index_error_message))
+                    for one in refused.record_errors
+                ]
                 if version >= 8:
                     assert named == ([(1, False)] if name == "2.4.1" else [(1, True), (3, True)])
                     assert refused.error_message
-        assert produce(wire, keyed(b"k", b""), 3).base_offset == 0, "nothing of what was refused was kept"
+        assert produce(wire, keyed(b"k", b""), 3).base_offset == 0, (
+            "nothing of what was refused was kept"
+        )
         assert produce(wire, keyed(None), 3, "free").error_code == 0
 
 
@@ -91,13 +112,20 @@ def test_nor_does_it_from_old_producers(name: str, magic: int) -> None:
     code = 87 if name == "3.9.1" else 2
     with LocalCluster(brokers=1, release=name) as cluster, Wire(cluster.bootstrap_servers) as wire:
         cluster.create_topic("kept", configs=COMPACTED)
-        for data in (bare, key + bare, message_sets.message(wrapped, magic=magic, offset=1, codec=1, key=None)):
+        for data in (
+            bare,
+            key + bare,
+            message_sets.message(wrapped, magic=magic, offset=1, codec=1, key=None),
+        ):
             assert produce(wire, data, version).error_code == code
-        assert produce(wire, message_sets.wrapped_set(magic, 1, 2, (0, 1, 2)), version).base_offset == 0
+        assert (
+            produce(wire, message_sets.wrapped_set(magic, 1, 2, (0, 1, 2)), version).base_offset
+            == 0
+        )
         assert produce(wire, key, version).base_offset == 3
 
 
-# -- administration ----------------------------------------------------------------------------------
+# -- administration --------------------------------------------------------------------------------
 
 
 def test_producers_are_described_by_followers_too() -> None:
@@ -105,14 +133,18 @@ def test_producers_are_described_by_followers_too() -> None:
     with LocalCluster(brokers=3, release="3.9") as cluster:
         cluster.create_topic("t", replication_factor=2)
         leader = cluster.leaders("t")[0][0]
-        named = DescribeProducers(topics=[DescribeProducers.TopicRequest(name="t", partition_indexes=[0, 9])])
+        named = DescribeProducers(
+            topics=[DescribeProducers.TopicRequest(name="t", partition_indexes=[0, 9])]
+        )
         codes = {}
         for broker in cluster.brokers:
             with Wire(broker.address) as wire:
                 (topic,) = wire.ask(named, 0).topics
                 codes[broker.id] = [partition.error_code for partition in topic.partitions]
         assert codes.pop(leader) == [0, 3]
-        assert sorted(codes.values()) == [[0, 3], [6, 3]], "a follower, and a broker without a replica"
+        assert sorted(codes.values()) == [[0, 3], [6, 3]], (
+            "a follower, and a broker without a replica"
+        )
 
 
 def upserted(name: str, mechanism: int = 1, iterations: int = 4096) -> Any:
@@ -124,8 +156,13 @@ def upserted(name: str, mechanism: int = 1, iterations: int = 4096) -> Any:
 def test_credentials_are_refused_for_what_is_wrong_with_them() -> None:
     with LocalCluster(brokers=1, release="3.9") as cluster, Wire(cluster.bootstrap_servers) as wire:
 
-        def alter(*upsertions: Any, gone: tuple[tuple[str, int], ...] = ()) -> dict[str, tuple[int, str]]:
-            deletions = [AlterCredentials.ScramCredentialDeletion(name=name, mechanism=kind) for name, kind in gone]
+        def alter(
+            *upsertions: Any, gone: tuple[tuple[str, int], ...] = ()
+        ) -> dict[str, tuple[int, str]]:
+            deletions = [
+                AlterCredentials.ScramCredentialDeletion(name=name, mechanism=kind)
+                for name, kind in gone
+            ]
             answer = wire.ask(AlterCredentials(deletions=deletions, upsertions=list(upsertions)), 0)
             return {one.user: (one.error_code, one.error_message) for one in answer.results}
 

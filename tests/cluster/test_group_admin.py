@@ -1,4 +1,6 @@
-"""What an operator does with groups, beside other clients' members in them: A19 to A26, A37 to A42."""
+"""What an operator does with groups, beside other clients' members in them:
+A19 to A26, A37 to A42.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def refused(call: str, client: Client, *arguments: object) -> UnsupportedVersion
     return error.value
 
 
-# -- groups with members ------------------------------------------------------------------------------
+# -- groups with members ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,11 @@ def test_a_classic_group_with_a_member(kind: type[Member], release: str) -> None
             eventually(lambda: shared(member))
             eventually(lambda: described(client).state == "Stable")
             group = described(client)
-            assert (group.type, group.protocol_type, group.protocol) == ("classic", "consumer", "range")
+            assert (group.type, group.protocol_type, group.protocol) == (
+                "classic",
+                "consumer",
+                "range",
+            )
             (one,) = group.members
             assert one.assignment == tuple(PARTS)
             assert one.client_id
@@ -109,7 +115,11 @@ def joined_again(client: Client, before: str) -> bool:
 def listed(client: Client, release: str, group: GroupDescription) -> None:
     (found,) = client.list_groups()
     state, kind = ("Stable", "classic")
-    assert (found.group_id, found.protocol_type, found.coordinator) == (GROUP, "consumer", group.coordinator.id)
+    assert (found.group_id, found.protocol_type, found.coordinator) == (
+        GROUP,
+        "consumer",
+        group.coordinator.id,
+    )
     assert found.state == (state if since(release, "2.6") else None)
     assert found.type == (kind if since(release, "3.8") else None)
     if since(release, "2.6"):
@@ -121,7 +131,9 @@ def listed(client: Client, release: str, group: GroupDescription) -> None:
         assert client.list_groups(types=["Classic"]) == [found]
         assert client.list_groups(types=["consumer"]) == []
     else:
-        assert (refused("list_groups", client, (), ["classic"]).first_release or "").startswith("3.8")
+        assert (refused("list_groups", client, (), ["classic"]).first_release or "").startswith(
+            "3.8"
+        )
 
 
 def behind(client: Client, release: str, member: Member, cluster: LocalCluster) -> None:
@@ -133,7 +145,9 @@ def behind(client: Client, release: str, member: Member, cluster: LocalCluster) 
     else:
         produce(cluster, 3)
         eventually(lambda: len(member.read) == 3 * PARTITIONS)
-        eventually(lambda: [one.lag for one in client.group_lag(GROUP).values()] == [0] * PARTITIONS)
+        eventually(
+            lambda: [one.lag for one in client.group_lag(GROUP).values()] == [0] * PARTITIONS
+        )
         found = client.group_lag(GROUP)
         assert {one.committed.offset for one in found.values() if one.committed} == {3}
     assert list(found) == PARTS
@@ -168,7 +182,9 @@ def abandoned(client: Client, release: str) -> None:
     client.alter_group_offsets(GROUP, AT)
     assert described(client).members == ()
     found = client.list_group_offsets(GROUP, PARTS)
-    assert [(one.offset, one.metadata) for one in found.values() if one] == [(2, "set")] * PARTITIONS
+    assert [(one.offset, one.metadata) for one in found.values() if one] == [
+        (2, "set")
+    ] * PARTITIONS
     if since(release, "0.10.2"):
         assert client.list_group_offsets(GROUP) == found
     else:
@@ -184,12 +200,20 @@ def abandoned(client: Client, release: str) -> None:
 
 @pytest.mark.parametrize("release", ["4.0", "4.3"])
 def test_a_group_of_the_consumer_protocol(release: str) -> None:
-    with LocalCluster(brokers=2, release=release, settings=SETTINGS) as cluster, opened(cluster) as client:
+    with (
+        LocalCluster(brokers=2, release=release, settings=SETTINGS) as cluster,
+        opened(cluster) as client,
+    ):
         cluster.create_topic(TOPIC, 4)
         parts = PARTS[:4]
         first, second = ModernMember(cluster), ModernMember(cluster)
         both = [first, second]
-        poll_until(both, lambda: len(first.owned) == len(second.owned) == 2 and described(client).state == "Stable")
+        poll_until(
+            both,
+            lambda: (
+                len(first.owned) == len(second.owned) == 2 and described(client).state == "Stable"
+            ),
+        )
         group = described(client)
         assert (group.state, group.type, group.protocol, group.protocol_type) == (
             "Stable",
@@ -198,17 +222,24 @@ def test_a_group_of_the_consumer_protocol(release: str) -> None:
             "consumer",
         )
         assert group.epoch > 0
-        assert all(member.assignment == member.target and member.epoch == group.epoch for member in group.members)
+        assert all(
+            member.assignment == member.target and member.epoch == group.epoch
+            for member in group.members
+        )
         assert sorted(group.owners()) == parts
         assert client.list_groups(types=["consumer"], states=["Stable"])[0].group_id == GROUP
         found = client.group_lag(GROUP)
-        assert {(one.committed, one.end_offset, one.lag) for one in found.values()} == {(None, 0, None)}
+        assert {(one.committed, one.end_offset, one.lag) for one in found.values()} == {
+            (None, 0, None)
+        }
         assert {one.owner for one in found.values()} == set(group.members)
         with pytest.raises(UnknownMemberIdError, match="only they may commit"):
             client.alter_group_offsets(GROUP, dict.fromkeys(parts, 0))
         gone = group.members[0]
         assert client.remove_members(GROUP, [gone.member_id]) == (gone,)
-        assert [member.member_id for member in described(client).members] == [group.members[1].member_id]
+        assert [member.member_id for member in described(client).members] == [
+            group.members[1].member_id
+        ]
         assert described(client).epoch == group.epoch + 1
         first.consumer.close()
         second.consumer.close()
@@ -218,9 +249,14 @@ def test_a_group_of_the_consumer_protocol(release: str) -> None:
             client.describe_groups([GROUP])
 
 
-@pytest.mark.parametrize(("release", "protocol"), [("2.3", "classic"), ("2.4", "classic"), ("4.3", "consumer")])
+@pytest.mark.parametrize(
+    ("release", "protocol"), [("2.3", "classic"), ("2.4", "classic"), ("4.3", "consumer")]
+)
 def test_a_static_member_that_does_not_come_back_is_taken_out(release: str, protocol: str) -> None:
-    with LocalCluster(brokers=1, release=release, settings=SETTINGS) as cluster, opened(cluster) as client:
+    with (
+        LocalCluster(brokers=1, release=release, settings=SETTINGS) as cluster,
+        opened(cluster) as client,
+    ):
         cluster.create_topic(TOPIC, PARTITIONS)
         consumer = confluent_kafka.Consumer(
             {
@@ -233,7 +269,9 @@ def test_a_static_member_that_does_not_come_back_is_taken_out(release: str, prot
         consumer.subscribe([TOPIC])
         eventually(lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == PARTITIONS)
         consumer.close()  # a static member does not leave
-        assert [member.instance_id for member in described(client).members] == ["rack-7" if release != "2.3" else None]
+        assert [member.instance_id for member in described(client).members] == [
+            "rack-7" if release != "2.3" else None
+        ]
         if release == "2.3":  # DescribeGroups v4 and LeaveGroup v3 came with 2.4
             return
         with pytest.raises(UnknownMemberIdError, match='Did you mean "rack-7"'):
@@ -243,7 +281,7 @@ def test_a_static_member_that_does_not_come_back_is_taken_out(release: str, prot
         assert described(client).state == "Empty"
 
 
-# -- groups without members ---------------------------------------------------------------------------
+# -- groups without members ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["2.4", "4.3"])
@@ -267,9 +305,9 @@ def test_every_broker_is_asked_for_its_groups(client: Client) -> None:
     found = [one for one in client.list_groups() if one.group_id in names]
     assert [one.group_id for one in found] == names
     assert {one.coordinator for one in found} == {1, 2, 3}
-    assert {name: group.coordinator.id for name, group in client.describe_groups(names).items()} == {
-        one.group_id: one.coordinator for one in found
-    }
+    assert {
+        name: group.coordinator.id for name, group in client.describe_groups(names).items()
+    } == {one.group_id: one.coordinator for one in found}
 
 
 def test_a_failure_of_one_group_leaves_none_undone_and_each_is_said(client: Client) -> None:
@@ -296,8 +334,12 @@ def test_an_absent_group(client: Client, simple: LocalCluster) -> None:
         assert described(client, "absent").state == "Dead"
 
 
-@pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"])
-def test_a_coordinator_that_moves_or_loads_is_asked_again(client: Client, simple: LocalCluster, error: str) -> None:
+@pytest.mark.parametrize(
+    "error", ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"]
+)
+def test_a_coordinator_that_moves_or_loads_is_asked_again(
+    client: Client, simple: LocalCluster, error: str
+) -> None:
     client.alter_group_offsets("moving", {PARTS[0]: 7, PARTS[1]: 7})
     for api in ("ListGroups", "DescribeGroups", "OffsetFetch", "OffsetDelete", "DeleteGroups"):
         simple.fail(api, error)
@@ -309,14 +351,18 @@ def test_a_coordinator_that_moves_or_loads_is_asked_again(client: Client, simple
     assert client.list_group_offsets("moving") == {}
 
 
-def test_a_deletion_without_an_answer_is_not_reported_as_failed(client: Client, simple: LocalCluster) -> None:
+def test_a_deletion_without_an_answer_is_not_reported_as_failed(
+    client: Client, simple: LocalCluster
+) -> None:
     client.alter_group_offsets("lost", {PARTS[0]: 0})
     simple.cut("DeleteGroups", executed=True)
     client.delete_groups(["lost"])  # the second attempt finds no group
     assert client.list_group_offsets("lost") == {}
 
 
-def test_a_call_ends_at_its_deadline_and_says_which_group(client: Client, simple: LocalCluster) -> None:
+def test_a_call_ends_at_its_deadline_and_says_which_group(
+    client: Client, simple: LocalCluster
+) -> None:
     simple.fail("DescribeGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=-1)
     with pytest.raises(KafkaError) as error:
         client.describe_groups(["slow"], timeout_ms=300)
@@ -332,7 +378,10 @@ def test_lag_of_what_has_no_leader_is_unknown_and_the_rest_is_said() -> None:
         cluster.create_topic(TOPIC, 2, 1)
         client.alter_group_offsets(GROUP, {PARTS[0]: 0, PARTS[1]: 0})
         coordinator = described(client).coordinator.id
-        leaders = {index: found.leader for index, found in client.metadata([TOPIC]).topics[TOPIC].partitions.items()}
+        leaders = {
+            index: found.leader
+            for index, found in client.metadata([TOPIC]).topics[TOPIC].partitions.items()
+        }
         lost = next(index for index, leader in leaders.items() if leader != coordinator)
         cluster.broker(leaders[lost]).kill()
         eventually(lambda: client.group_lag(GROUP)[PARTS[lost]].end_offset is None)

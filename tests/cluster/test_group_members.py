@@ -1,4 +1,6 @@
-"""parley's consumers as members of classic groups of the embedded cluster, on each generation of the protocol."""
+"""parley's consumers as members of classic groups of the embedded cluster, on each
+generation of the protocol.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def fill(cluster: LocalCluster, each: int, topic: str = TOPIC) -> None:
         cluster.create_topic(topic, PARTITIONS)
     partitions = pa.array([at % PARTITIONS for at in range(each * PARTITIONS)], pa.int32())
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.produce(topic, pa.table({"value": [b"x"] * len(partitions), "partition": partitions}))
+        client.produce(
+            topic, pa.table({"value": [b"x"] * len(partitions), "partition": partitions})
+        )
 
 
 def options(cluster: LocalCluster) -> dict[str, object]:
@@ -113,7 +117,7 @@ async def polls(consumer: AsyncConsumer) -> None:
         await consumer.getmany(timeout_ms=50)
 
 
-# -- sharing --------------------------------------------------------------------------------------------
+# -- sharing ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -125,19 +129,24 @@ async def polls(consumer: AsyncConsumer) -> None:
         pytest.param("sticky", marks=pytest.mark.matrix),
     ],
 )
-async def test_members_share_a_topic_and_read_each_record_once(cluster: LocalCluster, strategy: str) -> None:
+async def test_members_share_a_topic_and_read_each_record_once(
+    cluster: LocalCluster, strategy: str
+) -> None:
     fill(cluster, 10)
     async with member(cluster, partition_assignment_strategy=strategy) as first:
         await eventually_async(lambda: first.read.total() == 10 * PARTITIONS)
         async with member(cluster, partition_assignment_strategy=strategy) as second:
             await evenly_shared(PARTITIONS, first, second)
             await asyncio.to_thread(fill, cluster, 10)
-            await eventually_async(lambda: first.read.total() + second.read.total() == 20 * PARTITIONS)
+            await eventually_async(
+                lambda: first.read.total() + second.read.total() == 20 * PARTITIONS
+            )
             assert second.read
         await evenly_shared(PARTITIONS, first)
         await asyncio.to_thread(fill, cluster, 5)
         await eventually_async(lambda: first.read.total() + second.read.total() == 25 * PARTITIONS)
-        assert set((first.read + second.read).values()) == {1}  # what was closed has committed what it read
+        # what was closed has committed what it read
+        assert set((first.read + second.read).values()) == {1}
 
 
 async def test_g36_cooperative_members_keep_what_they_keep(newest: LocalCluster) -> None:
@@ -154,11 +163,18 @@ async def test_g36_cooperative_members_keep_what_they_keep(newest: LocalCluster)
     gave = sorted(set(range(PARTITIONS)) - kept)
     calls = [call for call in first.seen if call != ("assigned", [])]
     everything = list(range(PARTITIONS))
-    assert calls == [("assigned", everything), ("revoked", gave), ("assigned", gave), ("revoked", everything)]
+    assert calls == [
+        ("assigned", everything),
+        ("revoked", gave),
+        ("assigned", gave),
+        ("revoked", everything),
+    ]
     assert second.seen[0] == ("assigned", [])  # G31: they were still another's
     # nobody looked up again where a kept partition is read on
     asked = [entry.asked() for entry in newest.requests("OffsetFetch")]
-    assert kept.isdisjoint({part for found in asked for parts in found.values() for part in parts} - set(gave))
+    assert kept.isdisjoint(
+        {part for found in asked for parts in found.values() for part in parts} - set(gave)
+    )
     assert set((one.read + two.read).values()) == {1}
 
 
@@ -207,10 +223,12 @@ async def test_batches_are_shared_in_groups_too(newest: LocalCluster) -> None:
     assert {found.offset for found in committed.values() if found is not None} == {50}
 
 
-# -- polls, listeners, commits ----------------------------------------------------------------------------
+# -- polls, listeners, commits ---------------------------------------------------------------------
 
 
-def test_the_blocking_consumer_calls_its_listener_in_the_thread_that_polls(newest: LocalCluster) -> None:
+def test_the_blocking_consumer_calls_its_listener_in_the_thread_that_polls(
+    newest: LocalCluster,
+) -> None:
     fill(newest, 3)
     threads: set[int] = set()
 
@@ -242,7 +260,9 @@ def test_the_blocking_consumer_calls_its_listener_in_the_thread_that_polls(newes
     assert len(listener.seen) == 2  # none after close
 
 
-async def test_g38_what_a_listener_raises_the_poll_raises_when_all_is_in_order(newest: LocalCluster) -> None:
+async def test_g38_what_a_listener_raises_the_poll_raises_when_all_is_in_order(
+    newest: LocalCluster,
+) -> None:
     fill(newest, 1)
 
     class Failing(Watching):
@@ -280,7 +300,9 @@ async def test_a_listener_of_coroutines_is_awaited_and_may_commit(newest: LocalC
         assert await consumer.committed(TopicPartition(TOPIC, 0)) == OffsetAndMetadata(17)
 
 
-async def test_g44_a_regular_commit_has_what_the_polls_before_handed_out(newest: LocalCluster) -> None:
+async def test_g44_a_regular_commit_has_what_the_polls_before_handed_out(
+    newest: LocalCluster,
+) -> None:
     fill(newest, 10)
     async with AsyncConsumer(**options(newest), auto_commit_interval_ms=0) as consumer:  # type: ignore[arg-type]
         consumer.subscribe([TOPIC])
@@ -332,12 +354,18 @@ async def test_g43_during_a_rebalance_a_commit_says_poll_first(newest: LocalClus
         await consumer.commit({TopicPartition(TOPIC, 0): 1})
 
 
-async def test_g12_a_poll_that_comes_too_late_finds_its_partitions_lost(caplog: pytest.LogCaptureFixture) -> None:
+async def test_g12_a_poll_that_comes_too_late_finds_its_partitions_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock, watching = AdvancingClock(), Watching()
     with running("4.3") as cluster:
         fill(cluster, 2)
         async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client:
-            own = {name: value for name, value in options(cluster).items() if name in ("group_id", "auto_offset_reset")}
+            own = {
+                name: value
+                for name, value in options(cluster).items()
+                if name in ("group_id", "auto_offset_reset")
+            }
             consumer = AsyncConsumer(client, max_poll_interval_ms=60_000, **own)  # type: ignore[arg-type]
             async with consumer:
                 consumer.subscribe([TOPIC], listener=watching)
@@ -346,17 +374,23 @@ async def test_g12_a_poll_that_comes_too_late_finds_its_partitions_lost(caplog: 
                     await clock.advance(3_000)
                     await asyncio.sleep(0.01)
                 await eventually_async(lambda: "no poll for" in caplog.text)
-                with pytest.raises(CommitFailedError, match="no member of group readers now") as failed:
+                with pytest.raises(
+                    CommitFailedError, match="no member of group readers now"
+                ) as failed:
                     await consumer.commit()
                 assert set(failed.value.failures) == consumer.assignment()
                 await consumer.getone()
                 everything = [0, 1, 2, 3]
-                assert watching.seen == [("assigned", everything), ("lost", everything), ("assigned", everything)]
+                assert watching.seen == [
+                    ("assigned", everything),
+                    ("lost", everything),
+                    ("assigned", everything),
+                ]
                 await consumer.commit()
     assert "longer than max_poll_interval_ms=60000" in caplog.text
 
 
-# -- the coordinator, and what it answers -----------------------------------------------------------------
+# -- the coordinator, and what it answers ----------------------------------------------------------
 
 
 async def test_g4_members_outlive_the_move_of_their_coordinator(newest: LocalCluster) -> None:
@@ -379,10 +413,13 @@ OTHERS = [("FindCoordinator", 14), *((api, code) for api in ("JoinGroup", "SyncG
           for code in (14, 15, 16, 22, 25, 27) if (api, code) not in SOME)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("api", "code"), [*SOME, *(pytest.param(*pair, marks=pytest.mark.matrix) for pair in OTHERS)])
+@pytest.mark.parametrize(
+    ("api", "code"), [*SOME, *(pytest.param(*pair, marks=pytest.mark.matrix) for pair in OTHERS)]
+)
 async def test_what_may_pass_keeps_no_member_out(newest: LocalCluster, api: str, code: int) -> None:
     fill(newest, 1)
-    newest.fail(api, code, times=1 if code == 25 else 2)  # the coordinator waits for a member it still knows
+    # the coordinator waits for a member it still knows
+    newest.fail(api, code, times=1 if code == 25 else 2)
     async with member(newest) as one:
         await eventually_async(lambda: one.read.total() == PARTITIONS)
         await eventually_async(lambda: len(newest.requests("Heartbeat")) >= 4)
@@ -413,20 +450,23 @@ async def test_what_does_not_pass_every_poll_raises(
         assert (await consumer.getone()).offset == 0
 
 
-async def test_a_commit_says_which_partitions_it_could_not_commit_and_why(newest: LocalCluster) -> None:
+async def test_a_commit_says_which_partitions_it_could_not_commit_and_why(
+    newest: LocalCluster,
+) -> None:
     fill(newest, 1)
     async with member(newest) as one:
         await evenly_shared(PARTITIONS, one)
         there, gone = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 77)
         with pytest.raises(KafkaError) as raised:
             await one.consumer._core.group._commits.commit(  # type: ignore[union-attr]
-                {there: OffsetAndMetadata(1), gone: OffsetAndMetadata(1)}, one.consumer._core.cluster.deadline(300)
+                {there: OffsetAndMetadata(1), gone: OffsetAndMetadata(1)},
+                one.consumer._core.cluster.deadline(300),
             )
         assert "77" in str(raised.value)
         assert await one.consumer.committed(there) == OffsetAndMetadata(1)
 
 
-# -- static members ---------------------------------------------------------------------------------------
+# -- static members --------------------------------------------------------------------------------
 
 
 async def test_g16_a_static_member_comes_back_without_a_rebalance(newest: LocalCluster) -> None:
@@ -441,7 +481,9 @@ async def test_g16_a_static_member_comes_back_without_a_rebalance(newest: LocalC
             assert again.consumer.group_metadata().generation_id == generation
 
 
-async def test_g17_of_two_processes_with_one_instance_id_the_first_is_fenced(newest: LocalCluster) -> None:
+async def test_g17_of_two_processes_with_one_instance_id_the_first_is_fenced(
+    newest: LocalCluster,
+) -> None:
     fill(newest, 1)
     async with AsyncConsumer(**options(newest), group_instance_id="one") as first:  # type: ignore[arg-type]
         first.subscribe([TOPIC])
@@ -462,7 +504,7 @@ async def test_a_static_member_needs_brokers_that_know_of_it() -> None:
                 await consumer.getone()
 
 
-# -- topics that change -----------------------------------------------------------------------------------
+# -- topics that change ----------------------------------------------------------------------------
 
 
 async def test_g40_the_leader_notices_partitions_that_were_added(cluster: LocalCluster) -> None:
@@ -494,7 +536,7 @@ async def test_g41_a_pattern_takes_the_topics_that_match_whole(newest: LocalClus
         await polling.stop()
 
 
-# -- transactions -----------------------------------------------------------------------------------------
+# -- transactions ----------------------------------------------------------------------------------
 
 
 async def test_only_a_member_of_now_commits_in_a_transaction(newest: LocalCluster) -> None:
@@ -526,6 +568,11 @@ async def test_health_says_how_a_member_is(newest: LocalCluster) -> None:
         await consumer.getone()
         health = consumer.health()
         assert health is not None
-        assert (health.state, health.generation, health.assigned, health.stalled) == ("stable", 1, PARTITIONS, ())
+        assert (health.state, health.generation, health.assigned, health.stalled) == (
+            "stable",
+            1,
+            PARTITIONS,
+            (),
+        )
         assert health.last_rebalance_reason == "subscription has changed"
         assert health.member_id == consumer.group_metadata().member_id

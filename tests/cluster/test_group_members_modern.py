@@ -32,7 +32,9 @@ from parley.net import AdvancingClock
 from ..support import Polling, evenly_shared, eventually_async
 
 GROUP, TOPIC, PARTITIONS = "readers", "shared", 4
-QUICK = ClusterSettings(group_consumer_heartbeat_interval_ms=50, group_consumer_assignment_interval_ms=0)
+QUICK = ClusterSettings(
+    group_consumer_heartbeat_interval_ms=50, group_consumer_assignment_interval_ms=0
+)
 EVERYTHING = list(range(PARTITIONS))
 
 
@@ -77,7 +79,9 @@ def fill(cluster: LocalCluster, each: int) -> None:
         cluster.create_topic(TOPIC, PARTITIONS)
     partitions = pa.array([at % PARTITIONS for at in range(each * PARTITIONS)], pa.int32())
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.produce(TOPIC, pa.table({"value": [b"x"] * len(partitions), "partition": partitions}))
+        client.produce(
+            TOPIC, pa.table({"value": [b"x"] * len(partitions), "partition": partitions})
+        )
 
 
 def options(cluster: LocalCluster) -> dict[str, Any]:
@@ -111,14 +115,18 @@ async def polls(consumer: AsyncConsumer) -> None:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-async def test_members_share_a_topic_and_read_each_record_once(cluster: LocalCluster, assignor: str) -> None:
+async def test_members_share_a_topic_and_read_each_record_once(
+    cluster: LocalCluster, assignor: str
+) -> None:
     how = {"group_remote_assignor": assignor}
     async with member(cluster, **how) as first:
         await eventually_async(lambda: first.read.total() == 5 * PARTITIONS)
         async with member(cluster, **how) as second:
             await evenly_shared(PARTITIONS, first, second)
             await asyncio.to_thread(fill, cluster, 5)
-            await eventually_async(lambda: first.read.total() + second.read.total() == 10 * PARTITIONS)
+            await eventually_async(
+                lambda: first.read.total() + second.read.total() == 10 * PARTITIONS
+            )
         await evenly_shared(PARTITIONS, first)
         await asyncio.to_thread(fill, cluster, 5)
         await eventually_async(lambda: first.read.total() + second.read.total() == 15 * PARTITIONS)
@@ -139,12 +147,16 @@ async def test_g52_members_keep_what_they_keep(newest: LocalCluster) -> None:
         await evenly_shared(PARTITIONS, one)
     calls = [call for call in first.seen if call != ("assigned", [])]
     assert calls[:2] == [("assigned", EVERYTHING), ("revoked", gave)]
-    assert sorted(part for what, parts in calls[2:-1] for part in parts if what == "assigned") == gave
+    assert (
+        sorted(part for what, parts in calls[2:-1] for part in parts if what == "assigned") == gave
+    )
     assert calls[-1] == ("revoked", EVERYTHING)
 
 
 @pytest.mark.parametrize("code", [110, 25])
-async def test_g54_a_fenced_member_loses_its_partitions_and_joins_again(newest: LocalCluster, code: int) -> None:
+async def test_g54_a_fenced_member_loses_its_partitions_and_joins_again(
+    newest: LocalCluster, code: int
+) -> None:
     watching = Watching()
     async with member(newest, watching) as one:
         await evenly_shared(PARTITIONS, one)
@@ -180,10 +192,15 @@ async def test_members_outlive_the_move_of_their_coordinator(newest: LocalCluste
         assert watching.seen == [("assigned", EVERYTHING)]
 
 
-async def test_g55_a_poll_that_comes_too_late_finds_its_partitions_lost(newest: LocalCluster) -> None:
+async def test_g55_a_poll_that_comes_too_late_finds_its_partitions_lost(
+    newest: LocalCluster,
+) -> None:
     clock, watching = AdvancingClock(), Watching()
     async with AsyncClient(bootstrap_servers=newest.bootstrap_servers, clock=clock) as client:
-        own = {name: options(newest)[name] for name in ("group_id", "group_protocol", "auto_offset_reset")}
+        own = {
+            name: options(newest)[name]
+            for name in ("group_id", "group_protocol", "auto_offset_reset")
+        }
         async with AsyncConsumer(client, max_poll_interval_ms=60_000, **own) as consumer:
             consumer.subscribe([TOPIC], listener=watching)
             await consumer.getone()
@@ -192,7 +209,11 @@ async def test_g55_a_poll_that_comes_too_late_finds_its_partitions_lost(newest: 
             with pytest.raises(CommitFailedError, match="no member of group readers now"):
                 await consumer.commit()
             await consumer.getone()
-            assert watching.seen == [("assigned", EVERYTHING), ("lost", EVERYTHING), ("assigned", EVERYTHING)]
+            assert watching.seen == [
+                ("assigned", EVERYTHING),
+                ("lost", EVERYTHING),
+                ("assigned", EVERYTHING),
+            ]
             await consumer.commit()
 
 
@@ -235,7 +256,9 @@ async def test_only_a_member_of_now_commits_in_a_transaction(newest: LocalCluste
         await producer.close()
 
 
-async def test_an_assignor_that_the_coordinator_does_not_have_is_raised(newest: LocalCluster) -> None:
+async def test_an_assignor_that_the_coordinator_does_not_have_is_raised(
+    newest: LocalCluster,
+) -> None:
     async with AsyncConsumer(**options(newest), group_remote_assignor="nonsense") as consumer:
         consumer.subscribe([TOPIC])
         for _ in range(2):
@@ -251,7 +274,9 @@ async def test_topics_and_partitions_that_come_later_are_read_then(newest: Local
 
 
 @pytest.mark.parametrize("release", ["2.4", "3.9"])
-async def test_g60_where_brokers_do_not_have_it_auto_falls_back_and_consumer_says_so(release: str) -> None:
+async def test_g60_where_brokers_do_not_have_it_auto_falls_back_and_consumer_says_so(
+    release: str,
+) -> None:
     with running(release) as cluster:
         async with AsyncConsumer(**options(cluster)) as consumer:
             consumer.subscribe([TOPIC])

@@ -21,7 +21,9 @@ class Own:
 
     name = "everything-for-one"
 
-    def __init__(self, share: Callable[[list[str]], Assignment] | None = None, *, cooperative: bool = False) -> None:
+    def __init__(
+        self, share: Callable[[list[str]], Assignment] | None = None, *, cooperative: bool = False
+    ) -> None:
         self.cooperative = cooperative
         self._share = share
 
@@ -33,7 +35,9 @@ class Own:
         if self._share is not None:
             return self._share(names)
         shares: Assignment = {name: [] for name in names}
-        shares[names[0]] = [TopicPartition(topic, at) for topic, racks in topics.items() for at in range(len(racks))]
+        shares[names[0]] = [
+            TopicPartition(topic, at) for topic, racks in topics.items() for at in range(len(racks))
+        ]
         return shares
 
 

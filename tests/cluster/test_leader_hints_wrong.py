@@ -1,4 +1,6 @@
-"""Hints that are wrong (KIP-951): stale, contradictory, or leading nowhere; Metadata has the last word."""
+"""Hints that are wrong (KIP-951): stale, contradictory, or leading nowhere;
+Metadata has the last word.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ from .scripted_clients import (
 
 
 @both
-async def test_k13_brokers_naming_each_other_with_equal_epochs_are_left_to_metadata(api: ApiKey) -> None:
+async def test_k13_brokers_naming_each_other_with_equal_epochs_are_left_to_metadata(
+    api: ApiKey,
+) -> None:
     async with Scripted() as cluster, client_of(cluster, **SHORT) as client:
         for me, other in ((1, 2), (2, 1)):
-            cluster.answers[me, api] = lambda _, other=other: refusal(cluster, api, other, 6, [(1, 1), (2, 2)])
+            cluster.answers[me, api] = lambda _, other=other: refusal(
+                cluster, api, other, 6, [(1, 1), (2, 2)]
+            )
         with pytest.raises(KafkaError) as caught:
             await work(client, api, PLAIN_AND_SHORT)
         assert isinstance(caught.value, BrokerError | RequestTimedOut)
@@ -41,11 +47,15 @@ async def test_k13_brokers_naming_each_other_with_equal_epochs_are_left_to_metad
 
 
 @both
-async def test_k13_brokers_naming_each_other_with_ever_higher_epochs_are_slowed_down(api: ApiKey) -> None:
+async def test_k13_brokers_naming_each_other_with_ever_higher_epochs_are_slowed_down(
+    api: ApiKey,
+) -> None:
     async with Scripted() as cluster, client_of(cluster, **SHORT) as client:
         epoch = iter(range(6, 2**31 - 1))
         for me, other in ((1, 2), (2, 1)):
-            cluster.answers[me, api] = lambda _, o=other: refusal(cluster, api, o, next(epoch), [(1, 1), (2, 2)])
+            cluster.answers[me, api] = lambda _, o=other: refusal(
+                cluster, api, o, next(epoch), [(1, 1), (2, 2)]
+            )
         with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
             await work(client, api, PLAIN_AND_SHORT)
         assert cluster.count(api) < 200
@@ -58,7 +68,8 @@ async def test_k13_brokers_naming_each_other_with_ever_higher_epochs_are_slowed_
     [
         (9, 6, []),  # a node that nobody knows
         (9, 6, [(2, 2)]),  # endpoints, but not the leader's
-        (2, 6, [(1, 1)]),  # the same, though the leader is known: id and endpoint are only good together
+        # the same, though the leader is known: id and endpoint are only good together
+        (2, 6, [(1, 1)]),
         (2, -1, [(2, 2)]),  # a leader without an epoch
         (2, 5, [(2, 2)]),  # the epoch that is known
         (2, -(2**31), [(2, 2)]),
@@ -79,15 +90,22 @@ async def test_k07_hints_that_say_nothing_or_contradict_themselves_are_ignored(
 
 @both
 @pytest.mark.parametrize("metadata", ["after", "before"])
-async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fails(api: ApiKey, metadata: str) -> None:
+async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fails(
+    api: ApiKey, metadata: str
+) -> None:
     """Epoch 2^31-1 would be above every true one for good; nothing is lost, so nothing is reported.
 
-    Metadata is asked for with the hint; its answer comes after the hint has failed, or before, and is outdated then.
+    Metadata is asked for with the hint; its answer comes after the hint has failed, or before, and
+    is outdated then.
     """
     heard: list[Any] = []
     refused = asyncio.Event()
     async with Scripted() as cluster:
-        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **{**QUICK, **PATIENT})
+        client = AsyncClient(
+            bootstrap_servers=cluster.bootstrap_servers,
+            on_event=heard.append,
+            **{**QUICK, **PATIENT},
+        )
         async with client:
             await client.metadata(["t"])
             refreshes = client._cluster.schedule.refreshes
@@ -116,7 +134,9 @@ async def test_k07_a_hint_with_the_highest_epoch_of_all_is_forgotten_when_it_fai
 
 @both
 async def test_k09_the_endpoint_of_a_hint_overrides_the_cached_one(api: ApiKey) -> None:
-    """Broker 2 came back at another address: the address in the hint is used, the one from Metadata never."""
+    """Broker 2 came back at another address: the address in the hint is used, the
+    one from Metadata never.
+    """
     async with Scripted(3) as cluster, client_of(cluster, **PATIENT) as client:
         nodes = cluster.nodes()
         dead = (2, nodes[1][1], 1)
@@ -130,8 +150,12 @@ async def test_k09_the_endpoint_of_a_hint_overrides_the_cached_one(api: ApiKey) 
 
 
 @both
-async def test_k02_behind_a_proxy_a_hint_with_the_wrong_address_ends_at_metadata(api: ApiKey) -> None:
-    """The id is right and the address leads back to the broker that refused: one refusal more, then Metadata."""
+async def test_k02_behind_a_proxy_a_hint_with_the_wrong_address_ends_at_metadata(
+    api: ApiKey,
+) -> None:
+    """The id is right and the address leads back to the broker that refused: one
+    refusal more, then Metadata.
+    """
     async with Scripted() as cluster, client_of(cluster) as client:
         await client.metadata(["t"])
         cluster.leader, cluster.epoch = 2, 6
@@ -143,11 +167,17 @@ async def test_k02_behind_a_proxy_a_hint_with_the_wrong_address_ends_at_metadata
 
 
 @both
-async def test_k02_behind_a_proxy_a_hint_with_the_wrong_leader_ends_at_metadata(api: ApiKey) -> None:
-    """The hint names a broker that never leads, in an epoch that is never reached: Metadata has the last word."""
+async def test_k02_behind_a_proxy_a_hint_with_the_wrong_leader_ends_at_metadata(
+    api: ApiKey,
+) -> None:
+    """The hint names a broker that never leads, in an epoch that is never reached:
+    Metadata has the last word.
+    """
     heard: list[Any] = []
     async with Scripted(3) as cluster:
-        client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **QUICK)
+        client = AsyncClient(
+            bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append, **QUICK
+        )
         async with client:
             await client.metadata(["t"])
             cluster.leader, cluster.epoch = 3, 6

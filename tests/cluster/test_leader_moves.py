@@ -1,4 +1,6 @@
-"""A leader move on the clock of a world without real time: which brokers are asked, and how long it takes."""
+"""A leader move on the clock of a world without real time: which brokers are
+asked, and how long it takes.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,20 @@ class Moving:
 
     def __init__(self, release: str) -> None:
         self.time = VirtualTime(951)
-        self.cluster = AsyncLocalCluster(4, release, clock=self.time.clock, seed=1, backend=self.time.network)
+        self.cluster = AsyncLocalCluster(
+            4, release, clock=self.time.clock, seed=1, backend=self.time.network
+        )
         self.time.run(self.cluster.start())
         self.cluster.create_topic(TOPIC, 2, 4)
-        injected: dict[str, Any] = {"backend": self.time.network, "clock": self.time.clock, "rng": self.time.rng}
+        injected: dict[str, Any] = {
+            "backend": self.time.network,
+            "clock": self.time.clock,
+            "rng": self.time.rng,
+        }
         self.client = AsyncClient(bootstrap_servers=self.cluster.bootstrap_servers, **injected)
-        self.consumer = AsyncConsumer(self.client, auto_offset_reset="earliest", fetch_max_wait_ms=100)
+        self.consumer = AsyncConsumer(
+            self.client, auto_offset_reset="earliest", fetch_max_wait_ms=100
+        )
         self.time.run(self._begin())
         self.written = 0
         self.write_and_read()
@@ -39,9 +49,13 @@ class Moving:
 
     def write_and_read(self) -> None:
         """Write a value to each partition and read both."""
-        rows = pa.table({"value": [str(self.written)] * 2, "partition": pa.array([0, 1], pa.int32())})
+        rows = pa.table(
+            {"value": [str(self.written)] * 2, "partition": pa.array([0, 1], pa.int32())}
+        )
         self.written += 1
-        self.time.run(self.client.produce(TOPIC, rows, options=ProduceOptions(delivery_timeout_ms=60_000)))
+        self.time.run(
+            self.client.produce(TOPIC, rows, options=ProduceOptions(delivery_timeout_ms=60_000))
+        )
         self.time.run(self._read())
 
     async def _read(self) -> None:

@@ -1,4 +1,6 @@
-"""Several listeners per broker, each with a security of its own: clients are given the addresses of theirs."""
+"""Several listeners per broker, each with a security of its own: clients are
+given the addresses of theirs.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ def client_of(cluster: LocalCluster, listener: str) -> parley.Client:
 
 
 @pytest.mark.parametrize("listener", list(LISTENERS))
-def test_a_client_is_given_the_addresses_of_its_own_listener(cluster: LocalCluster, listener: str) -> None:
-    """Metadata, coordinators and the hints of moved leaders must not name a port that wants another protocol."""
+def test_a_client_is_given_the_addresses_of_its_own_listener(
+    cluster: LocalCluster, listener: str
+) -> None:
+    """Metadata, coordinators and the hints of moved leaders must not name a port
+    that wants another protocol.
+    """
     with client_of(cluster, listener) as client:
         name = f"through-{listener.lower()}"
         client.create_topics([parley.NewTopic(name, num_partitions=4, replication_factor=2)])
@@ -41,16 +47,22 @@ def test_a_client_is_given_the_addresses_of_its_own_listener(cluster: LocalClust
         assert {f"{one.host}:{one.port}" for one in known.brokers.values()} == set(
             cluster.bootstrap(listener).split(",")
         )
-        rows = pyarrow.table({"value": [b"v"] * 40, "partition": pyarrow.array([*range(4)] * 10, pyarrow.int32())})
+        rows = pyarrow.table(
+            {"value": [b"v"] * 40, "partition": pyarrow.array([*range(4)] * 10, pyarrow.int32())}
+        )
         client.produce(name, rows)
-        client.commit_offsets(f"group-{listener}", {parley.TopicPartition(name, 0): parley.OffsetAndMetadata(1)})
+        client.commit_offsets(
+            f"group-{listener}", {parley.TopicPartition(name, 0): parley.OffsetAndMetadata(1)}
+        )
         for partition in range(4):
             leader = cluster.leaders(name)[partition][0]
             cluster.move_leader(name, partition, 108 - leader)  # 101 and 7
         client.produce(name, rows)
         counted = 0
         for partition in range(4):
-            for batch in client.fetch(parley.TopicPartition(name, partition), parley.EARLIEST, parley.LATEST):
+            for batch in client.fetch(
+                parley.TopicPartition(name, partition), parley.EARLIEST, parley.LATEST
+            ):
                 counted += batch.num_rows
         assert counted == 80
 
@@ -64,9 +76,9 @@ def test_all_listeners_are_described(cluster: LocalCluster) -> None:
     with client_of(cluster, "TLS") as client:
         (entry,) = client.request(7, DescribeConfigsRequest(resources=[asked])).results[0].configs
     places = dict(place.split("://") for place in entry.value.split(","))
-    assert {name: place in cluster.bootstrap(name).split(",") for name, place in places.items()} == dict.fromkeys(
-        LISTENERS, True
-    )
+    assert {
+        name: place in cluster.bootstrap(name).split(",") for name, place in places.items()
+    } == dict.fromkeys(LISTENERS, True)
 
 
 def test_a_broker_keeps_its_ports_when_it_comes_back(cluster: LocalCluster) -> None:
@@ -85,7 +97,10 @@ def test_the_first_listener_is_the_one_that_is_meant_without_a_name(cluster: Loc
 
 
 def test_fixed_ports_are_consecutive_listener_by_listener() -> None:
-    assert ports_of(9092, [5, 9], ["A", "B"]) == {5: {"A": 9092, "B": 9094}, 9: {"A": 9093, "B": 9095}}
+    assert ports_of(9092, [5, 9], ["A", "B"]) == {
+        5: {"A": 9092, "B": 9094},
+        9: {"A": 9093, "B": 9095},
+    }
     with pytest.raises(ConfigError, match="65535"):
         LocalCluster(brokers=3, port=65_534)
 

@@ -1,4 +1,6 @@
-"""Sets of magic 0 and 1 as foreign producers write them: whatever their offsets are, acknowledged messages are kept."""
+"""Sets of magic 0 and 1 as foreign producers write them: whatever their offsets are,
+acknowledged messages are kept.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,16 @@ class Side:
 
     def news(self) -> list[bytes | None]:
         """Return the values that were stored since the last call; their offsets have no gaps."""
-        partition = Fetch.FetchPartition(partition=0, fetch_offset=self.end, partition_max_bytes=1_000_000)
+        partition = Fetch.FetchPartition(
+            partition=0, fetch_offset=self.end, partition_max_bytes=1_000_000
+        )
         topic = Fetch.FetchTopic(topic=TOPIC, partitions=[partition])
         version = min(self.release.ranges[1].max, 11)
-        found = self.wire.ask(Fetch(max_wait_ms=0, min_bytes=0, topics=[topic]), version).responses[0].partitions[0]
+        found = (
+            self.wire.ask(Fetch(max_wait_ms=0, min_bytes=0, topics=[topic]), version)
+            .responses[0]
+            .partitions[0]
+        )
         chunks = decode_columns(found.records or b"", first_offset=self.end)
         rows = [row for chunk in chunks for row in records(chunk.columns)]
         assert [row.offset for row in rows] == list(range(self.end, found.high_watermark))
@@ -85,7 +93,11 @@ def test_a_set_is_stored_whole_or_refused(side: Side, magic: int) -> None:
         "offsets of plain messages are ignored"
     )
     if magic == 0 or side.release.number < (0, 11):
-        assert all(taken[name] for name in taken if not name.startswith(("gzip twice", "gzip, then", "none, then")))
+        assert all(
+            taken[name]
+            for name in taken
+            if not name.startswith(("gzip twice", "gzip, then", "none, then"))
+        )
     assert taken["gzip twice"] is (side.release.name not in WITH_WRAPPERS)
 
 
@@ -103,7 +115,9 @@ def test_of_a_malformed_set_nothing_is_stored(side: Side, magic: int) -> None:
         try:
             answer = side.produce(data, version)
         except ConnectionError:
-            assert (2, 1) <= side.release.number < (2, 8), f"{name}: only these releases close the connection"
+            assert (2, 1) <= side.release.number < (2, 8), (
+                f"{name}: only these releases close the connection"
+            )
             side.wire.close()
             side.wire = Wire(side.address)
             continue
@@ -114,11 +128,21 @@ def test_of_a_malformed_set_nothing_is_stored(side: Side, magic: int) -> None:
 
 def test_what_offsets_minus_1_brought_survives_a_restart(tmp_path: Path) -> None:
     """kafkajs writes -1 to brokers before 0.11."""
-    sent = [message_sets.plain_set(1, (-1, -1, -1)), message_sets.wrapped_set(1, message_sets.GZIP, -1, (-1, -1))]
+    sent = [
+        message_sets.plain_set(1, (-1, -1, -1)),
+        message_sets.wrapped_set(1, message_sets.GZIP, -1, (-1, -1)),
+    ]
     with LocalCluster(brokers=1, release="0.10.2.2", data_dir=tmp_path) as cluster:
         cluster.create_topic(TOPIC)
         with closing(Side(cluster)) as side:
             assert [side.produce(data, 2).base_offset for data in sent] == [0, 3]
             before = side.news()
-    with LocalCluster(brokers=1, release="0.10.2.2", data_dir=tmp_path) as cluster, closing(Side(cluster)) as side:
-        assert side.news() == before == [value for data in sent for value in message_sets.values_in(data)]
+    with (
+        LocalCluster(brokers=1, release="0.10.2.2", data_dir=tmp_path) as cluster,
+        closing(Side(cluster)) as side,
+    ):
+        assert (
+            side.news()
+            == before
+            == [value for data in sent for value in message_sets.values_in(data)]
+        )

@@ -1,4 +1,6 @@
-"""V4: a client that takes a listener for one of another kind is reported at once, where the answer shows it."""
+"""V4: a client that takes a listener for one of another kind is reported at once,
+where the answer shows it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,15 @@ from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import BrokersUnreachable, KafkaError
 
-TLS_ALERT = bytes.fromhex("15030300020246")  # fatal, protocol_version: what a TLS listener says to plain bytes
+# fatal, protocol_version: what a TLS listener says to plain bytes
+TLS_ALERT = bytes.fromhex("15030300020246")
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 KAFKA = (10).to_bytes(4, "big") + bytes(10)
-LOGIN = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": "alice", "sasl_plain_password": "wonder"}
+LOGIN = {
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "wonder",
+}
 
 
 class Listener:
@@ -56,15 +63,25 @@ def listening(answer: bytes, port: int = 0) -> Iterator[Listener]:
 @pytest.mark.parametrize(
     ("answer", "protocol", "words"),
     [
-        (TLS_ALERT, "PLAINTEXT", "TLS alert.*security_protocol=SSL or SASL_SSL.*or connect to its plaintext port"),
+        (
+            TLS_ALERT,
+            "PLAINTEXT",
+            "TLS alert.*security_protocol=SSL or SASL_SSL.*or connect to its plaintext port",
+        ),
         (TLS_ALERT, "SASL_PLAINTEXT", "TLS alert.*security_protocol=SSL or SASL_SSL"),
-        (KAFKA, "SSL", "either this listener is plaintext .*PLAINTEXT.* or the port is not a Kafka broker's"),
+        (
+            KAFKA,
+            "SSL",
+            "either this listener is plaintext .*PLAINTEXT.* or the port is not a Kafka broker's",
+        ),
         (KAFKA, "SASL_SSL", "either this listener is plaintext .*SASL_PLAINTEXT"),
         (HTTP, "SSL", "does not speak TLS"),
         (HTTP, "PLAINTEXT", "an HTTP server listens on this port"),
     ],
 )
-def test_v04_an_answer_of_another_protocol_is_reported_at_once(answer: bytes, protocol: str, words: str) -> None:
+def test_v04_an_answer_of_another_protocol_is_reported_at_once(
+    answer: bytes, protocol: str, words: str
+) -> None:
     login = LOGIN if protocol.startswith("SASL") else {}
     with listening(answer) as listener:
         client = Client(bootstrap_servers=listener.address, security_protocol=protocol, **login)
@@ -79,14 +96,20 @@ def test_v04_a_closed_connection_proves_nothing_and_both_causes_are_named(protoc
     """A broker that is going down does the same: whoever retries may succeed."""
     with listening(b"") as listener:
         client = Client(bootstrap_servers=listener.address, security_protocol=protocol)
-        causes = "this listener wants TLS or SASL.*older than 0.10" if protocol == "PLAINTEXT" else "plaintext"
+        causes = (
+            "this listener wants TLS or SASL.*older than 0.10"
+            if protocol == "PLAINTEXT"
+            else "plaintext"
+        )
         with pytest.raises(BrokersUnreachable, match=causes) as caught:
             client.metadata()
     assert caught.value.retriable
 
 
 def test_v04_a_client_in_use_does_not_wait_for_a_listener_to_change_its_kind() -> None:
-    """Its broker is gone and a TLS listener has the port: the call fails long before its deadline of a minute."""
+    """Its broker is gone and a TLS listener has the port: the call fails long before
+    its deadline of a minute.
+    """
     with LocalCluster(brokers=1) as cluster:
         client = Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=60_000)
         client.metadata()

@@ -1,4 +1,6 @@
-"""Negotiation rules that need a whole client or a whole cluster: V9, V11, V15, V16, each by its number."""
+"""Negotiation rules that need a whole client or a whole cluster: V9, V11, V15,
+V16, each by its number.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from parley.client import AsyncClient
 from parley.devcluster import LocalCluster, Security
 from parley.errors import KafkaError, UnsupportedVersionError
 from parley.messages import ApiVersionsRequest, MetadataRequest, decode_response, encode_request
-from parley.net import Address, ConnectOptions, ManualClock, MemoryBackend, ServerConnection, open_connection, serve
+from parley.net import (
+    Address,
+    ConnectOptions,
+    ManualClock,
+    MemoryBackend,
+    ServerConnection,
+    open_connection,
+    serve,
+)
 from parley.protocol import ServeAll
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, release
@@ -27,14 +37,16 @@ async def test_v09_a_topic_must_not_be_created_by_asking_where_that_cannot_be_sa
 ) -> None:
     monkeypatch.setattr("parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 200)
     with LocalCluster(1, release=name) as cluster:
-        async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:  # the start does not need it
+        # the start does not need it
+        async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
             wanted = [MetadataRequest.MetadataRequestTopic(name=OWN)]
             message = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
             with pytest.raises(UnsupportedVersionError) as refused:
                 await client.request(None, message, feature=Feature.NO_AUTO_TOPIC_CREATION)
             assert (refused.value.local, refused.value.first_release) == (True, "0.11.0")
             with pytest.raises(KafkaError, match="allow_auto_topic_creation"):
-                await client.request(None, message)  # without a word about the feature: never dropped in silence
+                # without a word about the feature: never dropped in silence
+                await client.request(None, message)
             with pytest.raises(KafkaError, match="no broker knows this topic"):
                 await client.metadata([OWN])
             assert OWN not in (await client.metadata()).topics
@@ -49,7 +61,8 @@ def versions(epoch: int, level: int) -> BrokerVersions:
 def test_v11_only_a_newer_epoch_changes_what_is_finalized() -> None:
     behind, ahead, silent = versions(7, 0), versions(9, 2), versions(-1, 2)
     assert finalized([behind, ahead]) == finalized([ahead, behind]) == {"transaction.version": 2}
-    assert finalized([versions(7, 2), versions(9, 0)]) == {"transaction.version": 0}  # newer, not higher
+    # newer, not higher
+    assert finalized([versions(7, 2), versions(9, 0)]) == {"transaction.version": 0}
     assert finalized([silent, behind]) == {"transaction.version": 0}
     assert finalized([silent]) == finalized([]) == {}
 
@@ -68,7 +81,9 @@ def api_versions_before_the_login(name: str) -> Any:
     security = Security("SASL_PLAINTEXT", users={"alice": "wonder"})
     with LocalCluster(1, release=name, security=security) as cluster:
         host, _, port = cluster.bootstrap_servers.rpartition(":")
-        frame = b"".join(bytes(part) for part in encode_request(ApiVersionsRequest(), 0, 5, "early"))
+        frame = b"".join(
+            bytes(part) for part in encode_request(ApiVersionsRequest(), 0, 5, "early")
+        )
         with socket.create_connection((host, int(port)), timeout=GENEROUS_S) as connected:
             connected.sendall(len(frame).to_bytes(4, "big") + frame)
             with connected.makefile("rb") as stream:
@@ -92,8 +107,14 @@ def test_v15_the_whole_list_is_reported_before_the_login_and_depends_on_the_kind
     assert keys == set(release(name).ranges)
     assert has <= keys
     assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= keys
-    controllers_only = {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT}
-    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}  # no receiver is configured
+    controllers_only = {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+    }
+    # no receiver is configured
+    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
     assert not keys & (has_not | controllers_only | telemetry)
 
 
@@ -109,7 +130,8 @@ async def test_v16_a_pinned_0_9_has_no_login_that_parley_knows_and_no_password_i
     server = await serve("broker", 9092, take, policy=ServeAll(), backend=network)
     options = ConnectOptions(
         bootstrap_servers="broker:9092", release="0.9.0.1", security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="wonder", allow_plaintext_password=True,
+        sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="wonder",
+        allow_plaintext_password=True,
     )  # fmt: skip
     with pytest.raises(UnsupportedVersionError) as refused:
         await open_connection(Address("broker", 9092), options, backend=network, clock=clock)

@@ -24,7 +24,9 @@ def take(consumer: Consumer, count: int) -> list[tuple[int, str]]:
     while len(found) < count:
         got = consumer.getmany(timeout_ms=60_000, max_records=count - len(found))
         assert got, f"{len(found)} of {count} records came"
-        found += [(one.offset, (one.value or b"").decode()) for records in got.values() for one in records]
+        found += [
+            (one.offset, (one.value or b"").decode()) for records in got.values() for one in records
+        ]
     return found
 
 

@@ -1,4 +1,5 @@
-"""Brokers away for seconds and minutes of a clock that is moved on: what clients, consumers and producers outlive.
+"""Brokers away for seconds and minutes of a clock that is moved on: what clients, consumers and
+producers outlive.
 
 The same with Spark jobs, and in real time beside Spark's own connector: `tests/outage`.
 """
@@ -41,7 +42,9 @@ async def down(cluster: AsyncLocalCluster, brokers: int = BROKERS) -> list[int]:
     return ids
 
 
-async def pass_time(clock: AdvancingClock, seconds: float, task: asyncio.Future[Any] | None = None) -> None:
+async def pass_time(
+    clock: AdvancingClock, seconds: float, task: asyncio.Future[Any] | None = None
+) -> None:
     """Let time go by; a task that is given goes on all the while."""
     for _ in range(int(seconds * 1000 / STEP_MS)):
         await step(clock)
@@ -50,14 +53,21 @@ async def pass_time(clock: AdvancingClock, seconds: float, task: asyncio.Future[
 
 
 async def step(clock: AdvancingClock) -> None:
-    """Move the clock on, and let connections that are being opened come to their end: sockets have no such clock."""
+    """Move the clock on, and let connections that are being opened come to their end:
+    sockets have no such clock.
+    """
     await clock.advance(STEP_MS)
-    while opening := [task for task in asyncio.all_tasks() if "open_connection" in repr(task.get_coro())]:
+    while opening := [
+        task for task in asyncio.all_tasks() if "open_connection" in repr(task.get_coro())
+    ]:
         await asyncio.wait(opening)
 
 
 async def outlives(
-    cluster: AsyncLocalCluster, clock: AdvancingClock, seconds: float, work: Callable[[], Awaitable[Any]]
+    cluster: AsyncLocalCluster,
+    clock: AdvancingClock,
+    seconds: float,
+    work: Callable[[], Awaitable[Any]],
 ) -> Any:
     """Return what `work` returns when all brokers are away for a while that begins just before."""
     ids = await down(cluster)
@@ -105,20 +115,28 @@ async def test_a_client_that_has_worked_once_outlives_all_brokers(
 
 
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "produce"])
-async def test_a_call_ends_at_its_deadline_with_what_stood_in_its_way(cluster: AsyncLocalCluster, call: str) -> None:
+async def test_a_call_ends_at_its_deadline_with_what_stood_in_its_way(
+    cluster: AsyncLocalCluster, call: str
+) -> None:
     clock = AdvancingClock()
     options = {"default_api_timeout_ms": 20_000, "request_timeout_ms": 5_000}
-    async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock, **options) as client:
+    async with AsyncClient(
+        bootstrap_servers=cluster.bootstrap_servers, clock=clock, **options
+    ) as client:
         await client.produce("t", ROWS)
         await down(cluster)
         began = clock.now_ms()
-        with pytest.raises(NetworkError, match=r"127.0.0.1:\d+: the connection was refused") as caught:
+        with pytest.raises(
+            NetworkError, match=r"127.0.0.1:\d+: the connection was refused"
+        ) as caught:
             await ended(clock, asyncio.ensure_future(CALLS[call](client)))
         assert 15_000 <= clock.now_ms() - began <= 30_000
         assert "gave up after" in "".join(caught.value.__notes__)
 
 
-async def test_what_is_produced_waits_until_the_delivery_timeout(cluster: AsyncLocalCluster) -> None:
+async def test_what_is_produced_waits_until_the_delivery_timeout(
+    cluster: AsyncLocalCluster,
+) -> None:
     clock = AdvancingClock()
     async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client:
         await client.produce("t", ROWS)
@@ -131,7 +149,9 @@ async def test_what_is_produced_waits_until_the_delivery_timeout(cluster: AsyncL
         assert 119_000 <= clock.now_ms() - began <= 125_000
 
 
-async def test_a_topic_is_not_called_missing_while_no_broker_can_be_asked(cluster: AsyncLocalCluster) -> None:
+async def test_a_topic_is_not_called_missing_while_no_broker_can_be_asked(
+    cluster: AsyncLocalCluster,
+) -> None:
     clock = AdvancingClock()
     cluster.create_topic("new", partitions=1)
     async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client:
@@ -140,7 +160,9 @@ async def test_a_topic_is_not_called_missing_while_no_broker_can_be_asked(cluste
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-async def test_a_consumer_waits_through_any_outage(cluster: AsyncLocalCluster, group: str | None) -> None:
+async def test_a_consumer_waits_through_any_outage(
+    cluster: AsyncLocalCluster, group: str | None
+) -> None:
     clock = AdvancingClock()
     async with (
         AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client,
@@ -177,7 +199,9 @@ async def test_a_transaction_is_committed_after_an_outage(cluster: AsyncLocalClu
 
 
 @pytest.mark.parametrize("brokers", [1, 2])
-async def test_no_call_fails_while_one_broker_is_left(cluster: AsyncLocalCluster, brokers: int) -> None:
+async def test_no_call_fails_while_one_broker_is_left(
+    cluster: AsyncLocalCluster, brokers: int
+) -> None:
     clock = AdvancingClock()
     async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as client:
         await client.produce("t", ROWS)
@@ -194,9 +218,13 @@ async def test_a_first_connection_fails_at_once_and_says_where(cluster: AsyncLoc
         await AsyncClient(bootstrap_servers=servers, clock=clock).start()
 
 
-async def test_a_first_connection_is_tried_for_as_long_as_it_is_asked_to(cluster: AsyncLocalCluster) -> None:
+async def test_a_first_connection_is_tried_for_as_long_as_it_is_asked_to(
+    cluster: AsyncLocalCluster,
+) -> None:
     clock = AdvancingClock()
-    client = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, bootstrap_timeout_ms=60_000, clock=clock)
+    client = AsyncClient(
+        bootstrap_servers=cluster.bootstrap_servers, bootstrap_timeout_ms=60_000, clock=clock
+    )
     await outlives(cluster, clock, 50, client.start)
     await client.close()
     servers = cluster.bootstrap_servers
@@ -209,6 +237,8 @@ async def test_a_first_connection_is_tried_for_as_long_as_it_is_asked_to(cluster
 
 
 async def test_names_that_nobody_knows_are_reported_at_once_however_long_is_asked_for() -> None:
-    client = AsyncClient(bootstrap_servers="no-such-host.invalid:9092", bootstrap_timeout_ms=600_000)
+    client = AsyncClient(
+        bootstrap_servers="no-such-host.invalid:9092", bootstrap_timeout_ms=600_000
+    )
     with pytest.raises(KafkaError, match="cannot be resolved"):
         await asyncio.wait_for(client.start(), 60)

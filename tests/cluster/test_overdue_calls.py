@@ -1,4 +1,6 @@
-"""Calls whose time ends while a broker stays silent, or while a topic is missing: the error says where and why."""
+"""Calls whose time ends while a broker stays silent, or while a topic is missing:
+the error says where and why.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ async def failure(**options: Any) -> KafkaError:
         ({"security_protocol": "SSL"}, "tls", "the TLS handshake was not answered"),
     ],
 )
-async def test_a_silent_peer_is_named_with_its_stage(silent: str, options: Any, stage: str, words: str) -> None:
+async def test_a_silent_peer_is_named_with_its_stage(
+    silent: str, options: Any, stage: str, words: str
+) -> None:
     error = await failure(bootstrap_servers=silent, default_api_timeout_ms=1_500, **options)
     assert isinstance(error, RequestTimedOut)
     assert (error.address, error.stage) == (silent, stage)
@@ -84,7 +88,9 @@ async def test_a_silent_login_is_named() -> None:
                 await connection.respond(request, Scripted(ranges=LOGIN).versions())
 
     server = await serve("127.0.0.1", 0, report_versions_only, policy=ServeAll())
-    error = await failure(bootstrap_servers=str(server.address), default_api_timeout_ms=1_500, **SASL)
+    error = await failure(
+        bootstrap_servers=str(server.address), default_api_timeout_ms=1_500, **SASL
+    )
     await server.close()
     assert isinstance(error, RequestTimedOut)
     assert (error.address, error.stage) == (str(server.address), "authentication")
@@ -95,7 +101,9 @@ async def test_a_silent_login_is_named() -> None:
 async def test_a_broker_that_reports_no_metadata_is_named() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
         cluster.drop("Metadata", times=-1)
-        error = await failure(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=300)
+        error = await failure(
+            bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=300
+        )
         assert isinstance(error, NetworkError)
         assert (error.address, error.stage) == (cluster.bootstrap_servers, "request")
         assert f"{cluster.bootstrap_servers} has not answered" in str(error)
@@ -113,7 +121,9 @@ def strict(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 def test_rows_for_a_missing_topic_say_that_it_is_missing(
     strict: LocalCluster, max_block_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 2 s the call's time is over before the time that a topic has to appear in, which is shorter here else."""
+    """With 2 s the call's time is over before the time that a topic has to appear in,
+    which is shorter here else.
+    """
     if max_block_ms > 2_000:
         monkeypatch.setattr(
             "parley.client.cluster.wanted_topics.UNKNOWN_TOPIC_GRACE_MS", 80
@@ -122,11 +132,16 @@ def test_rows_for_a_missing_topic_say_that_it_is_missing(
     with Client(bootstrap_servers=strict.bootstrap_servers) as client:
         with pytest.raises(BrokerError) as refused:
             client.produce("missing", ROWS, options=options)
-        assert (refused.value.name, refused.value.topic) == ("UNKNOWN_TOPIC_OR_PARTITION", "missing")
+        assert (refused.value.name, refused.value.topic) == (
+            "UNKNOWN_TOPIC_OR_PARTITION",
+            "missing",
+        )
         assert "no broker knows this topic (asked: 127.0.0.1:" in str(refused.value)
         assert "auto.create.topics.enable is false" in str(refused.value)
         assert not refused.value.retriable
-        with pytest.raises(BrokerError, match=r"no broker knows this topic \(asked: [^;]*\); create it"):
+        with pytest.raises(
+            BrokerError, match=r"no broker knows this topic \(asked: [^;]*\); create it"
+        ):
             client.produce("missing", ROWS, options=ProduceOptions(allow_auto_create_topics=False))
         strict.create_topic("missing")
         assert client.produce("missing", ROWS).records == 1

@@ -1,4 +1,6 @@
-"""A topic deleted and created again under a producer: it heals without an error, and its order stays."""
+"""A topic deleted and created again under a producer: it heals without an
+error, and its order stays.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_the_producer_goes_on_in_the_new_topic_without_an_error(
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
-def test_sequences_start_over_for_the_new_topic_and_the_application_is_reported(release: str) -> None:
+def test_sequences_start_over_for_the_new_topic_and_the_application_is_reported(
+    release: str,
+) -> None:
     heard: list[object] = []
     with LocalCluster(brokers=1, release=release) as cluster:
         cluster.create_topic("t", partitions=1)
@@ -90,8 +94,12 @@ def _producers(cluster: LocalCluster) -> list[Any]:
 
 
 @pytest.mark.parametrize("release", ["2.4", "2.8", "4.3", "mixed"])
-def test_re_created_again_and_again_under_load(start: Callable[[str], LocalCluster], release: str) -> None:
-    """What is acknowledged after the last re-creation is there, once and in order; nothing raises."""
+def test_re_created_again_and_again_under_load(
+    start: Callable[[str], LocalCluster], release: str
+) -> None:
+    """What is acknowledged after the last re-creation is there, once and in
+    order; nothing raises.
+    """
     cluster = start(release)
     stop, errors, sent = threading.Event(), [], threading.Semaphore(0)
     written = [0, 0]

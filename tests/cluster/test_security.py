@@ -1,4 +1,5 @@
-"""Listeners with TLS and logins: parley's client and embedded clusters of several releases, both ways.
+"""Listeners with TLS and logins: parley's client and embedded clusters of several releases, both
+ways.
 
 Works: every protocol with every mechanism that a release has. Fails: each wrong thing with its own
 error, at once, and without a word of the password.
@@ -45,7 +46,11 @@ LOGINS = [
 
 
 def client_of(cluster: LocalCluster, *, mechanism: str | None = None, **changes: Any) -> Client:
-    properties = {**cluster.client_properties(mechanism=mechanism), "allow_plaintext_password": True, **changes}
+    properties = {
+        **cluster.client_properties(mechanism=mechanism),
+        "allow_plaintext_password": True,
+        **changes,
+    }
     return Client(ClientOptions.from_properties(properties))
 
 
@@ -54,14 +59,20 @@ def write_and_read(client: Client) -> None:
 
     written = client.produce(TOPIC, pa.table({"value": [b"one", b"two"]}))
     assert written.records == 2
-    found = [value for batch in client.fetch(TopicPartition(TOPIC, 0), 0, 2) for value in batch["value"].to_pylist()]
+    found = [
+        value
+        for batch in client.fetch(TopicPartition(TOPIC, 0), 0, 2)
+        for value in batch["value"].to_pylist()
+    ]
     assert found == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize(("release", "mechanism"), LOGINS)
 def test_logins(release: str, mechanism: str, protocol: str) -> None:
-    with LocalCluster(brokers=2, release=release, security=Security(protocol, users=USERS)) as cluster:
+    with LocalCluster(
+        brokers=2, release=release, security=Security(protocol, users=USERS)
+    ) as cluster:
         cluster.create_topic(TOPIC)
         with client_of(cluster, mechanism=mechanism) as client:
             write_and_read(client)
@@ -88,7 +99,9 @@ def test_mixed_releases_each_offer_what_they_know() -> None:
 
 
 def test_a_broker_comes_back_as_another_release() -> None:
-    with LocalCluster(brokers=1, release="1.0", security=Security("SASL_SSL", users=USERS)) as cluster:
+    with LocalCluster(
+        brokers=1, release="1.0", security=Security("SASL_SSL", users=USERS)
+    ) as cluster:
         cluster.create_topic(TOPIC)
         with client_of(cluster, mechanism="SCRAM-SHA-256") as client:
             write_and_read(client)
@@ -101,7 +114,9 @@ def test_a_broker_comes_back_as_another_release() -> None:
 
 @pytest.fixture(scope="module", params=["0.10.2", "4.3"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(brokers=1, release=request.param, security=Security("SASL_SSL", users=USERS)) as cluster:
+    with LocalCluster(
+        brokers=1, release=request.param, security=Security("SASL_SSL", users=USERS)
+    ) as cluster:
         yield cluster
 
 
@@ -129,10 +144,13 @@ def test_frames_may_be_as_large_as_a_fetch_that_was_asked_for() -> None:
 class TestRefusals:
     """What is wrong is said at once, by the error that it is, and no secret with it.
 
-    At once: milliseconds on a quiet machine; the limits below only distinguishes it from a request's time-out of 30 s.
+    At once: milliseconds on a quiet machine; the limits below only distinguishes it from a
+    request's time-out of 30 s.
     """
 
-    def fails(self, expected: type[KafkaError], words: str, client: Client, seconds: float = 5) -> None:
+    def fails(
+        self, expected: type[KafkaError], words: str, client: Client, seconds: float = 5
+    ) -> None:
         begun = time.monotonic()
         with pytest.raises(expected, match=words) as caught, client:
             client.metadata()
@@ -149,12 +167,16 @@ class TestRefusals:
         self.fails(AuthenticationError, words, Client(ClientOptions.from_properties(wrong)))
 
     def test_a_mechanism_that_is_not_enabled(self) -> None:
-        with LocalCluster(brokers=1, security=Security("SASL_SSL", users=USERS, mechanisms=["PLAIN"])) as cluster:
+        with LocalCluster(
+            brokers=1, security=Security("SASL_SSL", users=USERS, mechanisms=["PLAIN"])
+        ) as cluster:
             client = client_of(cluster, mechanism="SCRAM-SHA-256")
             self.fails(AuthenticationError, "does not offer SCRAM-SHA-256; it offers PLAIN", client)
 
     def test_a_token_that_is_not_valid(self) -> None:
-        security = Security("SASL_SSL", mechanisms=["OAUTHBEARER"], principal_of={"right": "alice"}.get)
+        security = Security(
+            "SASL_SSL", mechanisms=["OAUTHBEARER"], principal_of={"right": "alice"}.get
+        )
         with LocalCluster(brokers=1, security=security) as cluster:
             properties = cluster.client_properties()
             del properties["sasl.jaas.config"]
@@ -165,7 +187,11 @@ class TestRefusals:
 
             with client_with("right") as client:
                 client.metadata()
-            self.fails(AuthenticationError, "refused the OAUTHBEARER login: .*invalid_token", client_with("wrong"))
+            self.fails(
+                AuthenticationError,
+                "refused the OAUTHBEARER login: .*invalid_token",
+                client_with("wrong"),
+            )
 
     def test_an_unknown_ca(self, cluster: LocalCluster) -> None:
         other = trustme.CA().cert_pem.bytes().decode()
@@ -178,14 +204,26 @@ class TestRefusals:
 
     @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
     def test_tls_to_plaintext(self, plaintext: LocalCluster, protocol: str) -> None:
-        login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": CANARY}
+        login = {
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": CANARY,
+        }
         properties = login if protocol == "SASL_SSL" else {}
-        options = {"bootstrap_servers": plaintext.bootstrap_servers, "security_protocol": protocol, **properties}
+        options = {
+            "bootstrap_servers": plaintext.bootstrap_servers,
+            "security_protocol": protocol,
+            **properties,
+        }
         client = Client(ClientOptions.from_properties({**options, "default_api_timeout_ms": 800}))
         self.fails(NetworkError, "security_protocol=PLAINTEXT", client, seconds=1.5)
 
     def test_no_login_where_one_is_wanted(self, cluster: LocalCluster) -> None:
-        properties = {**cluster.client_properties(), "security.protocol": "SSL", "default_api_timeout_ms": 800}
+        properties = {
+            **cluster.client_properties(),
+            "security.protocol": "SSL",
+            "default_api_timeout_ms": 800,
+        }
         for name in ("sasl.mechanism", "sasl.jaas.config"):
             del properties[name]
         client = Client(ClientOptions.from_properties(properties))
@@ -193,11 +231,17 @@ class TestRefusals:
 
     def test_a_login_where_none_is_wanted(self) -> None:
         with LocalCluster(brokers=1, security=Security("SSL")) as cluster:
-            login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": CANARY}
+            login = {
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "alice",
+                "sasl_plain_password": CANARY,
+            }
             client = client_of(cluster, **{"security.protocol": "SASL_SSL"}, **login)
             self.fails(AuthenticationError, "wants no SASL", client)
 
-    def test_passwords_are_in_no_log(self, cluster: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+    def test_passwords_are_in_no_log(
+        self, cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
         with caplog.at_level(logging.DEBUG):
             for mechanism in ("PLAIN", "SCRAM-SHA-512"):
                 with client_of(cluster, mechanism=mechanism) as client:
@@ -222,8 +266,14 @@ class TestCertificates:
         file = tmp_path / "ca.pem"
         self.ca.cert_pem.write_to_path(str(file))
         with LocalCluster(brokers=1, security=Security("SSL", ssl_context=context)) as cluster:
-            options = {"bootstrap_servers": cluster.bootstrap_servers, "security_protocol": "SSL", **changes}
-            with Client(ClientOptions.from_properties({"ssl_cafile": str(file), **options})) as client:
+            options = {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "security_protocol": "SSL",
+                **changes,
+            }
+            with Client(
+                ClientOptions.from_properties({"ssl_cafile": str(file), **options})
+            ) as client:
                 client.metadata()
 
     @pytest.mark.parametrize("host", ["127.0.0.1"])
@@ -232,11 +282,15 @@ class TestCertificates:
 
     def test_another_host(self, tmp_path: Path) -> None:
         begun = time.monotonic()
-        with pytest.raises(NetworkError, match=r"IP address mismatch.*a name that the certificate holds"):
+        with pytest.raises(
+            NetworkError, match=r"IP address mismatch.*a name that the certificate holds"
+        ):
             self.connect(self.own_context("broker.example.org"), tmp_path)
         assert time.monotonic() - begun < 5
 
-    def test_another_host_and_nobody_minds(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_another_host_and_nobody_minds(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         context = self.own_context("broker.example.org")
         self.connect(context, tmp_path, **{"ssl.endpoint.identification.algorithm": ""})
         assert "can pose as the broker" in caplog.text
@@ -247,7 +301,9 @@ class TestCertificates:
 
     def test_expired(self, tmp_path: Path) -> None:
         yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-        context = self.own_context("127.0.0.1", not_after=yesterday, not_before=yesterday - datetime.timedelta(days=1))
+        context = self.own_context(
+            "127.0.0.1", not_after=yesterday, not_before=yesterday - datetime.timedelta(days=1)
+        )
         begun = time.monotonic()
         with pytest.raises(NetworkError, match="certificate has expired"):
             self.connect(context, tmp_path)
@@ -256,7 +312,9 @@ class TestCertificates:
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     @pytest.mark.parametrize("wanted", ["none", "requested", "required"])
     @pytest.mark.parametrize("given", ["none", "own", "foreign"])
-    def test_client_certificates(self, wanted: str, given: str, version: ssl.TLSVersion, tmp_path: Path) -> None:
+    def test_client_certificates(
+        self, wanted: str, given: str, version: ssl.TLSVersion, tmp_path: Path
+    ) -> None:
         with LocalCluster(brokers=1, security=Security("SSL", client_auth=wanted)) as cluster:
             context = ssl.create_default_context(cadata=cluster.ca_pem)
             context.minimum_version = context.maximum_version = version
@@ -267,7 +325,8 @@ class TestCertificates:
             elif given == "foreign":
                 self.ca.issue_cert("client@example.org").configure_cert(context)
             options = ClientOptions(
-                bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL", ssl_context=context,
+                bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL",
+                ssl_context=context,
                 default_api_timeout_ms=800,
             )  # fmt: skip
             fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
@@ -302,18 +361,27 @@ class TestOrder:
     """What may be asked before a login, and how long a login lasts."""
 
     def test_other_requests_before_the_login_close(self) -> None:
-        with LocalCluster(brokers=1, release="2.4", security=Security("SASL_PLAINTEXT", users=USERS)) as cluster:
+        with LocalCluster(
+            brokers=1, release="2.4", security=Security("SASL_PLAINTEXT", users=USERS)
+        ) as cluster:
             wire = Wire(cluster.bootstrap_servers)
             try:
                 answer = wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
                 assert answer.error_code == 0
-                assert answer.mechanisms == ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+                assert answer.mechanisms == [
+                    "OAUTHBEARER",
+                    "PLAIN",
+                    "SCRAM-SHA-256",
+                    "SCRAM-SHA-512",
+                ]
                 with pytest.raises((ConnectionError, EOFError, KafkaError)):
                     wire.ask(MetadataRequest(topics=[]), 1)
             finally:
                 wire.close()
 
-    @pytest.mark.parametrize(("release", "lifetime_ms"), [("2.1", 0), ("2.2", 60_000), ("4.3", 60_000)])
+    @pytest.mark.parametrize(
+        ("release", "lifetime_ms"), [("2.1", 0), ("2.2", 60_000), ("4.3", 60_000)]
+    )
     async def test_sessions_end_from_2_2_on(self, release: str, lifetime_ms: int) -> None:
         security = Security("SASL_PLAINTEXT", users=USERS, session_lifetime_ms=60_000)
         async with AsyncLocalCluster(1, release, security=security) as cluster:
@@ -335,9 +403,15 @@ class TestOrder:
         (lambda: Security("SASL_SSL"), "needs users="),
         (lambda: Security("SSL", users=USERS), "need SASL_PLAINTEXT or SASL_SSL"),
         (lambda: Security("SASL_SSL", users=USERS, mechanisms=["SCRAM-SHA-1"]), "SCRAM-SHA-256"),
-        (lambda: Security("SASL_PLAINTEXT", users=USERS, client_auth="required"), "need SSL or SASL_SSL"),
+        (
+            lambda: Security("SASL_PLAINTEXT", users=USERS, client_auth="required"),
+            "need SSL or SASL_SSL",
+        ),
         (lambda: Security("SSL", client_auth="perhaps"), "none, requested, required"),
-        (lambda: LocalCluster(1, "0.9", security=Security("SASL_SSL", users=USERS)).start(), "PLAIN came with 0.10.0"),
+        (
+            lambda: LocalCluster(1, "0.9", security=Security("SASL_SSL", users=USERS)).start(),
+            "PLAIN came with 0.10.0",
+        ),
         (
             lambda: LocalCluster(
                 1, "0.10.0", security=Security("SASL_SSL", users=USERS, mechanisms=["OAUTHBEARER"])
@@ -360,15 +434,22 @@ def test_without_cryptography_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         LocalCluster(1, security=Security("SSL"))
 
 
-@pytest.mark.parametrize("token", ["", "a.b.c", "e30.e30.", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwiZXhwIjoxfQ."])
+@pytest.mark.parametrize(
+    "token", ["", "a.b.c", "e30.e30.", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwiZXhwIjoxfQ."]
+)
 def test_tokens_that_are_none(token: str) -> None:
     assert unsecured_principal(token, 2) is None
 
 
 @pytest.mark.parametrize(
-    "claims", [b"[" * 40_000, b'{"sub":"a","exp":' + b"[" * 40_000, b'{"sub":"a","exp":9}' + b" " * 10**6]
+    "claims",
+    [b"[" * 40_000, b'{"sub":"a","exp":' + b"[" * 40_000, b'{"sub":"a","exp":9}' + b" " * 10**6],
 )
 def test_a_token_may_be_any_text(claims: bytes) -> None:
-    """Python's parser raises RecursionError for deep nesting, which would end the broker's connection untyped."""
-    header, body = (base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in (b'{"alg":"none"}', claims))
+    """Python's parser raises RecursionError for deep nesting, which would end the
+    broker's connection untyped.
+    """
+    header, body = (
+        base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in (b'{"alg":"none"}', claims)
+    )
     assert unsecured_principal(f"{header}.{body}.", 2) is None

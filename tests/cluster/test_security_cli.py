@@ -69,8 +69,14 @@ def test_what_start_writes_is_what_a_command_needs(
             servers = document["bootstrap_servers"]
             asked = ["api-versions", "--format", "json", "--bootstrap-server", servers]
             assert main([*asked, "--command-config", str(path)]) == 0
-            assert [broker["id"] for broker in json.loads(capsys.readouterr().out)["brokers"]] == [1, 2]
-            assert main(["features", "--bootstrap-server", servers, "--command-config", str(path)]) == 0
+            assert [broker["id"] for broker in json.loads(capsys.readouterr().out)["brokers"]] == [
+                1,
+                2,
+            ]
+            assert (
+                main(["features", "--bootstrap-server", servers, "--command-config", str(path)])
+                == 0
+            )
             capsys.readouterr()
             assert main([*asked, "--timeout-ms", "800"]) != 0
             assert "security_protocol" in capsys.readouterr().err
@@ -79,7 +85,11 @@ def test_what_start_writes_is_what_a_command_needs(
 def test_without_data_the_files_are_gone_afterwards() -> None:
     with started("--security-protocol", "SASL_SSL") as document:
         folder = Path(document["client_properties"]).parent
-        assert {file.name for file in folder.iterdir()} == {"ca.pem", "client.properties", "control.sock"}
+        assert {file.name for file in folder.iterdir()} == {
+            "ca.pem",
+            "client.properties",
+            "control.sock",
+        }
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert not folder.exists()
 
@@ -92,10 +102,17 @@ async def test_any_password_survives_the_file(tmp_path: Path) -> None:
         assert ClientOptions.from_properties(path) == expected
 
 
-def test_unknown_names_in_a_file_are_named_and_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_in_a_file_are_named_and_do_no_harm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "client.properties"
-    file.write_text(f"client.dns.lookup=use_all_dns_ips\nsasl.mechanisms={CANARY}\n", encoding="utf-8")
-    assert main(["api-versions", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file)]) == 3
+    file.write_text(
+        f"client.dns.lookup=use_all_dns_ips\nsasl.mechanisms={CANARY}\n", encoding="utf-8"
+    )
+    assert (
+        main(["api-versions", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file)])
+        == 3
+    )
     errors = capsys.readouterr().err
     assert "client.dns.lookup has no effect" in errors
     assert "sasl.mechanisms has no effect" in errors
@@ -117,10 +134,19 @@ def test_users() -> None:
         assert "secret" not in str(caught.value)
 
 
-def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(tmp_path: Path) -> None:
+def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(
+    tmp_path: Path,
+) -> None:
     users = tmp_path / "users"
     users.write_text(f"# who may log in\nalice:{CANARY}\n\nbob:another\n", encoding="utf-8")
-    arguments = ["--security-protocol", "PLAINTEXT", "--security-protocol", "SASL_PLAINTEXT", "--broker-ids", "7,8"]
+    arguments = [
+        "--security-protocol",
+        "PLAINTEXT",
+        "--security-protocol",
+        "SASL_PLAINTEXT",
+        "--broker-ids",
+        "7,8",
+    ]
     arguments += ["--users-file", str(users), "--override", "num.partitions=4", "--rack", "8=b"]
     with started("--data", str(tmp_path / "data"), *arguments, brokers=None) as document:
         assert [row["broker"] for row in document["brokers"]] == [7, 8]
@@ -129,7 +155,9 @@ def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(tm
         assert "client_properties" not in listeners["PLAINTEXT"]
         path = Path(listeners["SASL_PLAINTEXT"]["client_properties"])
         assert path.name == "client.SASL_PLAINTEXT.properties"
-        options = replace(ClientOptions.from_properties(read_properties(path)), allow_plaintext_password=True)
+        options = replace(
+            ClientOptions.from_properties(read_properties(path)), allow_plaintext_password=True
+        )
         with Client(options) as client:
             client.create_topics([NewTopic("made", num_partitions=-1, replication_factor=-1)])
             known = client.metadata(["made"])
@@ -148,8 +176,14 @@ def test_each_listener_has_a_file_of_its_own_and_passwords_can_stay_in_a_file(tm
         (["--rack", "9=a"], "there is no broker 9"),
         (["--broker-ids", "1,x"], "whole numbers with commas"),
         (["--security-protocol", "SSL", "--security-protocol", "ssl"], "names SSL twice"),
-        (["--security-protocol", "PLAINTEXT", "--security-protocol", "SSL", "--user", "alice"], "need SASL"),
-        (["--users-file", "no-such-file", "--security-protocol", "SASL_PLAINTEXT"], "cannot be read"),
+        (
+            ["--security-protocol", "PLAINTEXT", "--security-protocol", "SSL", "--user", "alice"],
+            "need SASL",
+        ),
+        (
+            ["--users-file", "no-such-file", "--security-protocol", "SASL_PLAINTEXT"],
+            "cannot be read",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(

@@ -30,7 +30,9 @@ pytestmark = [
     pytest.mark.foreign,
     # Their sockets, threads and event loops are theirs to close.
     pytest.mark.filterwarnings(
-        "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+        "ignore::ResourceWarning",
+        "ignore::DeprecationWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
     ),
 ]
 
@@ -66,7 +68,8 @@ def confluent(bootstrap: str, ca: str, mechanism: str, password: str) -> bytes:
 
 def kafka_python(bootstrap: str, ca: str, mechanism: str, password: str) -> bytes:
     settings = {
-        "bootstrap_servers": bootstrap, "security_protocol": "SASL_SSL", "ssl_cafile": ca, "sasl_mechanism": mechanism,
+        "bootstrap_servers": bootstrap, "security_protocol": "SASL_SSL", "ssl_cafile": ca,
+        "sasl_mechanism": mechanism,
         "sasl_plain_username": "alice", "sasl_plain_password": password,
     }  # fmt: skip
     try:
@@ -120,7 +123,9 @@ CLIENTS: dict[str, Talk] = {"confluent": confluent, "kafka-python": kafka_python
 
 @pytest.fixture(scope="module", params=["1.1", "3.9"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(2, request.param, security=Security("SASL_SSL", users={"alice": PASSWORD})) as running:
+    with LocalCluster(
+        2, request.param, security=Security("SASL_SSL", users={"alice": PASSWORD})
+    ) as running:
         yield running
 
 
@@ -143,8 +148,8 @@ def test_a_login_and_a_record(name: str, mechanism: str, cluster: LocalCluster, 
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-# kafka-python is left out: it reads on after a refusal, and where the end of the connection comes with it,
-# reports the end only and tries again, for longer than a test may take.
+# kafka-python is left out: it reads on after a refusal, and where the end of the connection comes
+# with it, reports the end only and tries again, for longer than a test may take.
 @pytest.mark.parametrize("name", ["confluent", "aiokafka"])
 def test_a_wrong_password(name: str, mechanism: str, cluster: LocalCluster, ca: str) -> None:
     cluster.clear_requests()

@@ -1,4 +1,6 @@
-"""Transactions over sockets: coordinators that move and die, expiry by the clock, restarts, old and new readers."""
+"""Transactions over sockets: coordinators that move and die, expiry by the clock,
+restarts, old and new readers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def begun(who: Any, name: str = NAME) -> Any:
 
 def ended(who: Any, *, commit: bool = True, name: str = NAME) -> Any:
     return EndTxn(
-        transactional_id=name, producer_id=who.producer_id, producer_epoch=who.producer_epoch, committed=commit
+        transactional_id=name,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=commit,
     )
 
 
@@ -57,18 +62,23 @@ class Coordinator:
             return wire.ask(message, version)
 
     def init(self, timeout_ms: int = 60_000) -> Any:
-        return self.ask(InitProducerId(transactional_id=self.name, transaction_timeout_ms=timeout_ms), 4)
+        return self.ask(
+            InitProducerId(transactional_id=self.name, transaction_timeout_ms=timeout_ms), 4
+        )
 
     def begin(self, who: Any) -> int:
         answer = self.ask(begun(who, self.name), 3)
-        return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+        return int(
+            answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        )
 
     def end(self, who: Any, *, commit: bool = True) -> int:
         return int(self.ask(ended(who, commit=commit, name=self.name), 3).error_code)
 
 
 def write(talk: Talk, batch: Batch, who: Any, sequence: int = 0, name: str = NAME) -> int:
-    data = batch(1, producer_id=who.producer_id, producer_epoch=who.producer_epoch, base_sequence=sequence,
+    data = batch(1, producer_id=who.producer_id, producer_epoch=who.producer_epoch,
+                 base_sequence=sequence,
                  transactional=True)  # fmt: skip
     request = talk.produce_request(data, version=8)
     request.transactional_id = name
@@ -76,7 +86,9 @@ def write(talk: Talk, batch: Batch, who: Any, sequence: int = 0, name: str = NAM
 
 
 def committed(talk: Talk) -> tuple[int, list[int]]:
-    """Return the last stable offset, and where the aborted transactions begin that a reader must leave out."""
+    """Return the last stable offset, and where the aborted transactions begin that
+    a reader must leave out.
+    """
     found = talk.fetch(0, isolation_level=1)
     return found.last_stable_offset, [one.first_offset for one in found.aborted_transactions]
 
@@ -95,16 +107,22 @@ def coordinator(cluster: LocalCluster) -> Coordinator:
     return Coordinator(cluster)
 
 
-def test_only_the_coordinator_answers_and_it_can_be_moved(cluster: LocalCluster, coordinator: Coordinator) -> None:
+def test_only_the_coordinator_answers_and_it_can_be_moved(
+    cluster: LocalCluster, coordinator: Coordinator
+) -> None:
     first = coordinator.broker
     who = coordinator.init()
     for other in {1, 2, 3} - {first}:
         asked = InitProducerId(transactional_id=NAME, transaction_timeout_ms=60_000)
         assert coordinator.ask(asked, 4, other).error_code == NOT_COORDINATOR
         assert coordinator.ask(ended(who), 3, other).error_code == NOT_COORDINATOR
-        states = coordinator.ask(DescribeTransactions(transactional_ids=[NAME]), 0, other).transaction_states
+        states = coordinator.ask(
+            DescribeTransactions(transactional_ids=[NAME]), 0, other
+        ).transaction_states
         assert [state.error_code for state in states] == [NOT_COORDINATOR]
-        listed = coordinator.ask(ListTransactions(state_filters=[], producer_id_filters=[]), 1, other)
+        listed = coordinator.ask(
+            ListTransactions(state_filters=[], producer_id_filters=[]), 1, other
+        )
         assert listed.transaction_states == []
     assert coordinator.begin(who) == 0
     second = first % 3 + 1
@@ -165,13 +183,17 @@ def test_a_transaction_outlives_a_restart_of_the_cluster(
         assert write(talk, batch, who, 1) == 0
         assert coordinator.end(who) == 0
         assert committed(talk) == (3, [])
-        assert write(talk, batch, who, 2) == 48, "the transaction is over, and the partition not part of the next"
+        assert write(talk, batch, who, 2) == 48, (
+            "the transaction is over, and the partition not part of the next"
+        )
 
 
 async def test_a_transaction_expires_by_the_clock_that_is_given(batch: Batch) -> None:
     clock = ManualClock()
     settings = ClusterSettings(start_time_ms=1_700_000_000_000, connections_max_idle_ms=0)
-    async with AsyncLocalCluster(brokers=1, release="3.9", clock=clock, settings=settings) as cluster:
+    async with AsyncLocalCluster(
+        brokers=1, release="3.9", clock=clock, settings=settings
+    ) as cluster:
         cluster.create_topic(TOPIC)
         options = ConnectOptions(bootstrap_servers=cluster.bootstrap_servers)
         connection = await open_connection(cluster.broker(1).address, options)
@@ -218,7 +240,9 @@ def test_a_waiting_reader_is_woken_by_the_marker(
 def test_old_readers_see_no_markers(
     cluster: LocalCluster, coordinator: Coordinator, talk_to: Callable[..., Talk], batch: Batch
 ) -> None:
-    """Fetch v2 knows neither transactions nor markers: it is given the records alone, committed or not."""
+    """Fetch v2 knows neither transactions nor markers: it is given the records
+    alone, committed or not.
+    """
     who = coordinator.init()
     assert coordinator.begin(who) == 0
     talk = talk_to(cluster, 1)
@@ -227,11 +251,17 @@ def test_old_readers_see_no_markers(
     records = bytes(talk.fetch(0, version=2).records)
     assert len(records) > 0
     assert records[16] == 1, "magic 1"
-    assert talk.fetch(1, version=2).records in (b"", None) or bytes(talk.fetch(1, version=2).records) == b""
+    assert (
+        talk.fetch(1, version=2).records in (b"", None)
+        or bytes(talk.fetch(1, version=2).records) == b""
+    )
 
 
 def test_a_broker_before_0_11_knows_no_transactions() -> None:
-    with LocalCluster(brokers=1, release="0.10.2") as cluster, Wire(cluster.bootstrap_servers) as wire:
+    with (
+        LocalCluster(brokers=1, release="0.10.2") as cluster,
+        Wire(cluster.bootstrap_servers) as wire,
+    ):
         wire.send(InitProducerId(transactional_id=NAME, transaction_timeout_ms=1_000), 0)
         assert wire.receive_frame() == b"", "closed, as real ones do"
 

@@ -1,6 +1,8 @@
-"""Transactions of confluent-kafka and aiokafka at the embedded cluster: each writes, the other reads what is committed.
+"""Transactions of confluent-kafka and aiokafka at the embedded cluster: each writes, the other
+reads what is committed.
 
-They share no code with the cluster, so that a mistake in parley's own messages or markers shows here.
+They share no code with the cluster, so that a mistake in parley's own messages or markers shows
+here.
 """
 
 from __future__ import annotations
@@ -36,14 +38,21 @@ Found = list[tuple[int, bytes]]
 """Partition and value of each record."""
 ENDS = (True, False, True, True, False)
 """The transactions that every test writes: committed or not, one record per partition in each."""
-EXPECTED = sorted((partition, b"%d" % number) for number, commit in enumerate(ENDS) if commit for partition in (0, 1))
+EXPECTED = sorted(
+    (partition, b"%d" % number)
+    for number, commit in enumerate(ENDS)
+    if commit
+    for partition in (0, 1)
+)
 
 
 # -- confluent-kafka -------------------------------------------------------------------------------
 
 
 def confluent_producer(bootstrap: str) -> confluent_kafka.Producer:
-    made = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": NAME, "linger.ms": 0})
+    made = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": NAME, "linger.ms": 0}
+    )
     made.init_transactions(SECONDS)
     return made
 
@@ -66,7 +75,9 @@ def confluent_write(bootstrap: str, offsets: bool) -> None:
         assert producer.flush(SECONDS) == 0, "an abort would drop what is still queued"
         if offsets:
             position = confluent_kafka.TopicPartition(TOPIC, 0, 10 + number)
-            producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), SECONDS)
+            producer.send_offsets_to_transaction(
+                [position], consumer.consumer_group_metadata(), SECONDS
+            )
         (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
     consumer.close()
 
@@ -105,7 +116,9 @@ def aiokafka_write(bootstrap: str, offsets: bool) -> None:
                 for partition in (0, 1):
                     await producer.send_and_wait(TOPIC, b"%d" % number, partition=partition)
                 if offsets:
-                    await producer.send_offsets_to_transaction({aiokafka.TopicPartition(TOPIC, 0): 10 + number}, GROUP)
+                    await producer.send_offsets_to_transaction(
+                        {aiokafka.TopicPartition(TOPIC, 0): 10 + number}, GROUP
+                    )
                 await (producer.commit_transaction() if commit else producer.abort_transaction())
         finally:
             await producer.stop()
@@ -140,7 +153,9 @@ READERS = {"confluent-kafka": confluent_read, "aiokafka": aiokafka_read}
 
 @pytest.fixture(autouse=True)
 def _collect_their_sockets() -> Iterator[None]:
-    """Collect the sockets that they leave unclosed here, where the warning is ignored, and not in a later test."""
+    """Collect the sockets that they leave unclosed here, where the warning is
+    ignored, and not in a later test.
+    """
     yield
     gc.collect()
 
@@ -152,7 +167,9 @@ def made(release: str, brokers: int = 3) -> LocalCluster:
 
 
 def values(found: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    assert [value for partition, value in found if partition == 0] == sorted(v for p, v in found if p == 0), "in order"
+    assert [value for partition, value in found if partition == 0] == sorted(
+        v for p, v in found if p == 0
+    ), "in order"
     return sorted(found)
 
 

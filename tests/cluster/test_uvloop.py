@@ -1,4 +1,6 @@
-"""Applications that run on uvloop, as web servers do: the client and the cluster in a box work there too."""
+"""Applications that run on uvloop, as web servers do: the client and the
+cluster in a box work there too.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_an_application_on_uvloop_writes_reads_and_follows_the_leader(protocol: 
             await client.produce(TP.topic, rows(b"moved"))
             await cluster.kill_broker(follower)
             await client.produce(TP.topic, rows(b"killed"))
-            found = await read(client, len(LARGE) + 2, FetchOptions(max_partition_fetch_bytes=2**23))
+            found = await read(
+                client, len(LARGE) + 2, FetchOptions(max_partition_fetch_bytes=2**23)
+            )
             assert found == [*LARGE, b"moved", b"killed"]
 
     in_uvloop(application)
@@ -79,7 +83,9 @@ def test_a_transaction_on_uvloop_is_seen_when_it_is_committed() -> None:
             async with producer.transaction():
                 await producer.produce(TP.topic, rows(b"kept"))
             end = (await client.list_offsets({TP: LATEST}))[TP].offset
-            assert await read(client, end, FetchOptions(isolation_level="read_committed")) == [b"kept"]
+            assert await read(client, end, FetchOptions(isolation_level="read_committed")) == [
+                b"kept"
+            ]
 
     in_uvloop(application)
 
@@ -103,6 +109,10 @@ with LocalCluster(2, "3.9", security=Security("SSL")) as cluster:
 
 def test_the_blocking_faces_where_uvloop_makes_every_loop() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKING], capture_output=True, text=True, timeout=GENEROUS_S, check=False
+        [sys.executable, "-c", BLOCKING],
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS_S,
+        check=False,
     )
     assert (done.stdout, done.returncode) == ("['one', 'two']\n", 0), done.stderr

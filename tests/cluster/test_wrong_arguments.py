@@ -1,7 +1,9 @@
-"""Every public call with wrong values of each of its parameters: a ConfigError, and the same client goes on.
+"""Every public call with wrong values of each of its parameters: a ConfigError, and the same client
+goes on.
 
-The table names every public call of the clients, the consumers and the transactional producers, with values that work
-and values that do not; that it is complete is a test too. After each wrong call comes a right one on the same client.
+The table names every public call of the clients, the consumers and the transactional producers,
+with values that work and values that do not; that it is complete is a test too. After each wrong
+call comes a right one on the same client.
 """
 
 from __future__ import annotations
@@ -55,14 +57,17 @@ def test_the_table_has_every_parameter_of_every_public_call(kind: type) -> None:
     assert all(set(call.right) == set(call.wrong) for call in table.values())
 
 
-# -- the faces ----------------------------------------------------------------------------------------
+# -- the faces -------------------------------------------------------------------------------------
 
 
 class Face:
     """The blocking objects, or the asynchronous ones in a loop of their own."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        options: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "default_api_timeout_ms": 20_000}
+        options: dict[str, Any] = {
+            "bootstrap_servers": bootstrap_servers,
+            "default_api_timeout_ms": 20_000,
+        }
         self.client, self.consumer = self._made(options)
         self.do(self.client.start)
         self.do(self.consumer.start)
@@ -80,8 +85,14 @@ class Face:
     def call(self, where: Any, name: str, given: dict[str, Any]) -> Any:
         """Call with `partitions` as the variable arguments that they are in some calls."""
         method = getattr(where, name)
-        given = {key: value() if inspect.isfunction(value) else value for key, value in given.items()}
-        variable = [one.name for one in inspect.signature(method).parameters.values() if one.kind is one.VAR_POSITIONAL]
+        given = {
+            key: value() if inspect.isfunction(value) else value for key, value in given.items()
+        }
+        variable = [
+            one.name
+            for one in inspect.signature(method).parameters.values()
+            if one.kind is one.VAR_POSITIONAL
+        ]
         arguments = [given.pop(one) for one in variable]
         return self.do(method, *arguments, **given)
 
@@ -141,7 +152,7 @@ def refused(face: Face, where: Any, name: str, given: dict[str, Any]) -> None:
     pytest.fail(f"{name}({given}) was taken")
 
 
-# -- the tests ----------------------------------------------------------------------------------------
+# -- the tests -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CLIENT)
@@ -200,7 +211,8 @@ def test_a_transaction_survives_wrong_values(face: Face, name: str) -> None:
         face.do(producer.begin_transaction)
     for parameter, values in call.wrong.items():
         for value in values:
-            if name != "produce" or (parameter != "rows" and value is not None):  # rows may be written already then
+            # rows may be written already then
+            if name != "produce" or (parameter != "rows" and value is not None):
                 refused(face, producer, name, {**call.right, parameter: value})
     face.call(producer, name, call.right)
     if name != "resume":
@@ -218,7 +230,9 @@ def test_no_wrong_call_has_deleted_or_made_anything(face: Face, cluster: LocalCl
 
 
 @pytest.mark.parametrize("unaware", ["1", b"\x01", 1, None, ["1"], [9]])
-def test_a_cluster_refuses_wrong_brokers_before_anything_is_done(cluster: LocalCluster, unaware: Any) -> None:
+def test_a_cluster_refuses_wrong_brokers_before_anything_is_done(
+    cluster: LocalCluster, unaware: Any
+) -> None:
     for call in (cluster.add_partitions, cluster.recreate_topic):
         with pytest.raises(ConfigError):
             call("b", 2, unaware=unaware)
@@ -227,7 +241,11 @@ def test_a_cluster_refuses_wrong_brokers_before_anything_is_done(cluster: LocalC
 
 
 def test_a_request_that_cannot_be_encoded_harms_no_other(face: Face) -> None:
-    for wrong in (MetadataRequest(topics=5), MetadataRequest(topics=[5]), MetadataRequest(topics=["ab"])):
+    for wrong in (
+        MetadataRequest(topics=5),
+        MetadataRequest(topics=[5]),
+        MetadataRequest(topics=["ab"]),
+    ):
         with pytest.raises(KafkaError):
             face.do(face.client.request, 1, wrong)
     assert face.do(face.client.request, 1, MetadataRequest(topics=[])).brokers
@@ -248,9 +266,17 @@ def test_a_client_is_not_made_with_wrong_values() -> None:
                 with pytest.raises(ConfigError):
                     kind(**{name: value})
     for kind in (AsyncConsumer, Consumer):
-        for name, value in (("on_data_loss", 5), ("group", "g"), ("auto_offset_reset", "first"), ("options", {})):
+        for name, value in (
+            ("on_data_loss", 5),
+            ("group", "g"),
+            ("auto_offset_reset", "first"),
+            ("options", {}),
+        ):
             with pytest.raises(ConfigError):
                 kind(**{name: value})
     with pytest.raises(ConfigError):
         AsyncConsumer("localhost:9092")  # type: ignore[arg-type]
-    assert Feature.RECORD_HEADERS in AsyncClient(require=["record-headers", Feature.RECORD_HEADERS])._require
+    assert (
+        Feature.RECORD_HEADERS
+        in AsyncClient(require=["record-headers", Feature.RECORD_HEADERS])._require
+    )

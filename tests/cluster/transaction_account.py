@@ -42,7 +42,9 @@ SMALL = ProduceOptions(batch_size=300)
 def rows(transaction: int) -> pa.Table:
     """The rows of one transaction, spread over all partitions."""
     partitions = pa.array([index % PARTITIONS for index in range(ROWS)], pa.int32())
-    return pa.table({"value": [f"{transaction}:{index}" for index in range(ROWS)], "partition": partitions})
+    return pa.table(
+        {"value": [f"{transaction}:{index}" for index in range(ROWS)], "partition": partitions}
+    )
 
 
 def write(producer: TransactionProducer, transaction: int) -> None:
@@ -64,7 +66,9 @@ def transact(producer: TransactionProducer, number: int) -> None:
 
 
 def go_through(producer: TransactionProducer) -> None:
-    """Go on with an open transaction to its end: every request is sent, unless one before it fails."""
+    """Go on with an open transaction to its end: every request is sent,
+    unless one before it fails.
+    """
     write(producer, 2)
     producer.send_offsets_to_transaction({TP: OffsetAndMetadata(2)}, GROUP)
     producer.commit_transaction()
@@ -99,6 +103,8 @@ def account(cluster: LocalCluster) -> Counter[int]:
     for value, count in seen.items():
         found.setdefault(int(value.split(":")[0]), []).append(count)
     for transaction, counts in found.items():
-        assert len(counts) == ROWS, f"transaction {transaction} is torn: {len(counts)} of {ROWS} rows"
+        assert len(counts) == ROWS, (
+            f"transaction {transaction} is torn: {len(counts)} of {ROWS} rows"
+        )
         assert set(counts) == {1}, f"transaction {transaction} is there {set(counts)} times"
     return Counter(dict.fromkeys(found, 1))

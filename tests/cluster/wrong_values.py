@@ -1,4 +1,6 @@
-"""Every public call of the clients, consumers and transactional producers: values that work, and values that do not."""
+"""Every public call of the clients, consumers and transactional producers: values that
+work, and values that do not.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,20 @@ FLAGS = ("yes", 1, None)
 TEXTS = (5, "", b"ab", ["ab"], "\ud800", "x" * 40_000)
 NAMES = ("ab", b"ab", 5, [5], [""], [None], [b"ab"], ["\ud800"], ["x" * 40_000])
 TP_VALUES = (
-    (TOPIC, 0), TOPIC, 5, None, [TOPIC, 0], TopicPartition(TOPIC, "0"), TopicPartition(TOPIC, -1),  # type: ignore[arg-type]
-    TopicPartition(TOPIC, 2**31), TopicPartition(5, 0), TopicPartition("", 0), TopicPartition(TOPIC, None),  # type: ignore[arg-type]
+    (TOPIC, 0), TOPIC, 5, None, [TOPIC, 0], TopicPartition(TOPIC, "0"), TopicPartition(TOPIC, -1),
+    # type: ignore[arg-type]
+    TopicPartition(TOPIC, 2**31), TopicPartition(5, 0), TopicPartition("", 0),
+    TopicPartition(TOPIC, None),  # type: ignore[arg-type]
     TopicPartition(TOPIC, True), TopicPartition("\ud800", 0),
 )  # fmt: skip
 TP_LISTS = ("ab", b"ab", 5, None, TP, *([one] for one in TP_VALUES))
 SOME_TP_LISTS = tuple(one for one in TP_LISTS if one is not None)
-OFFSETS = ("earliest", -1, 1.5, True, None, [], (1, 2), (1, "m", 3), OffsetAndMetadata("1"), OffsetAndMetadata(-1),  # type: ignore[arg-type]
-    OffsetAndMetadata(0, None), OffsetAndMetadata(0, "", "1"), OffsetAndMetadata(2**63), EARLIEST)  # type: ignore[arg-type]  # fmt: skip
-PLACES = ("earliest", "EARLIEST", -2, 1.5, True, b"", [], Timestamp(-1), Timestamp("1"), Timestamp(2**63), 2**63,  # type: ignore[arg-type]
+OFFSETS = ("earliest", -1, 1.5, True, None, [], (1, 2), (1, "m", 3), OffsetAndMetadata("1"),
+    OffsetAndMetadata(-1),  # type: ignore[arg-type]
+    OffsetAndMetadata(0, None), OffsetAndMetadata(0, "", "1"), OffsetAndMetadata(2**63),
+    EARLIEST)  # type: ignore[arg-type]  # fmt: skip
+PLACES = ("earliest", "EARLIEST", -2, 1.5, True, b"", [], Timestamp(-1), Timestamp("1"),
+    Timestamp(2**63), 2**63,  # type: ignore[arg-type]
     OffsetSpec("earliest", "x"), ("earliest", None))  # type: ignore[arg-type]  # fmt: skip
 OPTIONS = ("all", 5, {}, ConsumerGroupMetadata("group"))
 
@@ -75,10 +82,17 @@ CLIENT = {
     "metadata": Call({"topics": [TOPIC]}, {"topics": NAMES}),
     "api_versions": Call({"node_id": 1}, {"node_id": NUMBERS}),
     "supports": Call(
-        {"feature": "record-headers", "broker": 1}, {"feature": (*TEXTS, None, "record-haeders"), "broker": NUMBERS}
+        {"feature": "record-headers", "broker": 1},
+        {"feature": (*TEXTS, None, "record-haeders"), "broker": NUMBERS},
     ),
     "request": Call(
-        {"node_id": 1, "message": MetadataRequest(topics=[]), "timeout_ms": 5_000, "feature": None, "allowed": None},
+        {
+            "node_id": 1,
+            "message": MetadataRequest(topics=[]),
+            "timeout_ms": 5_000,
+            "feature": None,
+            "allowed": None,
+        },
         {
             "node_id": NUMBERS,
             "message": (
@@ -131,7 +145,9 @@ CLIENT = {
             "validate_only": FLAGS,
         },
     ),
-    "delete_topics": Call({"names": [], "timeout_ms": 20_000}, {"names": (*NAMES, None), "timeout_ms": TIMEOUTS}),
+    "delete_topics": Call(
+        {"names": [], "timeout_ms": 20_000}, {"names": (*NAMES, None), "timeout_ms": TIMEOUTS}
+    ),
     "list_offsets": Call(
         {"specs": {TP: EARLIEST}, "isolation_level": "read_committed", "timeout_ms": 20_000},
         {
@@ -143,7 +159,9 @@ CLIENT = {
     "offsets_for_leader_epochs": Call(
         {"epochs": {TP: 0}, "timeout_ms": 20_000},
         {
-            "epochs": by_partition("1", -1, 1.5, True, None, (), (1, 2, 3), ("1",), (1, "2"), 2**31, right=0),
+            "epochs": by_partition(
+                "1", -1, 1.5, True, None, (), (1, 2, 3), ("1",), (1, "2"), 2**31, right=0
+            ),
             "timeout_ms": TIMEOUTS,
         },
     ),
@@ -156,13 +174,19 @@ CLIENT = {
     ),
     "list_groups": Call(
         {"states": ["stable"], "types": ["classic", "Consumer"], "timeout_ms": 20_000},
-        {"states": (*NAMES, None, ["Stabel"]), "types": (*NAMES, None, ["clasic"]), "timeout_ms": TIMEOUTS},
+        {
+            "states": (*NAMES, None, ["Stabel"]),
+            "types": (*NAMES, None, ["clasic"]),
+            "timeout_ms": TIMEOUTS,
+        },
     ),
     "describe_groups": Call(
-        {"group_ids": ["g"], "timeout_ms": 20_000}, {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS}
+        {"group_ids": ["g"], "timeout_ms": 20_000},
+        {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS},
     ),
     "delete_groups": Call(
-        {"group_ids": [], "timeout_ms": 20_000}, {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS}
+        {"group_ids": [], "timeout_ms": 20_000},
+        {"group_ids": (*NAMES, None), "timeout_ms": TIMEOUTS},
     ),
     "list_group_offsets": Call(
         {"group_id": "g", "partitions": [TP], "timeout_ms": 20_000},
@@ -170,7 +194,11 @@ CLIENT = {
     ),
     "alter_group_offsets": Call(
         {"group_id": "g", "offsets": {TP: 1}, "timeout_ms": 20_000},
-        {"group_id": (*TEXTS, None), "offsets": by_partition(*OFFSETS, right=1), "timeout_ms": TIMEOUTS},
+        {
+            "group_id": (*TEXTS, None),
+            "offsets": by_partition(*OFFSETS, right=1),
+            "timeout_ms": TIMEOUTS,
+        },
     ),
     "delete_group_offsets": Call(
         {"group_id": "g", "partitions": [], "timeout_ms": 20_000},
@@ -186,7 +214,12 @@ CLIENT = {
     ),
     "fetch": Call(
         {"tp": TP, "start": 0, "end": 1, "options": FetchOptions()},
-        {"tp": TP_VALUES, "start": (*PLACES, None), "end": PLACES, "options": (*OPTIONS, ProduceOptions())},
+        {
+            "tp": TP_VALUES,
+            "start": (*PLACES, None),
+            "end": PLACES,
+            "options": (*OPTIONS, ProduceOptions()),
+        },
     ),
     "fetch_many": Call(
         {"ranges": {TP: (EARLIEST, LATEST)}, "options": FetchOptions()},
@@ -210,7 +243,17 @@ CLIENT = {
         {"topic": TOPIC, "rows": ROWS, "partition": 0, "options": ProduceOptions()},
         {
             "topic": (*TEXTS, None),
-            "rows": (None, 5, "ab", b"ab", {"value": ["v"]}, [5], ["ab"], pa.table({"other": [1]}), [ROWS]),
+            "rows": (
+                None,
+                5,
+                "ab",
+                b"ab",
+                {"value": ["v"]},
+                [5],
+                ["ab"],
+                pa.table({"other": [1]}),
+                [ROWS],
+            ),
             "partition": ("0", 1.5, True, -1, 2**31, [0]),
             "options": (*OPTIONS, FetchOptions()),
         },
@@ -228,16 +271,33 @@ TRANSACTIONS = {
             "transactional_id": (*TEXTS, None),
             "transaction_timeout_ms": (*TIMEOUTS, 0, None),
             "max_generation": ("1", 0, 3, None),
-            "options": (*OPTIONS, FetchOptions(), ProduceOptions(acks="1"), ProduceOptions(enable_idempotence=False)),
+            "options": (
+                *OPTIONS,
+                FetchOptions(),
+                ProduceOptions(acks="1"),
+                ProduceOptions(enable_idempotence=False),
+            ),
         },
     ),
     "end": Call(
-        {"prepared": PreparedTransaction("ended", 1, 0, True), "committed": True, "timeout_ms": 20_000},
-        {"prepared": ("ended", ("ended", 1, 0, True), None), "committed": FLAGS, "timeout_ms": TIMEOUTS},
+        {
+            "prepared": PreparedTransaction("ended", 1, 0, True),
+            "committed": True,
+            "timeout_ms": 20_000,
+        },
+        {
+            "prepared": ("ended", ("ended", 1, 0, True), None),
+            "committed": FLAGS,
+            "timeout_ms": TIMEOUTS,
+        },
     ),
     "fence": Call(
         {"transactional_ids": ["fenced"], "transaction_timeout_ms": 30_000, "timeout_ms": 20_000},
-        {"transactional_ids": (*NAMES, None), "transaction_timeout_ms": (*TIMEOUTS, 0), "timeout_ms": TIMEOUTS},
+        {
+            "transactional_ids": (*NAMES, None),
+            "transaction_timeout_ms": (*TIMEOUTS, 0),
+            "timeout_ms": TIMEOUTS,
+        },
     ),
     "list": Call(
         {"wanted": TransactionFilter(states=["Ongoing"]), "timeout_ms": 20_000},
@@ -267,13 +327,18 @@ CONSUMER = {
     "pause": Call({"partitions": TP}, {"partitions": TP_VALUES}),
     "resume": Call({"partitions": TP}, {"partitions": TP_VALUES}),
     "commit": Call(
-        {"offsets": {TP: 1}}, {"offsets": tuple(one for one in by_partition(*OFFSETS, right=1) if one is not None)}
+        {"offsets": {TP: 1}},
+        {"offsets": tuple(one for one in by_partition(*OFFSETS, right=1) if one is not None)},
     ),
     "committed": Call({"partition": TP}, {"partition": TP_VALUES}),
     "getone": Call({"partitions": TP}, {"partitions": TP_VALUES}),
     "getmany": Call(
         {"partitions": TP, "timeout_ms": 5_000, "max_records": 1},
-        {"partitions": TP_VALUES, "timeout_ms": (*TIMEOUTS, None), "max_records": ("1", 0, -1, 1.5, True)},
+        {
+            "partitions": TP_VALUES,
+            "timeout_ms": (*TIMEOUTS, None),
+            "max_records": ("1", 0, -1, 1.5, True),
+        },
     ),
     "batches": Call({"partitions": TP}, {"partitions": TP_VALUES}),
     "highwater": Call({"partition": TP}, {"partition": TP_VALUES}),
@@ -281,7 +346,8 @@ CONSUMER = {
     "beginning_offsets": Call({"partitions": [TP]}, {"partitions": TP_LISTS}),
     "end_offsets": Call({"partitions": [TP]}, {"partitions": TP_LISTS}),
     "offsets_for_times": Call(
-        {"timestamps": {TP: 0}}, {"timestamps": by_partition("0", -1, 1.5, True, None, 2**63, EARLIEST, right=0)}
+        {"timestamps": {TP: 0}},
+        {"timestamps": by_partition("0", -1, 1.5, True, None, 2**63, EARLIEST, right=0)},
     ),
 }
 TRANSACTION = {
@@ -292,6 +358,9 @@ TRANSACTION = {
     ),
     "resume": Call(
         {"producer_id": 5, "producer_epoch": 0},
-        {"producer_id": ("5", -1, 1.5, True, None, 2**63), "producer_epoch": ("0", -1, 1.5, True, None, 2**15)},
+        {
+            "producer_id": ("5", -1, 1.5, True, None, 2**63),
+            "producer_epoch": ("0", -1, 1.5, True, None, 2**15),
+        },
     ),
 }

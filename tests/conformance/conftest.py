@@ -23,25 +23,35 @@ RELEASES = ("3.9.1", "4.3.0")
 
 def clients_jar(release: str) -> Path:
     """Return the kafka-clients jar of a release, from Maven's cache or from Maven Central."""
-    (jar,) = jar_folder([f"org.apache.kafka:kafka-clients:{release}"], alone=True).glob("kafka-clients-*.jar")
+    (jar,) = jar_folder([f"org.apache.kafka:kafka-clients:{release}"], alone=True).glob(
+        "kafka-clients-*.jar"
+    )
     return jar
 
 
 @pytest.fixture(scope="session")
 def clients_jars() -> dict[str, Path]:
-    """The kafka-clients jars by release, from the oldest to the newest. Tests with it carry the marker `jars`."""
+    """The kafka-clients jars by release, from the oldest to the newest. Tests with
+    it carry the marker `jars`.
+    """
     return {release: clients_jar(release) for release in RELEASES}
 
 
 @pytest.fixture(scope="session")
 def clients_class_paths() -> dict[str, str]:
-    """The class paths of kafka-clients with all it needs, by release. Tests with it carry the marker `jars`."""
-    return {release: class_path([f"org.apache.kafka:kafka-clients:{release}"]) for release in RELEASES}
+    """The class paths of kafka-clients with all it needs, by release. Tests with it
+    carry the marker `jars`.
+    """
+    return {
+        release: class_path([f"org.apache.kafka:kafka-clients:{release}"]) for release in RELEASES
+    }
 
 
 @pytest.fixture(scope="session")
 def tools() -> dict[str, ModuleType]:
-    """The modules of `tools/` that read definitions, by name; they are scripts, so they are no package."""
+    """The modules of `tools/` that read definitions, by name; they are scripts,
+    so they are no package.
+    """
     folder = Path(__file__).parents[2] / "tools"
     found = {}
     for name in ("definitions", "compare_definitions", "import_definitions"):
@@ -60,21 +70,34 @@ def java_with_compiler() -> JavaHome | None:
     if java is None:
         return None
     command = [str(java.command), "--list-modules"]
-    modules = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GENEROUS_S)
+    modules = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=GENEROUS_S
+    )
     return java if "jdk.compiler" in modules.stdout else None
 
 
 @pytest.fixture(scope="session")
 def run_java() -> Callable[..., bytes]:
-    """A function (class path, name of a source file here, input) that returns what a Java program prints."""
+    """A function (class path, name of a source file here, input) that returns
+    what a Java program prints.
+    """
     java = java_with_compiler()
     if java is None:
         pytest.skip("no Java 17 with a compiler: the oracles are Java source files")
 
     def run(class_path: str, source: str, data: bytes = b"") -> bytes:
-        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # it compiles the source first, and then runs once
-        command = [str(java.command), *quick, "-cp", class_path, str(Path(__file__).with_name(source))]
-        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=2 * GENEROUS_S)
+        # it compiles the source first, and then runs once
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command = [
+            str(java.command),
+            *quick,
+            "-cp",
+            class_path,
+            str(Path(__file__).with_name(source)),
+        ]
+        done = subprocess.run(
+            command, input=data, capture_output=True, check=False, timeout=2 * GENEROUS_S
+        )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
 

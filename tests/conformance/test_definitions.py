@@ -22,7 +22,9 @@ def test_every_field_in_every_version_equals_the_jars(
 
 
 @pytest.mark.jars
-def test_notation_files_are_what_the_import_writes(clients_jars: dict[str, Path], tools: dict[str, ModuleType]) -> None:
+def test_notation_files_are_what_the_import_writes(
+    clients_jars: dict[str, Path], tools: dict[str, ModuleType]
+) -> None:
     """Nobody edits a notation file by hand and loses it at the next import."""
     written = tools["import_definitions"].files(tools["definitions"].merged(clients_jars.values()))
     assert {path.name: path.read_text(encoding="utf-8") for path in APIS.glob("*.api")} == written
@@ -59,14 +61,19 @@ def test_comparison_sees_a_wrong_fact(
     assert found
 
 
-def test_what_is_read_earlier_than_the_jars_write_it_is_the_leader_hints_of_kip_951_and_nothing_else() -> None:
-    """The one exception: the KIP's page has them in Produce 9+ and Fetch 12+, the jars from 10 and 16 on."""
+def test_what_is_read_earlier_than_the_jars_write_it_is_the_leader_hints_of_kip_951_and_nothing_else() -> (
+    None
+):
+    """The one exception: the KIP's page has them in Produce 9+ and Fetch 12+,
+    the jars from 10 and 16 on.
+    """
     early = {
         (load(key).response.name, version, step.name)
         for key in ApiKey
         for version in load(key).response.valid_versions.versions()
         for schema in (load(key).request, load(key).response)
-        for step in set(make_plan(schema, version, reading=True).walk()) - set(make_plan(schema, version).walk())
+        for step in set(make_plan(schema, version, reading=True).walk())
+        - set(make_plan(schema, version).walk())
         if step.field.tag is not None
     }
     assert early == {

@@ -10,11 +10,14 @@ from parley.errors.broker import error_codes
 
 
 @pytest.mark.jars
-def test_error_codes_equal_kafkas(clients_class_paths: dict[str, str], run_java: Callable[..., bytes]) -> None:
+def test_error_codes_equal_kafkas(
+    clients_class_paths: dict[str, str], run_java: Callable[..., bytes]
+) -> None:
     printed = run_java(clients_class_paths["4.3.0"], "ErrorTable.java").decode()
     theirs = sorted(printed.splitlines(), key=lambda line: int(line.split()[0]))
     ours = [
-        f"{code} {entry.name} {'retriable' if entry.retriable else '-'} {'refresh' if entry.refresh_metadata else '-'}"
+        f"{code} {entry.name} {'retriable' if entry.retriable else '-'} "
+        f"{'refresh' if entry.refresh_metadata else '-'}"
         for code, entry in sorted(error_codes().items())
     ]
     assert ours == theirs

@@ -33,7 +33,9 @@ RunJava: TypeAlias = Callable[..., bytes]
 pytestmark = [pytest.mark.jars, pytest.mark.timeout(300)]
 
 
-def ask(run_java: RunJava, class_path: str, questions: list[tuple[type[Message], int, bytes]]) -> list[bytes | str]:
+def ask(
+    run_java: RunJava, class_path: str, questions: list[tuple[type[Message], int, bytes]]
+) -> list[bytes | str]:
     """Return for each question the bytes that Java makes of it, or the text of its exception."""
     sent = bytearray()
     for message, version, data in questions:
@@ -107,19 +109,28 @@ def test_java_reencodes_every_message_to_the_same_bytes(
         for (message, version, data), answer in zip(questions, answers, strict=True)
         if answer != data
     ]
-    assert not wrong, f"{len(wrong)} of {len(questions)} differ, for example\n" + "\n".join(wrong[:5])
+    assert not wrong, f"{len(wrong)} of {len(questions)} differ, for example\n" + "\n".join(
+        wrong[:5]
+    )
     assert len({(message, version) for message, version, _ in questions}) > 400
 
 
 @pytest.mark.parametrize("release", ["4.3.0"])
-def test_oracle_sees_a_wrong_byte(release: str, clients_class_paths: dict[str, str], run_java: RunJava) -> None:
+def test_oracle_sees_a_wrong_byte(
+    release: str, clients_class_paths: dict[str, str], run_java: RunJava
+) -> None:
     """The oracle can fail: a byte too many, a byte too few, another version."""
     message = OffsetFetchRequest
     data = b"".join(encode_body(message(groups=[message.OffsetFetchRequestGroup(group_id="g")]), 8))
     answers = ask(
         run_java,
         clients_class_paths[release],
-        [(message, 8, data), (message, 8, data + b"\x00"), (message, 8, data[:-1]), (message, 9, data)],
+        [
+            (message, 8, data),
+            (message, 8, data + b"\x00"),
+            (message, 8, data[:-1]),
+            (message, 9, data),
+        ],
     )
     assert answers[0] == data
     assert [isinstance(answer, str) for answer in answers[1:]] == [True, True, True]

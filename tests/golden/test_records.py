@@ -52,7 +52,9 @@ def logs(**wanted: object) -> list[Any]:
 
 
 def aborted(log: GoldenLog) -> list[tuple[int, int]]:
-    """Return (producer id, first offset) of the aborted transactions, as a fetch would name them."""
+    """Return (producer id, first offset) of the aborted transactions, as a
+    fetch would name them.
+    """
     assert log.committed is not None
     visible = {record.offset for record in log.committed}
     first = next(record.offset for record in log.records if record.offset not in visible)
@@ -70,7 +72,9 @@ def test_every_release_and_codec_is_there() -> None:
 @pytest.mark.parametrize("log", logs())
 def test_log_decodes_to_what_java_reads(log: GoldenLog) -> None:
     chunks = list(decode_columns(log.data, first_offset=0))
-    assert [tuple(r) for chunk in chunks for r in records(chunk.columns)] == [tuple(r) for r in log.records]
+    assert [tuple(r) for chunk in chunks for r in records(chunk.columns)] == [
+        tuple(r) for r in log.records
+    ]
     assert chunks[-1].next_offset == split(log.data)[-1].next_offset
 
 
@@ -79,11 +83,15 @@ def test_log_decodes_to_what_java_reads(log: GoldenLog) -> None:
 def test_committed_records_are_what_java_reads_committed(log: GoldenLog) -> None:
     assert log.committed is not None
     chunks = list(decode_columns(log.data, first_offset=0, aborted=aborted(log)))
-    assert [tuple(r) for chunk in chunks for r in records(chunk.columns)] == [tuple(r) for r in log.committed]
+    assert [tuple(r) for chunk in chunks for r in records(chunk.columns)] == [
+        tuple(r) for r in log.committed
+    ]
     hidden = [
         number
         for number, batch in enumerate(split(log.data))
-        if not any(batch.base_offset <= record.offset <= batch.last_offset for record in log.committed)
+        if not any(
+            batch.base_offset <= record.offset <= batch.last_offset for record in log.committed
+        )
     ]
     assert hidden == [1, 2, 3, 5], "two markers, an aborted batch between them, and the last marker"
 
@@ -95,9 +103,13 @@ def test_any_range_of_offsets_decodes(log: GoldenLog) -> None:
     end = split(log.data)[-1].next_offset
     for first in range(end + 1):
         for last in range(first, end + 1):
-            chunks = decode_columns(log.data, first_offset=first, end_offset=last, options=ReadOptions(max_rows=3))
+            chunks = decode_columns(
+                log.data, first_offset=first, end_offset=last, options=ReadOptions(max_rows=3)
+            )
             found = [record for chunk in chunks for record in records(chunk.columns)]
-            assert [tuple(r) for r in found] == [tuple(r) for r in log.records if first <= r.offset < last]
+            assert [tuple(r) for r in found] == [
+                tuple(r) for r in log.records if first <= r.offset < last
+            ]
 
 
 @pytest.mark.usefixtures("kernel")
@@ -106,7 +118,11 @@ def test_every_truncation_reads_as_the_records_before_the_cut(log: GoldenLog) ->
     """Brokers cut a fetch anywhere; the part that is whole must read, the rest must not."""
     read = 0
     for cut in range(len(log.data) + 1):
-        found = [tuple(r) for c in decode_columns(log.data[:cut], first_offset=0) for r in records(c.columns)]
+        found = [
+            tuple(r)
+            for c in decode_columns(log.data[:cut], first_offset=0)
+            for r in records(c.columns)
+        ]
         assert found == [tuple(r) for r in log.records[: len(found)]]
         assert len(found) >= read
         read = len(found)
@@ -143,7 +159,9 @@ def _encode_again(log: GoldenLog, kernel: str) -> Iterator[bytes]:
 
 
 def test_the_markers_of_real_brokers_are_made_byte_for_byte() -> None:
-    """What the embedded cluster writes at a transaction's end is what brokers of each release wrote."""
+    """What the embedded cluster writes at a transaction's end is what
+    brokers of each release wrote.
+    """
     seen = set()
     for log in LOGS:
         for batch in split(log.data):
@@ -156,7 +174,10 @@ def test_the_markers_of_real_brokers_are_made_byte_for_byte() -> None:
                 facts.producer_id, facts.producer_epoch, facts.coordinator_epoch,
                 commit=facts.control_type == 1, now_ms=facts.max_timestamp_ms,
             )  # fmt: skip
-            assert bytes(assign_offsets(bytearray(made), facts.base_offset, facts.leader_epoch)) == stored
+            assert (
+                bytes(assign_offsets(bytearray(made), facts.base_offset, facts.leader_epoch))
+                == stored
+            )
             seen.add((log.release, facts.control_type))
     assert {kind for _, kind in seen} == {0, 1}
     assert len({release for release, _ in seen}) >= 4

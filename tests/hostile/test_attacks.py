@@ -1,4 +1,6 @@
-"""C17, B1, B2: hostile inputs both ways. `make test-hostile` sends a million each way, these tests 20,000."""
+"""C17, B1, B2: hostile inputs both ways. `make test-hostile` sends a million
+each way, these tests 20,000.
+"""
 
 from __future__ import annotations
 
@@ -71,15 +73,23 @@ def fails() -> Callable[..., object]:
     return handle
 
 
-def test_a_bug_of_a_reader_is_found(monkeypatch: pytest.MonkeyPatch, fails: Callable[..., object]) -> None:
+def test_a_bug_of_a_reader_is_found(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[..., object]
+) -> None:
     monkeypatch.setattr(hostile_readers, "decode_response", fails)
     assert "IndexError: a bug" in attack_readers(10, 0).text("with a bug")
 
 
-def test_a_bug_of_a_handler_is_found(monkeypatch: pytest.MonkeyPatch, fails: Callable[..., object]) -> None:
-    monkeypatch.setitem(HANDLERS, ApiKey.METADATA, dataclasses.replace(HANDLERS[ApiKey.METADATA], handle=fails))
+def test_a_bug_of_a_handler_is_found(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[..., object]
+) -> None:
+    monkeypatch.setitem(
+        HANDLERS, ApiKey.METADATA, dataclasses.replace(HANDLERS[ApiKey.METADATA], handle=fails)
+    )
     account = attack_brokers(100, 0, ("4.3.0",))
-    assert any("IndexError('a bug')" in breach for breach in account.breaches), account.text("with a bug")
+    assert any("IndexError('a bug')" in breach for breach in account.breaches), account.text(
+        "with a bug"
+    )
 
 
 def test_growing_without_bound_is_a_breach() -> None:

@@ -1,4 +1,5 @@
-"""Any bytes: a connection makes events of them or ends with a RemoteProtocolError, and never raises.
+"""Any bytes: a connection makes events of them or ends with a RemoteProtocolError, and never
+raises.
 
 One named test per trick that made some Kafka client or broker fall over.
 """
@@ -98,12 +99,16 @@ PLAUSIBLE = st.builds(
 )
 
 
-@given(st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(PLAUSIBLE, max_size=4).map(b"".join)))
+@given(
+    st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(PLAUSIBLE, max_size=4).map(b"".join))
+)
 def test_any_bytes_while_negotiating(data: bytes) -> None:
     feed(negotiating(), data)
 
 
-@given(st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(PLAUSIBLE, max_size=4).map(b"".join)))
+@given(
+    st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(PLAUSIBLE, max_size=4).map(b"".join))
+)
 def test_any_bytes_instead_of_answers(data: bytes) -> None:
     feed(waiting(), data)
 
@@ -116,14 +121,18 @@ HEADERS = st.builds(
 )
 
 
-@given(st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(HEADERS, max_size=4).map(b"".join)))
+@given(
+    st.one_of(st.binary(max_size=300), SMALL_FRAMES, st.lists(HEADERS, max_size=4).map(b"".join))
+)
 def test_any_bytes_from_a_client(data: bytes) -> None:
     feed(BrokerProtocol(ServeAll()), data)
 
 
 @given(st.data())
 def test_every_truncation_and_bit_flip_of_a_request(data: st.DataObject) -> None:
-    message = data.draw(st.sampled_from([MetadataRequest(topics=[]), FetchRequest(), ProduceRequest(acks=1)]))
+    message = data.draw(
+        st.sampled_from([MetadataRequest(topics=[]), FetchRequest(), ProduceRequest(acks=1)])
+    )
     request = bytearray(joined(encode_request(message, 9, 5, "client")))
     position = data.draw(st.integers(0, len(request) - 1))
     request[position] ^= 1 << data.draw(st.integers(0, 7))
@@ -168,7 +177,9 @@ def test_a_broker_names_clients_that_speak_something_else(data: bytes, words: st
         raise closed.error
 
 
-@pytest.mark.parametrize("make", [negotiating, lambda: BrokerProtocol(ServeAll())], ids=["client", "broker"])
+@pytest.mark.parametrize(
+    "make", [negotiating, lambda: BrokerProtocol(ServeAll())], ids=["client", "broker"]
+)
 def test_an_announcement_costs_nothing(make: Any) -> None:
     """CVE-2022-34917: an unauthenticated peer must not make us allocate what it only announces."""
     connection = make()
@@ -212,7 +223,9 @@ def test_an_array_of_two_billion_elements_is_refused_before_it_is_made() -> None
 def test_a_million_api_keys_are_refused() -> None:
     entries = b"".join(struct.pack(">hhh", key % 32768, 0, 1) + b"\0" for key in range(1_000_000))
     client = negotiating()
-    client.receive_data(framed(struct.pack(">ih", 0, 0) + bytes.fromhex("c1843d") + entries + bytes(5)))
+    client.receive_data(
+        framed(struct.pack(">ih", 0, 0) + bytes.fromhex("c1843d") + entries + bytes(5))
+    )
     closed = client.next_event()
     assert isinstance(closed, Closed)
     assert isinstance(closed.error, RemoteProtocolError)
@@ -229,7 +242,9 @@ def test_answering_twice_ends_the_connection() -> None:
 @pytest.mark.long  # a matter of speed: it says something on a quiet machine only
 @pytest.mark.parametrize("count", [2_000, 4_000])
 def test_many_small_frames_take_linear_time(count: int) -> None:
-    """Twice the frames take twice the processor's time, not four times; best of five against noise."""
+    """Twice the frames take twice the processor's time, not four times; best
+    of five against noise.
+    """
 
     def seconds(frames: int) -> float:
         data, best = framed(b"x" * 20) * frames, 1e9

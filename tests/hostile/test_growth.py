@@ -1,12 +1,15 @@
-"""What hostile record sets cost: never more than their bytes, and those they may decompress to, allow.
+"""What hostile record sets cost: never more than their bytes, and those they may decompress to,
+allow.
 
 Two things are measured, in processor time of this process, the best of several runs:
 
-- growth: sixteen times the bytes may take sixteen times as long, and something for caches and fresh pages;
-  a quadratic algorithm takes 256 times as long. (Eight times and 64 for the pure kernel, which is slow.)
-- price: the time per byte against that of ordinary record sets of the same kind. Bytes are those that come in
-  and those that are handed out. A compressed batch may become 64 times its size without anybody asking
-  (`batch_limit`), so a decompressor that yields nothing may take as long as one that yields so much.
+- growth: sixteen times the bytes may take sixteen times as long, and something for caches and fresh
+  pages; a quadratic algorithm takes 256 times as long. (Eight times and 64 for the pure kernel,
+  which is slow.)
+- price: the time per byte against that of ordinary record sets of the same kind. Bytes are those
+  that come in and those that are handed out. A compressed batch may become 64 times its size
+  without anybody asking (`batch_limit`), so a decompressor that yields nothing may take as long as
+  one that yields so much.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from parley.errors import CorruptRecordError
-from parley.kernel.contract import DEFAULT_BATCH_RATIO, Kernel, KernelError, KernelErrorKind, batch_limit
+from parley.kernel.contract import (
+    DEFAULT_BATCH_RATIO,
+    Kernel,
+    KernelError,
+    KernelErrorKind,
+    batch_limit,
+)
 from parley.records import Columns, VarColumn, decode_columns
 from parley_laboratory.hostile import codec_shapes, record_shapes
 from parley_laboratory.hostile.record_shapes import RecordSet, Shape
@@ -29,7 +38,9 @@ TIMES = {"rust": 16, "python": 8}
 SLACK = 3.5
 PRICE = 5.0
 ROUNDS = 6
-"""A machine that does something else beside makes a measurement worse, never better: it is repeated."""
+"""A machine that does something else beside makes a measurement worse,
+never better: it is repeated.
+"""
 
 LEAST_SECONDS = 1e-6
 """What counts as nothing."""
@@ -56,7 +67,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def ratio(small: Callable[[], object], large: Callable[[], object], most: float) -> float:
-    """Return how many times as long the second takes, the best times of up to ROUNDS runs compared."""
+    """Return how many times as long the second takes, the best times of up
+    to ROUNDS runs compared.
+    """
     best_small = best_large = float("inf")
     found = 0.0
     for turn in range(ROUNDS):
@@ -70,7 +83,9 @@ def ratio(small: Callable[[], object], large: Callable[[], object], most: float)
 
 
 def decompressed(kernel: Kernel, codec: int, packed: bytes) -> int:
-    """Return how many bytes come out: all that may where these are too many, none where the kernel refuses."""
+    """Return how many bytes come out: all that may where these are too many, none
+    where the kernel refuses.
+    """
     most = batch_limit(len(packed), 0)
     try:
         return memoryview(kernel.decompress(codec, packed, most, 2)).nbytes
@@ -81,7 +96,12 @@ def decompressed(kernel: Kernel, codec: int, packed: bytes) -> int:
 def sizes(columns: Columns) -> Iterator[int]:
     """Yield the bytes of each buffer."""
     headers = columns.headers
-    plain = [columns.offsets, columns.timestamps, columns.timestamp_types, headers and headers.offsets]
+    plain = [
+        columns.offsets,
+        columns.timestamps,
+        columns.timestamp_types,
+        headers and headers.offsets,
+    ]
     var = [columns.key, columns.value, *((headers.keys, headers.values) if headers else ())]
     for column in var:
         if isinstance(column, VarColumn):
@@ -102,7 +122,9 @@ def read(found: RecordSet) -> tuple[int, int]:
 
 
 def touched(found: RecordSet, shape: Shape) -> int:
-    """Return how many bytes of a Fetch's answer it is, and of columns where the shape is not there to have none."""
+    """Return how many bytes of a Fetch's answer it is, and of columns where the shape
+    is not there to have none.
+    """
     return len(found.data) + 16 * len(found.aborted) + (0 if shape.hides else read(found)[0])
 
 
@@ -112,10 +134,18 @@ def test_decompressing_grows_with_the_bytes(kernel: Kernel, name: str) -> None:
     size = 96_000 if kernel.NAME == "rust" else 4_000
     times = TIMES[kernel.NAME]
     small, large = make(size), make(times * size)
-    # What becomes much more is measured by what it becomes: pages that are touched for the first time cost most.
-    outcome = [max(DEFAULT_BATCH_RATIO * len(packed), decompressed(kernel, codec, packed)) for packed in (small, large)]
+    # What becomes much more is measured by what it becomes: pages that are touched for the first
+    # time cost most.
+    outcome = [
+        max(DEFAULT_BATCH_RATIO * len(packed), decompressed(kernel, codec, packed))
+        for packed in (small, large)
+    ]
     allowed = SLACK * max(times, outcome[1] / outcome[0])
-    found = ratio(lambda: decompressed(kernel, codec, small), lambda: decompressed(kernel, codec, large), allowed)
+    found = ratio(
+        lambda: decompressed(kernel, codec, small),
+        lambda: decompressed(kernel, codec, large),
+        allowed,
+    )
     assert found <= allowed, f"{times} times the bytes take {found:.0f} times as long"
 
 
@@ -145,7 +175,11 @@ def test_decompressing_takes_no_more_than_five_times_as_long(compiled: Kernel, n
     allowance = max(DEFAULT_BATCH_RATIO * len(flood), decompressed(compiled, codec, flood))
     per_byte = len(text) / allowance
     most = PRICE / per_byte
-    found = ratio(lambda: decompressed(compiled, codec, usual), lambda: decompressed(compiled, codec, flood), most)
+    found = ratio(
+        lambda: decompressed(compiled, codec, usual),
+        lambda: decompressed(compiled, codec, flood),
+        most,
+    )
     assert found <= most, f"a byte takes {found * per_byte:.1f} times as long as usual"
 
 

@@ -1,4 +1,6 @@
-"""Any bytes during a login, at either end: refused in parley's own words, without a crash and without a login."""
+"""Any bytes during a login, at either end: refused in parley's own words, without a
+crash and without a login.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,12 @@ def offered() -> BrokerSasl:
     return BrokerSasl(
         {
             "PLAIN": lambda: PlainServer({"alice": SECRET}.get),
-            "SCRAM-SHA-256": lambda: ScramServer("SCRAM-SHA-256", {"alice": credential}.get, "nonce"),
-            "OAUTHBEARER": lambda: OAuthBearerServer(lambda token: "alice" if token == "right" else None),
+            "SCRAM-SHA-256": lambda: ScramServer(
+                "SCRAM-SHA-256", {"alice": credential}.get, "nonce"
+            ),
+            "OAUTHBEARER": lambda: OAuthBearerServer(
+                lambda token: "alice" if token == "right" else None
+            ),
         }
     )
 
@@ -93,9 +99,14 @@ def client_in_login(name: str, raw: bool) -> ClientProtocol:
     client.start(0)
     entry = ApiVersionsResponse.ApiVersion
     keys = [(17, 0), (18, 0)] if raw else [(17, 1), (18, 0), (36, 2)]
-    versions = ApiVersionsResponse(api_keys=[entry(api_key=key, max_version=newest) for key, newest in keys])
+    versions = ApiVersionsResponse(
+        api_keys=[entry(api_key=key, max_version=newest) for key, newest in keys]
+    )
     feed(client, joined(encode_response(versions, 0, 0)))
-    feed(client, joined(encode_response(SaslHandshakeResponse(mechanisms=[name]), 0 if raw else 1, 1)))
+    feed(
+        client,
+        joined(encode_response(SaslHandshakeResponse(mechanisms=[name]), 0 if raw else 1, 1)),
+    )
     assert client.state is State.AUTHENTICATING
     return client
 
@@ -134,13 +145,17 @@ def test_a_client_survives_any_challenge(name: str, raw: bool, challenges: list[
 
 
 @given(st.sampled_from(MECHANISMS), st.booleans(), st.lists(TEXTS, min_size=1, max_size=3))
-def test_a_broker_survives_any_token_and_lets_nobody_in(name: str, raw: bool, tokens: list[bytes]) -> None:
+def test_a_broker_survives_any_token_and_lets_nobody_in(
+    name: str, raw: bool, tokens: list[bytes]
+) -> None:
     broker = broker_in_login(name, raw)
     for token in tokens:
         if raw:
             feed(broker, framed(token))
         else:
-            feed(broker, joined(encode_request(SaslAuthenticateRequest(auth_bytes=token), 2, 1, "x")))
+            feed(
+                broker, joined(encode_request(SaslAuthenticateRequest(auth_bytes=token), 2, 1, "x"))
+            )
         assert broker.principal is None
         if broker.is_closed:
             break
@@ -170,14 +185,20 @@ def test_an_oversize_token_costs_the_client_its_connection_and_the_broker_nothin
 
 
 def test_a_broker_that_skips_its_proof_is_not_believed() -> None:
-    """A peer that says "accepted" without proving that it knows the password may not be the broker."""
+    """A peer that says "accepted" without proving that it knows the password
+    may not be the broker.
+    """
     client = client_in_login("SCRAM-SHA-256", raw=False)
-    (closed,) = feed(client, joined(encode_response(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"), 2, 2)))
+    (closed,) = feed(
+        client, joined(encode_response(SaslAuthenticateResponse(auth_bytes=b"v=AAAA"), 2, 2))
+    )
     assert isinstance(closed.error, AuthenticationError)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_reason_of_a_refusal_is_the_same_for_unknown_users_and_wrong_passwords(name: str) -> None:
+def test_the_reason_of_a_refusal_is_the_same_for_unknown_users_and_wrong_passwords(
+    name: str,
+) -> None:
     answers = set()
     for user, password in (("alice", "wrong"), ("nobody", "wrong")):
         broker = broker_in_login(name, raw=False)
@@ -193,7 +214,11 @@ def test_the_reason_of_a_refusal_is_the_same_for_unknown_users_and_wrong_passwor
             if message is None or broker.is_closed:
                 break
             broker.receive_data(
-                joined(encode_request(SaslAuthenticateRequest(auth_bytes=message), 2, correlation_id, "x"))
+                joined(
+                    encode_request(
+                        SaslAuthenticateRequest(auth_bytes=message), 2, correlation_id, "x"
+                    )
+                )
             )
             broker.next_event()
             answer = b"".join(broker.data_to_send())

@@ -1,7 +1,8 @@
-"""No call holds the event loop: neither large frames nor hostile ones, at the client nor at embedded brokers.
+"""No call holds the event loop: neither large frames nor hostile ones, at the client nor at
+embedded brokers.
 
-Measured is the processor time that the loop's thread takes between two turns of the loop, so that a busy machine
-does not matter. Run with -s to see the longest of each.
+Measured is the processor time that the loop's thread takes between two turns of the loop, so that a
+busy machine does not matter. Run with -s to see the longest of each.
 """
 
 from __future__ import annotations
@@ -46,14 +47,17 @@ PATIENT = ConnectOptions(request_timeout_ms=120_000, max_frame_bytes=200_000_000
 pytestmark = pytest.mark.long  # times, and frames of 50 MB: they are asked of a quiet machine
 
 FLOODS = (
-    "batches of a record", "batches without records", "batches of two epochs", "messages of two formats", "messages",
+    "batches of a record", "batches without records", "batches of two epochs",
+    "messages of two formats", "messages",
 )  # fmt: skip
 
 Scene = Callable[[], Awaitable[object]]
 
 
 async def longest_hold(scene: Scene) -> float:
-    """Return the most processor time that the loop's thread took in one turn of the loop while the scene ran."""
+    """Return the most processor time that the loop's thread took in one turn of the
+    loop while the scene ran.
+    """
     loop, longest, stopped = asyncio.get_running_loop(), 0.0, False
     last = time.thread_time()
 
@@ -86,7 +90,11 @@ async def holds(name: str, scene: Scene) -> None:
 
 async def test_answers_of_fifty_megabytes_at_the_client() -> None:
     """Decoded in a thread; where a fetch ends is found in the loop."""
-    floods = {name: shape.make(LARGE_BYTES).data for name, shape in record_shapes.SHAPES.items() if name in FLOODS}
+    floods = {
+        name: shape.make(LARGE_BYTES).data
+        for name, shape in record_shapes.SHAPES.items()
+        if name in FLOODS
+    }
     for name, data in floods.items():
 
         async def end(data: bytes = data) -> None:
@@ -99,7 +107,9 @@ async def test_messages_that_are_just_decoded_in_the_loop() -> None:
     worst = 0.0, ""
     for key in ApiKey:
         message = response_class(key)
-        for version in sorted({message.SCHEMA.valid_versions.min, message.SCHEMA.valid_versions.max}):
+        for version in sorted(
+            {message.SCHEMA.valid_versions.min, message.SCHEMA.valid_versions.max}
+        ):
             for name, data in shapes(message, version, QUICK_BYTES - 200).items():
                 taken = processor_s(partial(decode_at, message, version, data), 3)
                 worst = max(worst, (taken, f"{message.__name__} v{version} {name}"))
@@ -107,7 +117,7 @@ async def test_messages_that_are_just_decoded_in_the_loop() -> None:
     assert worst[0] <= MOST_HELD_S
 
 
-# -- embedded brokers -------------------------------------------------------------------------------------
+# -- embedded brokers ------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -128,7 +138,9 @@ def produce(records: bytes) -> Any:
 def fetch(max_bytes: int) -> Any:
     part = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=max_bytes)
     return FetchRequest(
-        max_wait_ms=0, max_bytes=max_bytes, topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])]
+        max_wait_ms=0,
+        max_bytes=max_bytes,
+        topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])],
     )
 
 
@@ -138,7 +150,9 @@ async def produced(connection: BrokerConnection, records: bytes) -> None:
 
 
 async def test_a_large_produce_of_lz4() -> None:
-    """What is left grows with the frame: its buffer is enlarged, and the log takes a copy. 100 MB hold 50 to 220 ms."""
+    """What is left grows with the frame: its buffer is enlarged, and the log takes a
+    copy. 100 MB hold 50 to 220 ms.
+    """
     record = Record(0, 1_000, 0, None, random.Random(1).randbytes(1_000_000))
     columns = columns_from_records([record] * 32, with_offsets=False)
     (batch,) = encode_batches(columns, None, WriteOptions(codec=3, max_batch_bytes=2**31 - 1))
@@ -147,7 +161,9 @@ async def test_a_large_produce_of_lz4() -> None:
 
 
 @pytest.mark.parametrize(("release", "magic"), [("0.9", 0), ("0.10.2", 1)])
-async def test_compressed_messages_get_their_offsets_beside_the_loop(release: str, magic: int) -> None:
+async def test_compressed_messages_get_their_offsets_beside_the_loop(
+    release: str, magic: int
+) -> None:
     rows = [Record(0, 1_000, 0, None, random.Random(1).randbytes(1_000))] * 30_000
     options = WriteOptions(magic=magic, codec=1, max_batch_bytes=2**31 - 1)
     (batch,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
@@ -164,7 +180,9 @@ async def test_a_fetch_is_converted_beside_the_loop(version: int) -> None:
         for batch in batches:
             await produced(writing, bytes(batch.data))
         limits = {int(ApiKey.FETCH): VersionRange(version, version)}
-        reading = await open_connection(cluster.broker(1).address, replace(PATIENT, version_limits=limits))
+        reading = await open_connection(
+            cluster.broker(1).address, replace(PATIENT, version_limits=limits)
+        )
 
         async def read() -> None:
             reply = await reading.request(fetch(LARGE_BYTES))
@@ -186,8 +204,13 @@ ANSWERS: dict[str, list[dict[str, int]]] = {
 """Metadata answers one after the other: what each says of all partitions."""
 
 
-def metadata(layout: str, *, epoch: int = 5, leader: int = 1, error: int = 0, incarnation: int = 1) -> MetadataResponse:
-    partition, topic = MetadataResponse.MetadataResponsePartition, MetadataResponse.MetadataResponseTopic
+def metadata(
+    layout: str, *, epoch: int = 5, leader: int = 1, error: int = 0, incarnation: int = 1
+) -> MetadataResponse:
+    partition, topic = (
+        MetadataResponse.MetadataResponsePartition,
+        MetadataResponse.MetadataResponseTopic,
+    )
     count, size = LAYOUTS[layout]
     parts = [
         partition(
@@ -197,7 +220,11 @@ def metadata(layout: str, *, epoch: int = 5, leader: int = 1, error: int = 0, in
         for index in range(size)
     ]  # fmt: skip
     topics = [
-        topic(name=f"t{n}", topic_id=(n + 1 + incarnation * 10**6).to_bytes(16, "big"), partitions=parts)
+        topic(
+            name=f"t{n}",
+            topic_id=(n + 1 + incarnation * 10**6).to_bytes(16, "big"),
+            partitions=parts,
+        )
         for n in range(count)
     ]
     return MetadataResponse(topics=topics, brokers=[])
@@ -213,13 +240,18 @@ METADATA = [
 
 @pytest.mark.parametrize("version", [9, 12], ids=["without topic ids", "with topic ids"])
 @pytest.mark.parametrize(("layout", "answers"), METADATA)
-async def test_metadata_of_a_hundred_thousand_partitions(layout: str, answers: str, version: int) -> None:
+async def test_metadata_of_a_hundred_thousand_partitions(
+    layout: str, answers: str, version: int
+) -> None:
     """Read in a thread, and merged step by step.
 
     Without the garbage collector: it looks at all that the process has, whatever is going on.
     """
     cluster = Cluster(ClientOptions(bootstrap_servers="localhost:9092"))
-    replies = [Reply(ResponseReceived(1, ApiKey.METADATA, 12, metadata(layout, **said))) for said in ANSWERS[answers]]
+    replies = [
+        Reply(ResponseReceived(1, ApiKey.METADATA, 12, metadata(layout, **said)))
+        for said in ANSWERS[answers]
+    ]
 
     kept = []  # to let go of a whole cache is no part of it
 

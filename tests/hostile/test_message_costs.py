@@ -1,4 +1,6 @@
-"""Work and memory for each byte of a message, in the shapes that cost most: of every API, both ways."""
+"""Work and memory for each byte of a message, in the shapes that cost most:
+of every API, both ways.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,23 @@ from parley_laboratory.shapes import nested, shapes
 MOST_TIMES_THE_TIME = 5
 MOST_TIMES_THE_MEMORY = 8
 MOST_MET = (
-    ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH,
+    ApiKey.DESCRIBE_CONFIGS,
     ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS,
 )  # fmt: skip
-"""Of these the memory is counted in each landing, of all others in the long suite: it takes seconds for each."""
+"""Of these the memory is counted in each landing, of all others in the long suite:
+it takes seconds for each.
+"""
 LARGE_BYTES = 30_000
 """What counts as large in the tests of memory, for which the least allowance is lowered."""
 
 
 def metadata(partitions: int, topics: int = 10, replicas: int = 3) -> bytes:
     """Return an honest answer, as a large cluster gives it."""
-    topic, partition = MetadataResponse.MetadataResponseTopic, MetadataResponse.MetadataResponsePartition
+    topic, partition = (
+        MetadataResponse.MetadataResponseTopic,
+        MetadataResponse.MetadataResponsePartition,
+    )
     each = partitions // topics
     made = [
         partition(
@@ -56,31 +64,43 @@ def metadata(partitions: int, topics: int = 10, replicas: int = 3) -> bytes:
         )
         for index in range(each)
     ]
-    answer = MetadataResponse(topics=[topic(name=f"topic-{number}", partitions=made) for number in range(topics)])
+    answer = MetadataResponse(
+        topics=[topic(name=f"topic-{number}", partitions=made) for number in range(topics)]
+    )
     return b"".join(bytes(part) for part in encode_body(answer, 12))
 
 
 def floods(message: type[Message], size_bytes: int) -> dict[str, tuple[int, bytes]]:
-    """Return the costly shapes of a message in its oldest and its newest version, with the version."""
+    """Return the costly shapes of a message in its oldest and its newest
+    version, with the version.
+    """
     versions = message.SCHEMA.valid_versions
     return {
         f"v{version} {name}": (version, data)
         for version in sorted({versions.min, versions.max})
-        for name, data in (shapes(message, version, size_bytes) | nested(message, version, size_bytes)).items()
+        for name, data in (
+            shapes(message, version, size_bytes) | nested(message, version, size_bytes)
+        ).items()
     }
 
 
 @pytest.fixture(scope="module")
 def ordinary() -> Callable[[], float]:
-    """Return a function that measures the processor time of a byte of Metadata and ApiVersions, now."""
+    """Return a function that measures the processor time of a byte of
+    Metadata and ApiVersions, now.
+    """
     entry = ApiVersionsResponse.ApiVersion
-    versions = ApiVersionsResponse(api_keys=[entry(api_key=int(key), max_version=9) for key in ApiKey] * 20)
+    versions = ApiVersionsResponse(
+        api_keys=[entry(api_key=int(key), max_version=9) for key in ApiKey] * 20
+    )
     listed = b"".join(bytes(part) for part in encode_body(versions, 3))
     reported = metadata(2_000)
 
     def measured() -> float:
         one = processor_s(partial(decode_at, MetadataResponse, 12, reported), 3) / len(reported)
-        return (one + processor_s(partial(decode_at, ApiVersionsResponse, 3, listed), 3) / len(listed)) / 2
+        return (
+            one + processor_s(partial(decode_at, ApiVersionsResponse, 3, listed), 3) / len(listed)
+        ) / 2
 
     return measured
 
@@ -122,16 +142,21 @@ def test_a_large_message_takes_at_most_eight_times_its_size(
 
 
 @pytest.mark.parametrize(
-    "name", ["topics: empty", "topics.partitions: large", "tags", "topics.partitions.isr_nodes: large"]
+    "name",
+    ["topics: empty", "topics.partitions: large", "tags", "topics.partitions.isr_nodes: large"],
 )
 def test_work_is_linear(name: str) -> None:
     grows_linearly(
-        lambda size: shapes(MetadataResponse, 12, size)[name], partial(_decoded_or_refused, MetadataResponse, 12), 8_000
+        lambda size: shapes(MetadataResponse, 12, size)[name],
+        partial(_decoded_or_refused, MetadataResponse, 12),
+        8_000,
     )
 
 
 def _peak_bytes(message: type[Message], version: int, data: bytes) -> int:
-    """Return the memory that decoding takes. tracemalloc looks each line number up, for minutes in such long code."""
+    """Return the memory that decoding takes. tracemalloc looks each line number up, for
+    minutes in such long code.
+    """
     _without_lines(message, version)
     return peak_bytes(partial(_decoded_or_refused, message, version, data))
 
@@ -140,7 +165,9 @@ def _peak_bytes(message: type[Message], version: int, data: bytes) -> int:
 def _without_lines(message: type[Message], version: int) -> None:
     codec = codec_for(message, version)
     for name in ("decode", "careful"):
-        made: Any = generate_decoder(message, version, codec.reading_plan, careful=name == "careful")
+        made: Any = generate_decoder(
+            message, version, codec.reading_plan, careful=name == "careful"
+        )
         made.__code__ = made.__code__.replace(co_linetable=b"")
         setattr(codec, name, made)
 
@@ -153,7 +180,9 @@ def _decoded_or_refused(message: type[Message], version: int, data: bytes) -> ob
         return None
 
 
-@pytest.mark.parametrize(("partitions", "topics"), [(100_000, 10_000), (100_000, 10), (250_000, 100)])
+@pytest.mark.parametrize(
+    ("partitions", "topics"), [(100_000, 10_000), (100_000, 10), (250_000, 100)]
+)
 def test_honest_answers_of_large_clusters_decode(partitions: int, topics: int) -> None:
     data = metadata(partitions, topics)
     decoded: Any = decode_at(MetadataResponse, 12, data)[0]
@@ -168,19 +197,25 @@ def test_careful_and_quick_decoders_are_equal() -> None:
             for name, (version, data) in floods(message, 300).items():
                 codec = codec_for(message, version)
                 careful = codec.careful(memoryview(data), 0, LEAST_ALLOWED_BYTES)
-                assert careful == codec.decode(data if not codec.holds_records else memoryview(data), 0), name
+                assert careful == codec.decode(
+                    data if not codec.holds_records else memoryview(data), 0
+                ), name
 
 
 @pytest.mark.matrix
 def test_no_small_message_needs_an_account() -> None:
-    """The quick decoder asks nothing: the worst that its largest input can hold is within the least allowance."""
+    """The quick decoder asks nothing: the worst that its largest input can hold is
+    within the least allowance.
+    """
     for name, data in shapes(MetadataResponse, 12, CAREFUL_BYTES - 200).items():
         assert _peak_bytes(MetadataResponse, 12, data) <= LEAST_ALLOWED_BYTES, name
     assert allowed_bytes(CAREFUL_BYTES) == LEAST_ALLOWED_BYTES
 
 
 async def test_a_large_answer_does_not_hold_the_event_loop() -> None:
-    """A broker may send what takes seconds to decode; timers and other connections go on meanwhile."""
+    """A broker may send what takes seconds to decode; timers and other
+    connections go on meanwhile.
+    """
     body = metadata(60_000, 100)
     flood = shapes(MetadataResponse, 12, 3_000_000)["topics.partitions: empty"]
     canary = struct.pack(">ihi", 1, 0, 0)  # a first connection asks for groups too
@@ -188,7 +223,9 @@ async def test_a_large_answer_does_not_hold_the_event_loop() -> None:
 
     async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         entry = ApiVersionsResponse.ApiVersion
-        versions = ApiVersionsResponse(api_keys=[entry(api_key=3, max_version=12), entry(api_key=18, max_version=4)])
+        versions = ApiVersionsResponse(
+            api_keys=[entry(api_key=3, max_version=12), entry(api_key=18, max_version=4)]
+        )
         answer = b"".join(bytes(part) for part in encode_response(versions, 4, 0))
         for frame in (answer, *answers):
             await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))

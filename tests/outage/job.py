@@ -1,8 +1,10 @@
-"""A Spark application that reads and writes without end, and prints what becomes of each attempt as a line of JSON.
+"""A Spark application that reads and writes without end, and prints what becomes of each attempt as
+a line of JSON.
 
     python job.py parley|kafka SERVERS FOLDER [JARS]
 
-Runs in an environment of its own, so that it imports nothing of the tests. What fails is begun again.
+Runs in an environment of its own, so that it imports nothing of the tests. What fails is begun
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ Say = Callable[[str | None], None]
 
 def main() -> None:
     engine, servers, folder, *jars = sys.argv[1:]
-    builder = SparkSession.builder.master("local[6]").appName("outages").config("spark.ui.enabled", "false")
+    builder = (
+        SparkSession.builder.master("local[6]")
+        .appName("outages")
+        .config("spark.ui.enabled", "false")
+    )
     if jars:
         builder = builder.config("spark.jars", jars[0])
     builder = builder.config("spark.sql.streaming.numRecentProgressUpdates", "2")
@@ -51,7 +57,8 @@ def main() -> None:
 
 def again_and_again(spark: SparkSession, name: str, work: Callable[[Say], None]) -> None:
     """Do a work forever, and say what becomes of it."""
-    # Without it `writeStream` looks for the data source in no session: the JVM's thread for this one has none.
+    # Without it `writeStream` looks for the data source in no session: the JVM's thread for this
+    # one has none.
     spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
     def say(error: str | None) -> None:
@@ -67,7 +74,9 @@ def again_and_again(spark: SparkSession, name: str, work: Callable[[Say], None])
 
 
 class Job:
-    """The reads and writes. Each method does one thing, or goes on until it fails; success is said with None."""
+    """The reads and writes. Each method does one thing, or goes on until it fails;
+    success is said with None.
+    """
 
     def __init__(self, spark: SparkSession, engine: str, servers: str, folder: str) -> None:
         self.spark, self.engine, self.servers, self.folder = spark, engine, servers, folder
@@ -80,20 +89,35 @@ class Job:
 
     def stream(self, say: Say) -> None:
         """Read what is written by somebody else."""
-        reader = self.spark.readStream.format(self.engine).option("kafka.bootstrap.servers", self.servers)
+        reader = self.spark.readStream.format(self.engine).option(
+            "kafka.bootstrap.servers", self.servers
+        )
         frame = reader.option("subscribe", "in").option("startingOffsets", "latest").load()
         self._follow(frame.writeStream.format("noop"), say)
 
     def write(self, say: Say, options: dict[str, str]) -> None:
         """Write what a clock makes."""
-        rows = self.spark.readStream.format("rate").option("rowsPerSecond", 20).option("numPartitions", 1).load()
+        rows = (
+            self.spark.readStream.format("rate")
+            .option("rowsPerSecond", 20)
+            .option("numPartitions", 1)
+            .load()
+        )
         writer = rows.selectExpr("CAST(value AS STRING) AS value").writeStream.format(self.engine)
-        writer = writer.option("kafka.bootstrap.servers", self.servers).option("topic", "out").options(**options)
+        writer = (
+            writer.option("kafka.bootstrap.servers", self.servers)
+            .option("topic", "out")
+            .options(**options)
+        )
         self._follow(writer, say)
 
     def _follow(self, writer: Any, say: Say) -> None:
         checkpoint = f"{self.folder}/{uuid.uuid4().hex}"
-        query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="500 milliseconds").start()
+        query = (
+            writer.option("checkpointLocation", checkpoint)
+            .trigger(processingTime="500 milliseconds")
+            .start()
+        )
         seen = -1
         while query.isActive:
             progress = query.lastProgress

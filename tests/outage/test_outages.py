@@ -10,7 +10,13 @@ from .run import BROKERS, PARLEY, measure
 
 
 @pytest.mark.parametrize(
-    "seconds", [0.5, 5.0, pytest.param(30.0, marks=pytest.mark.long), pytest.param(120.0, marks=pytest.mark.long)]
+    "seconds",
+    [
+        0.5,
+        5.0,
+        pytest.param(30.0, marks=pytest.mark.long),
+        pytest.param(120.0, marks=pytest.mark.long),
+    ],
 )
 @pytest.mark.timeout(600)
 def test_client_consumer_and_producer_outlive_all_brokers(seconds: float) -> None:

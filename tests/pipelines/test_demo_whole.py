@@ -29,24 +29,47 @@ def source(tmp_path: Path) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "kind", "amount", "note"])
-        writer.writerows([n, "abc"[n % 3], n / 4, f'"quoted", ü {n}' if n % 7 else ""] for n in range(ROWS))
+        writer.writerows(
+            [n, "abc"[n % 3], n / 4, f'"quoted", ü {n}' if n % 7 else ""] for n in range(ROWS)
+        )
     return path
 
 
 @pytest.fixture
 def command(source: Path, tmp_path: Path) -> list[str]:
-    parley = [sys.executable, "-m", "parley", "demo", "--input", str(source), "--output", str(tmp_path / "out")]
+    parley = [
+        sys.executable,
+        "-m",
+        "parley",
+        "demo",
+        "--input",
+        str(source),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     return [*parley, "--key", "kind", "--key", "id"]
 
 
 def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
     source: Path, command: list[str], tmp_path: Path
 ) -> None:
-    done = subprocess.run([*command, "--rate", "400", "--format", "json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "--rate", "400", "--format", "json"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     account = json.loads(done.stdout)
-    assert (account["rows_in"], account["rows_acknowledged"], account["balanced"]) == (ROWS, ROWS, True)
-    assert account["table"] == {"rows": ROWS, "lost": 0, "duplicated": 0, "altered": 0, "foreign": 0}
+    assert (account["rows_in"], account["rows_acknowledged"], account["balanced"]) == (
+        ROWS,
+        ROWS,
+        True,
+    )
+    assert account["table"] == {
+        "rows": ROWS,
+        "lost": 0,
+        "duplicated": 0,
+        "altered": 0,
+        "foreign": 0,
+    }
     assert account["aggregates"]["rows"] == ROWS
     assert account["leader_moves"] > 4 * 4
     assert [broker["releases"] for broker in account["brokers"]] == [
@@ -59,20 +82,28 @@ def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
 
     # The file against the table, row by row, with nothing of parley in between.
     table = ds.dataset(tmp_path / "out" / "events", partitioning="hive").to_table()
-    found = sorted(zip(*(table.column(name).to_pylist() for name in ("id", "kind", "amount", "note")), strict=True))
+    found = sorted(
+        zip(
+            *(table.column(name).to_pylist() for name in ("id", "kind", "amount", "note")),
+            strict=True,
+        )
+    )
     with source.open(newline="") as file:
         wanted = [(int(a), b, float(c), d or None) for a, b, c, d in list(csv.reader(file))[1:]]
     assert found == wanted
 
 
 def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
-    running = subprocess.Popen([*command, "--rate", "100"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    running = subprocess.Popen(
+        [*command, "--rate", "100"], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         seen = []
         for line in lines_of(running):
             seen.append(line)
             if "broker 1 stops" in line:
-                # To the whole group, as a terminal sends it: the JVM and Spark's workers get it as well.
+                # To the whole group, as a terminal sends it: the JVM and Spark's workers get it as
+                # well.
                 os.killpg(running.pid, signal.SIGINT)
         assert running.wait(timeout=GENEROUS_S) == 130, "".join(seen)
     finally:
@@ -114,6 +145,8 @@ def test_a_bad_line_is_named_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_an_address_where_nobody_listens_is_named_with_its_stage(command: list[str]) -> None:
-    done = subprocess.run([*command, "--bootstrap-server", "127.0.0.1:1"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "--bootstrap-server", "127.0.0.1:1"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 3
     assert "127.0.0.1:1: the connection was refused" in done.stderr

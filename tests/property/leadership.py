@@ -1,14 +1,17 @@
-"""A client and a cluster in virtual time, what may be done to them, and what must hold whatever was done.
+"""A client and a cluster in virtual time, what may be done to them, and what must hold whatever was
+done.
 
-The cluster's own logs are the oracle: they are looked at directly, never through the client under test.
+The cluster's own logs are the oracle: they are looked at directly, never through the client under
+test.
 
-1. No acknowledged record is lost silently: it is in its leader's log, unless a re-creation took it, or an unclean
-   election, which the test has done itself: what the elected replica did not have at that moment, and what
-   brokers took afterwards that had not heard of it.
+1. No acknowledged record is lost silently: it is in its leader's log, unless a re-creation took it,
+   or an unclean election, which the test has done itself: what the elected replica did not have at
+   that moment, and what brokers took afterwards that had not heard of it.
 2. Nothing is there twice, and the values of a partition are in the order in which they were given.
-3. What the reader has handed out for an offset is what lies at that offset when all is quiet again; it goes
-   up to the end. Where the log lost records that were handed out, the reader has said so.
-4. Leader epochs in the client's cache never go backwards, but for an event that the application heard.
+3. What the reader has handed out for an offset is what lies at that offset when all is quiet again;
+   it goes up to the end. Where the log lost records that were handed out, the reader has said so.
+4. Leader epochs in the client's cache never go backwards, but for an event that the application
+   heard.
 5. Metadata requests are bounded by the time that has passed.
 """
 
@@ -21,7 +24,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.client import AsyncClient, AsyncConsumer, PossibleDataLoss, ProduceOptions, TopicPartition, TopicRecreated
+from parley.client import (
+    AsyncClient,
+    AsyncConsumer,
+    PossibleDataLoss,
+    ProduceOptions,
+    TopicPartition,
+    TopicRecreated,
+)
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.errors import ConfigError, KafkaError
@@ -39,7 +49,9 @@ CLIENT = {
     "reconnect_backoff_max_ms": 200,
 }
 QUIET_MS = 120_000
-"""Time of the clock within which everything that was wanted has happened, once nothing is wrong any more."""
+"""Time of the clock within which everything that was wanted has happened, once
+nothing is wrong any more.
+"""
 
 
 class World:
@@ -54,20 +66,27 @@ class World:
             seed=seed,
             backend=self.time.network,
         )
-        self.returns_ids = all(tuple(map(int, release.split("."))) >= (2, 8) for release in releases)
+        self.returns_ids = all(
+            tuple(map(int, release.split("."))) >= (2, 8) for release in releases
+        )
         self.heard: list[Any] = []
         self.seen = Counter[str]()
         self.values = 0
         self.calls: list[tuple[Any, TopicPartition, list[int]]] = []
         self.after: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
-        """For the first value of each call: the values below this one were acknowledged when it began."""
+        """For the first value of each call: the values below this one were
+        acknowledged when it began.
+        """
         self.acked: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.may_be_gone: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
         self.handed_out: dict[TopicPartition, dict[int, int]] = {tp: {} for tp in partitions()}
         self.deposed: dict[TopicPartition, set[int]] = {tp: set() for tp in partitions()}
-        """Brokers that were away from an unclean election, and may have gone on in the other history."""
+        """Brokers that were away from an unclean election, and may have gone
+        on in the other history.
+        """
         self.epochs: dict[TopicPartition, int] = {}
-        self.blind = False  # whether a re-creation happened that no client of these releases can see
+        # whether a re-creation happened that no client of these releases can see
+        self.blind = False
         self.time.run(self.cluster.start())
         self.cluster.create_topic(TOPIC, PARTITIONS, BROKERS)
         servers = ",".join(str(broker.address) for broker in self.cluster.brokers)
@@ -82,7 +101,9 @@ class World:
             )
             for _ in range(2)
         )
-        self.consumer = AsyncConsumer(self.reader, auto_offset_reset="earliest", fetch_max_wait_ms=100)
+        self.consumer = AsyncConsumer(
+            self.reader, auto_offset_reset="earliest", fetch_max_wait_ms=100
+        )
         self.time.run(self._begin())
         self._asked = self._count_metadata()
         self._allowed = 0.0
@@ -92,7 +113,7 @@ class World:
         await self.consumer.start()
         self.consumer.assign(partitions())
 
-    # -- what the clients do ---------------------------------------------------------------------------
+    # -- what the clients do -----------------------------------------------------------------------
 
     def produce(self, partition: int, count: int) -> None:
         """Give the writer some values; what becomes of them is seen later."""
@@ -102,7 +123,9 @@ class World:
         rows = pa.table({"value": [str(value) for value in values]})
         waiting = [given[0] for _, other, given in self.calls if other == tp]
         self.after[tp][values[0]] = min(waiting, default=values[0])
-        self.calls.append((self.time.start(self.writer.produce(TOPIC, rows, partition, OPTIONS)), tp, values))
+        self.calls.append(
+            (self.time.start(self.writer.produce(TOPIC, rows, partition, OPTIONS)), tp, values)
+        )
         self._settle_calls()
 
     def poll(self) -> None:
@@ -130,7 +153,7 @@ class World:
             task.result()  # raises: nothing that happens here may reach the application
             self.acked[tp] |= set(values)
 
-    # -- what is done to the cluster -------------------------------------------------------------------
+    # -- what is done to the cluster ---------------------------------------------------------------
 
     def do(self, name: str, *arguments: Any, **named: Any) -> bool:
         """Call a control of the cluster; return False where it cannot be in this state."""
@@ -145,10 +168,14 @@ class World:
         return True
 
     def lose_leaders(self, partition: int, to: int | None, lose: int) -> bool:
-        """Elect uncleanly; what was there or acknowledged and is not in the elected replica's log may be gone."""
+        """Elect uncleanly; what was there or acknowledged and is not in the elected
+        replica's log may be gone.
+        """
         tp = TopicPartition(TOPIC, partition)
         away = {broker.id for broker in self.cluster.brokers if not self._hears(broker.id)}
-        held = self.acked[tp] | {value for replica in self._replicas(tp).values() for value in values_of(replica)}
+        held = self.acked[tp] | {
+            value for replica in self._replicas(tp).values() for value in values_of(replica)
+        }
         if not self.do("elect_unclean", TOPIC, partition, to, lose=lose):
             return False
         self.may_be_gone[tp] |= held - set(self.log(tp).values())
@@ -160,7 +187,9 @@ class World:
         return running and self.cluster.state.replication.links.hears_controller(broker_id)
 
     def _note_cut_off(self) -> None:
-        """Let those records be lost that a deposed broker holds outside the elected history: it cuts them off."""
+        """Let those records be lost that a deposed broker holds outside the elected
+        history: it cuts them off.
+        """
         for tp, away in self.deposed.items():
             if not away:
                 continue
@@ -172,9 +201,15 @@ class World:
     def _replicas(self, tp: TopicPartition) -> dict[int, Replica]:
         """Return the partition's replicas by broker, those of stopped brokers too."""
         key = ReplicaKey(self.cluster.state.image.topics[tp.topic].topic_id, tp.partition)
-        states = {broker.id: broker.state for broker in self.cluster.brokers if broker.state is not None}
+        states = {
+            broker.id: broker.state for broker in self.cluster.brokers if broker.state is not None
+        }
         states |= self.cluster._stopped_states
-        return {broker_id: state.replicas[key] for broker_id, state in states.items() if key in state.replicas}
+        return {
+            broker_id: state.replicas[key]
+            for broker_id, state in states.items()
+            if key in state.replicas
+        }
 
     def recreate(self) -> None:
         """Delete the topic and create it again."""
@@ -183,16 +218,24 @@ class World:
         self.blind = self.blind or not self.returns_ids
         for tp in partitions():
             self.may_be_gone[tp] |= self.acked[tp]
-            self.may_be_gone[tp] |= {value for _, other, values in self.calls if other == tp for value in values}
+            self.may_be_gone[tp] |= {
+                value for _, other, values in self.calls if other == tp for value in values
+            }
             self.handed_out[tp].clear() if self.blind else None
 
-    # -- what must hold --------------------------------------------------------------------------------
+    # -- what must hold ----------------------------------------------------------------------------
 
     def log(self, tp: TopicPartition) -> dict[int, int]:
-        """Return offset → value of a partition's leader, or of its newest replica where it has no leader."""
+        """Return offset → value of a partition's leader, or of its newest replica
+        where it has no leader.
+        """
         image = self.cluster.state.image.topics[tp.topic]
         key = ReplicaKey(image.topic_id, tp.partition)
-        replicas = [b.state.replicas[key] for b in self.cluster.brokers if b.state and key in b.state.replicas]
+        replicas = [
+            b.state.replicas[key]
+            for b in self.cluster.brokers
+            if b.state and key in b.state.replicas
+        ]
         leader = self.cluster.state.replication.leader_of(key)
         if leader is None and not replicas:
             return {}
@@ -206,12 +249,17 @@ class World:
             known = self.writer._cluster.cache.last_seen_epoch(tp)
             if known is not None:
                 reported = any(
-                    tp in event.partitions if isinstance(event, PossibleDataLoss) else event.topic == tp.topic
+                    tp in event.partitions
+                    if isinstance(event, PossibleDataLoss)
+                    else event.topic == tp.topic
                     for event in self.heard
                     if isinstance(event, PossibleDataLoss | TopicRecreated)
                 )
-                assert reported or known >= self.epochs.get(tp, -1), f"{tp}: epoch {known} after {self.epochs[tp]}"
-                if tp not in self.writer._cluster.cache._hinted:  # a hint may be taken back, an answer never
+                assert reported or known >= self.epochs.get(tp, -1), (
+                    f"{tp}: epoch {known} after {self.epochs[tp]}"
+                )
+                # a hint may be taken back, an answer never
+                if tp not in self.writer._cluster.cache._hinted:
                     self.epochs[tp] = known
             assert leader.epoch >= -1
         asked, self._asked = self._count_metadata() - self._asked, self._count_metadata()
@@ -248,7 +296,8 @@ class World:
             self._check_order(tp, values)
             lost = self.acked[tp] - set(values) - self.may_be_gone[tp]
             assert not lost, f"{tp}: {sorted(lost)[:5]} were acknowledged and are gone"
-            self.may_be_gone[tp] -= set(values)  # given again by the writer, or never lost: from now on it must stay
+            # given again by the writer, or never lost: from now on it must stay
+            self.may_be_gone[tp] -= set(values)
             self.deposed[tp].clear()
         self._drain()
         self._asked = self._count_metadata()
@@ -257,14 +306,18 @@ class World:
         self._allowed = 0.0
 
     def _check_order(self, tp: TopicPartition, values: list[int]) -> None:
-        """Values of one call are in order, and behind those of every call that had ended when it began."""
+        """Values of one call are in order, and behind those of every call that
+        had ended when it began.
+        """
         starts = sorted(self.after[tp])
         newest_of: dict[int, int] = {}
         ended = -1  # values below had been acknowledged before some call whose values were seen
         for value in values:
             call = starts[bisect_right(starts, value) - 1]
             assert newest_of.get(call, -1) < value, f"{tp}: {value} is out of order within its call"
-            assert value >= ended, f"{tp}: {value} is behind what was given after its acknowledgement"
+            assert value >= ended, (
+                f"{tp}: {value} is behind what was given after its acknowledgement"
+            )
             newest_of[call] = value
             ended = max(ended, self.after[tp][call])
 
@@ -281,7 +334,10 @@ class World:
     def _agrees(self, tp: TopicPartition) -> bool:
         """Whether what was handed out for the offsets that are there is what lies there."""
         log = self.log(tp)
-        return self.blind or {at: value for at, value in self.handed_out[tp].items() if at in log} == log
+        return (
+            self.blind
+            or {at: value for at, value in self.handed_out[tp].items() if at in log} == log
+        )
 
     def close(self) -> None:
         """End everything."""
@@ -296,8 +352,12 @@ class World:
 
 def rows_of(replica: Replica) -> Iterator[tuple[int, int]]:
     """Yield offset and value of everything in a replica's log."""
-    parts = replica.log.read(0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True).parts
-    for chunk in decode_columns(b"".join(bytes(part) for part in parts), first_offset=0, options=ReadOptions()):
+    parts = replica.log.read(
+        0, 2**31 - 1, end_offset=replica.log.end_offset, at_least_one=True
+    ).parts
+    for chunk in decode_columns(
+        b"".join(bytes(part) for part in parts), first_offset=0, options=ReadOptions()
+    ):
         for record in records(chunk.columns):
             yield record.offset, int(record.value or b"")
 

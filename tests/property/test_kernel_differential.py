@@ -1,4 +1,6 @@
-"""The compiled kernel against the reference: equal buffers, and equal error kinds, over the whole domain."""
+"""The compiled kernel against the reference: equal buffers, and equal error
+kinds, over the whole domain.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from parley.kernel.contract import (
 )
 from parley.records.columns import Record, columns_from_records, var_column
 
-native = pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError)
+native = pytest.importorskip(
+    "parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError
+)
 
 CODECS = {0: range(4), 1: range(4), 2: range(5)}
 
@@ -54,19 +58,46 @@ def both(name: str, *arguments: Any) -> Any:
 
 # ── the domain ───────────────────────────────────────────────────────────────
 
-BYTES = st.none() | st.sampled_from([b"", b"k", b"v" * 63, b"v" * 64, b"w" * 8192]) | st.binary(max_size=40)
-EDGES = [-(2**63), -(2**63) + 1, -(2**31) - 1, -(2**31), -1, 0, 1, 63, 64, 2**31 - 1, 2**31, 2**62, 2**63 - 1]
+BYTES = (
+    st.none()
+    | st.sampled_from([b"", b"k", b"v" * 63, b"v" * 64, b"w" * 8192])
+    | st.binary(max_size=40)
+)
+EDGES = [
+    -(2**63),
+    -(2**63) + 1,
+    -(2**31) - 1,
+    -(2**31),
+    -1,
+    0,
+    1,
+    63,
+    64,
+    2**31 - 1,
+    2**31,
+    2**62,
+    2**63 - 1,
+]
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMESTAMPS = st.sampled_from(EDGES) | st.integers(1_700_000_000_000, 1_700_000_100_999) | INT64
-HEADER = st.tuples(st.sampled_from(["", "h", "trace", "ключ"]) | st.text(max_size=5), st.none() | st.binary(max_size=9))
+HEADER = st.tuples(
+    st.sampled_from(["", "h", "trace", "ключ"]) | st.text(max_size=5),
+    st.none() | st.binary(max_size=9),
+)
 HEADERS = st.just(()) | st.lists(HEADER, max_size=4).map(tuple)
 
 
 @st.composite
 def record_lists(draw: Any, headers: bool = True, min_size: int = 1) -> list[Record]:
     """Draw records with growing offsets: compacted gaps, bases at the edges of int32 and int64."""
-    base = draw(st.sampled_from([0, 1, 127, 2**31 - 3, 2**31, 2**32, 2**62]) | st.integers(0, 2**62))
-    gaps = draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 63, 64, 8192, 2**30]), min_size=min_size, max_size=12))
+    base = draw(
+        st.sampled_from([0, 1, 127, 2**31 - 3, 2**31, 2**32, 2**62]) | st.integers(0, 2**62)
+    )
+    gaps = draw(
+        st.lists(
+            st.sampled_from([1, 1, 1, 1, 2, 63, 64, 8192, 2**30]), min_size=min_size, max_size=12
+        )
+    )
     found, offset = [], base
     for gap in gaps:
         kind = HEADERS if headers else st.just(())
@@ -109,7 +140,9 @@ def decode_options(draw: Any) -> DecodeOptions:
 
 
 def spans_of(parts: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
-    """Return the parts as one buffer and where each stands; runs of plain messages as the scan cuts them."""
+    """Return the parts as one buffer and where each stands; runs of plain
+    messages as the scan cuts them.
+    """
     data, spans = b"", []
     for part in parts:
         at = len(data)
@@ -154,7 +187,9 @@ def test_encode_gives_equal_batches_uncompressed(data: Any) -> None:
     both("encode", columns, picked, data.draw(st.integers(-1, 3)), options)
 
 
-COMPRESSED = st.sampled_from([(magic, codec) for magic in CODECS for codec in CODECS[magic] if codec])
+COMPRESSED = st.sampled_from(
+    [(magic, codec) for magic in CODECS for codec in CODECS[magic] if codec]
+)
 
 
 @given(record_lists(), COMPRESSED, st.none() | st.integers(-3, 25))
@@ -169,13 +204,19 @@ def test_each_kernel_reads_what_the_other_compresses(
     if isinstance(made[0][0], str):  # a level that the codec does not have
         assert made[0] == made[1] == ("argument", -1, -1)
         return
-    assert made[0][1:] == made[1][1:]  # how far the batch goes: offsets may be too far apart for one
-    decoded = [both("decode", data, span_table([(0, len(data))]), DecodeOptions()) for data, *_ in made]
+    # how far the batch goes: offsets may be too far apart for one
+    assert made[0][1:] == made[1][1:]
+    decoded = [
+        both("decode", data, span_table([(0, len(data))]), DecodeOptions()) for data, *_ in made
+    ]
     assert decoded[0] == decoded[1]
     assert decoded[0][0][0] == made[0][1]
 
 
-@given(st.binary(max_size=5000) | st.sampled_from([bytes(100_000), bytes(range(256)) * 300]), st.integers(0, 5))
+@given(
+    st.binary(max_size=5000) | st.sampled_from([bytes(100_000), bytes(range(256)) * 300]),
+    st.integers(0, 5),
+)
 @example(b"", 3)
 def test_codecs_round_trip_across(raw: bytes, codec: int) -> None:
     for magic in (0, 1, 2):
@@ -186,7 +227,11 @@ def test_codecs_round_trip_across(raw: bytes, codec: int) -> None:
                 continue
             assert both("decompress", codec, packed, len(raw), magic) == raw
             if codec and raw:
-                assert both("decompress", codec, packed, len(raw) - 1, magic) == ("too large", -1, -1)
+                assert both("decompress", codec, packed, len(raw) - 1, magic) == (
+                    "too large",
+                    -1,
+                    -1,
+                )
 
 
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=30), st.integers(1, 2**31 - 1))
@@ -212,7 +257,9 @@ def test_checksums_are_equal(raw: bytes) -> None:
 
 
 def repair(data: bytearray) -> None:
-    """Make the checksum of a single batch or message true again, so that what lies behind it is read."""
+    """Make the checksum of a single batch or message true again, so that what
+    lies behind it is read.
+    """
     if len(data) > 61 and data[16] == 2:
         struct.pack_into(">I", data, 17, reference.crc32c(data[21:]))
     elif len(data) > 17:
@@ -220,14 +267,21 @@ def repair(data: bytearray) -> None:
 
 
 DAMAGE = st.lists(
-    st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)),
+    st.tuples(
+        st.floats(0, 1, exclude_max=True),
+        st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255),
+    ),
     max_size=4,
 )
 
 
 @given(batches(), DAMAGE, st.booleans(), st.floats(0, 1), decode_options())
 def test_damaged_batches_fail_alike(
-    batch: bytes, damage: list[tuple[float, int]], repaired: bool, cut: float, options: DecodeOptions
+    batch: bytes,
+    damage: list[tuple[float, int]],
+    repaired: bool,
+    cut: float,
+    options: DecodeOptions,
 ) -> None:
     data = bytearray(batch if cut > 0.5 else batch[: int(len(batch) * 2 * cut)])
     for where, byte in damage:
@@ -253,7 +307,9 @@ def test_batches_are_cut_alike(
 
 
 @given(batches(), DAMAGE, st.integers(1, 4))
-def test_scans_of_damaged_messages_are_equal(batch: bytes, damage: list[tuple[float, int]], most: int) -> None:
+def test_scans_of_damaged_messages_are_equal(
+    batch: bytes, damage: list[tuple[float, int]], most: int
+) -> None:
     data = bytearray(batch + batch)
     for where, byte in damage:
         data[int(where * len(data))] = byte
@@ -261,13 +317,17 @@ def test_scans_of_damaged_messages_are_equal(batch: bytes, damage: list[tuple[fl
 
 
 @given(st.lists(batches(), max_size=6), DAMAGE, st.data())
-def test_scans_of_batches_are_equal(parts: list[bytes], damage: list[tuple[float, int]], data: Any) -> None:
+def test_scans_of_batches_are_equal(
+    parts: list[bytes], damage: list[tuple[float, int]], data: Any
+) -> None:
     raw = bytearray(b"".join(parts))
     for where, byte in damage:
         if raw:
             raw[int(where * len(raw))] = byte
     edges = st.sampled_from([-1, 0, 5, 128, 2**31, 2**62, NO_OFFSET_LIMIT])
-    pairs = data.draw(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, 100, 2**40])), max_size=4))
+    pairs = data.draw(
+        st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, 100, 2**40])), max_size=4)
+    )
     options = ScanOptions(
         position=data.draw(edges),
         end_offset=data.draw(edges),
@@ -278,7 +338,13 @@ def test_scans_of_batches_are_equal(parts: list[bytes], damage: list[tuple[float
     both("scan_batches", bytes(raw), start, options)
 
 
-@given(st.sampled_from([1, 2, 3, 4]), st.binary(max_size=600), DAMAGE, st.floats(0, 1), st.integers(0, 1000))
+@given(
+    st.sampled_from([1, 2, 3, 4]),
+    st.binary(max_size=600),
+    DAMAGE,
+    st.floats(0, 1),
+    st.integers(0, 1000),
+)
 def test_damaged_compressed_bytes_fail_alike(
     codec: int, raw: bytes, damage: list[tuple[float, int]], cut: float, most: int
 ) -> None:
@@ -300,7 +366,9 @@ def test_bytes_that_are_damaged_and_too_large_fail_alike(codec: int) -> None:
     raw = random.Random(codec)
     for turn in range(600):
         content = (
-            bytes(raw.choices(b"abcd", k=raw.randrange(1, 1500))) if turn % 2 else raw.randbytes(raw.randrange(1, 99))
+            bytes(raw.choices(b"abcd", k=raw.randrange(1, 1500)))
+            if turn % 2
+            else raw.randbytes(raw.randrange(1, 99))
         )
         data = bytearray(reference.compress(codec, content, None, 2))
         for _ in range(raw.randrange(1, 4)):
@@ -312,7 +380,9 @@ RLE_BLOCKS = b"\x02\x00\x08\x00" * 4
 """64 KiB of zeros each, and none is the last."""
 
 
-@pytest.mark.parametrize(("most", "kind"), [(300_000, "compressed"), (140_000, "compressed"), (100_000, "too large")])
+@pytest.mark.parametrize(
+    ("most", "kind"), [(300_000, "compressed"), (140_000, "compressed"), (100_000, "too large")]
+)
 def test_damage_is_looked_for_128_kib_beyond_the_limit(most: int, kind: str) -> None:
     # Four blocks of 65,536 bytes, then one whose content cannot be.
     packed = b"\x28\xb5\x2f\xfd\x00\x58" + RLE_BLOCKS + b"\x25\0\0" + b"\xff" * 4

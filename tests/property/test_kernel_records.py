@@ -30,7 +30,9 @@ from parley.records import (
 KERNELS = ("reference", "native")
 USERS = ("append", "convert", "decode", "encode", "split")
 MODULES = [importlib.import_module(f"parley.records.{name}") for name in USERS]
-pytest.importorskip("parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError)
+pytest.importorskip(
+    "parley.kernel.native", reason="the compiled kernel is not built", exc_type=ImportError
+)
 
 
 @contextlib.contextmanager
@@ -94,7 +96,9 @@ def written(part: Part) -> bytes:
     rows = [Record(offset, 5, 0, b"k", b"%d" % offset) for offset in part.offsets or [part.last]]
     if part.control is not None:
         rows = [Record(part.last, 5, 0, struct.pack(">hh", 0, part.control), b"")]
-    (made,) = encode_batches(columns_from_records(rows), None, WriteOptions(magic=part.magic, codec=part.codec))
+    (made,) = encode_batches(
+        columns_from_records(rows), None, WriteOptions(magic=part.magic, codec=part.codec)
+    )
     data = bytearray(made.data)
     if part.magic < 2:
         return bytes(data)
@@ -109,7 +113,9 @@ def written(part: Part) -> bytes:
 
 
 def aborted_in(parts: list[Part]) -> tuple[list[tuple[int, int]], set[int]]:
-    """Return the aborted transactions of a log as a broker lists them, and the offsets they hold."""
+    """Return the aborted transactions of a log as a broker lists them, and
+    the offsets they hold.
+    """
     running: dict[int, list[Part]] = {}
     listed, hidden = [], set()
     for part in parts:
@@ -131,19 +137,26 @@ def test_any_log_reads_as_its_model(parts: list[Part], data: Any) -> None:
     edges = st.sampled_from([0, *(part.last for part in parts), *(part.last + 1 for part in parts)])
     first, end = data.draw(edges), data.draw(st.none() | edges)
     committed = data.draw(st.booleans())
-    max_rows, max_bytes = data.draw(st.sampled_from([(1, 10**6), (4, 10**6), (1000, 1), (1000, 10**6)]))
+    max_rows, max_bytes = data.draw(
+        st.sampled_from([(1, 10**6), (4, 10**6), (1000, 1), (1000, 10**6)])
+    )
     options = ReadOptions(max_rows=max_rows, max_bytes=max_bytes)
     expected = [
         offset
         for part in parts
         if part.control is None
         for offset in part.offsets
-        if first <= offset < (end_of_log if end is None else end) and not (committed and offset in hidden)
+        if first <= offset < (end_of_log if end is None else end)
+        and not (committed and offset in hidden)
     ]
     for kernel in KERNELS:
         with using(kernel):
             reported = listed if committed else None
-            chunks = list(decode_columns(raw, first_offset=first, end_offset=end, aborted=reported, options=options))
+            chunks = list(
+                decode_columns(
+                    raw, first_offset=first, end_offset=end, aborted=reported, options=options
+                )
+            )
         assert [row.offset for chunk in chunks for row in records(chunk.columns)] == expected
         positions = [first, *(chunk.next_offset for chunk in chunks)]
         assert positions == sorted(positions)
@@ -176,7 +189,9 @@ def hostile(draw: Any) -> bytes:
 
 
 def outcome(call: Any) -> Any:
-    """Return what a call gives, or where its error stands; any other exception is a failure of the test."""
+    """Return what a call gives, or where its error stands; any other exception
+    is a failure of the test.
+    """
     try:
         found = call()
     except CorruptRecordError as error:
@@ -200,7 +215,9 @@ def shown(raw: bytes, aborted: list[tuple[int, int]] | None, check_crc: bool) ->
 
 
 @given(hostile(), st.none() | st.just([(1, 0)]), st.booleans())
-def test_any_bytes_read_alike_or_fail_alike(raw: bytes, aborted: list[tuple[int, int]] | None, check_crc: bool) -> None:
+def test_any_bytes_read_alike_or_fail_alike(
+    raw: bytes, aborted: list[tuple[int, int]] | None, check_crc: bool
+) -> None:
     seen = []
     for kernel in KERNELS:
         with using(kernel):

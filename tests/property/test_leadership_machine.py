@@ -1,4 +1,6 @@
-"""Leaders move, lag, die, are elected uncleanly, topics are created again, answers are late: what must hold, holds."""
+"""Leaders move, lag, die, are elected uncleanly, topics are created again, answers are
+late: what must hold, holds.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,17 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
-_SPEC = importlib.util.spec_from_file_location("parley_tests_leadership", Path(__file__).with_name("leadership.py"))
+_SPEC = importlib.util.spec_from_file_location(
+    "parley_tests_leadership", Path(__file__).with_name("leadership.py")
+)
 assert _SPEC is not None
 assert _SPEC.loader is not None
 leadership = importlib.util.module_from_spec(_SPEC)
@@ -24,14 +34,18 @@ _SPEC.loader.exec_module(leadership)
 RELEASES = [("4.3",) * 3, ("3.9",) * 3, ("2.4", "3.9", "4.3"), ("2.8", "3.3", "4.0"), ("2.4",) * 3]
 PARTITION, BROKER = st.integers(0, leadership.PARTITIONS - 1), st.integers(1, leadership.BROKERS)
 APIS = st.sampled_from(["Metadata", "Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"])
-ERRORS = st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"])
+ERRORS = st.sampled_from(
+    ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"]
+)
 
 
 BEGIN = "begin"
 
 
 class Coverage:
-    """Which rule followed which, over all machines of a run. Any may follow any, and begin a world; none ends one."""
+    """Which rule followed which, over all machines of a run. Any may follow any, and
+    begin a world; none ends one.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
@@ -45,22 +59,32 @@ class Coverage:
 
     def uncovered(self) -> list[tuple[str, str]]:
         """Return the transitions that were not seen."""
-        every = [(before, after) for before in (BEGIN, *sorted(self.done)) for after in sorted(self.done)]
+        every = [
+            (before, after) for before in (BEGIN, *sorted(self.done)) for after in sorted(self.done)
+        ]
         return [pair for pair in every if not self.pairs[pair]]
 
     def text(self) -> str:
         """Return the account as lines."""
         names = sorted(self.done)
-        lines = [f"{self.steps} steps; {len(self.pairs)} of {self.possible} transitions between {len(names)} rules"]
+        lines = [
+            f"{self.steps} steps; {len(self.pairs)} of {self.possible} transitions between "
+            f"{len(names)} rules"
+        ]
         lines += [f"  {name:16} {self.done[name]:6}" for name in names]
         return "\n".join(lines)
 
     def table(self) -> str:
-        """Return how often each rule (column) came after each other one (row), as a table for documents."""
+        """Return how often each rule (column) came after each other one (row),
+        as a table for documents.
+        """
         names = sorted(self.done)
         head = ["after", *(str(number) for number, _ in enumerate(names, 1))]
         lines = [head, ["---"] * len(head)]
-        for label, before in [("the beginning", BEGIN), *((f"{n} {name}", name) for n, name in enumerate(names, 1))]:
+        for label, before in [
+            ("the beginning", BEGIN),
+            *((f"{n} {name}", name) for n, name in enumerate(names, 1)),
+        ]:
             lines.append([label, *(str(self.pairs[before, name]) for name in names)])
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -190,19 +214,25 @@ ARGUMENTS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "release_metadata": lambda rng: {},
     "isolate": lambda rng: {"broker": rng.randint(1, 3)},
     "heal": lambda rng: {},
-    "elect_unclean": lambda rng: {"partition": rng.randrange(2), "to": rng.randint(1, 3), "lose": rng.randrange(9)},
+    "elect_unclean": lambda rng: {"partition": rng.randrange(2), "to": rng.randint(1, 3),
+        "lose": rng.randrange(9)},
     "recreate": lambda rng: {},
     "late_answers": lambda rng: {
-        "api": rng.choice(["Metadata", "Produce", "Fetch"]), "broker": rng.randint(1, 3), "delay_ms": 150, "times": 2,
+        "api": rng.choice(["Metadata", "Produce", "Fetch"]), "broker": rng.randint(1, 3),
+        "delay_ms": 150, "times": 2,
     },
-    "lost_answer": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]), "executed": rng.random() < 0.5},
-    "refuse": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]), "error": "NOT_LEADER_OR_FOLLOWER"},
+    "lost_answer": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]),
+        "executed": rng.random() < 0.5},
+    "refuse": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]),
+                                              "error": "NOT_LEADER_OR_FOLLOWER"},
     "quiet": lambda rng: {},
 }  # fmt: skip
 
 
 def walk(seed: int, rules: Sequence[str] | None = None) -> None:
-    """Let every rule follow every other one: a world for each, in which it takes turns with all of them."""
+    """Let every rule follow every other one: a world for each, in which it
+    takes turns with all of them.
+    """
     rng, rules = Random(seed), list(ARGUMENTS if rules is None else rules)
     for number, own in enumerate(rules):
         machine = Leadership()
@@ -217,7 +247,9 @@ def walk(seed: int, rules: Sequence[str] | None = None) -> None:
 
 
 def explore(examples: int, steps: int, *, same_each_time: bool) -> None:
-    """Run so many worlds of so many steps. A failure prints its steps; a seed makes them again, so none are shrunk."""
+    """Run so many worlds of so many steps. A failure prints its steps; a seed makes them
+    again, so none are shrunk.
+    """
     run_state_machine_as_test(
         Leadership,
         settings=settings(
@@ -254,19 +286,25 @@ def test_what_must_hold_holds_when_any_rule_follows_any_other(coverage: Coverage
 
 
 @pytest.mark.parametrize("lagging", [0, 7])
-def test_an_unclean_election_excuses_what_the_elected_replica_lacked_and_nothing_else(lagging: int) -> None:
+def test_an_unclean_election_excuses_what_the_elected_replica_lacked_and_nothing_else(
+    lagging: int,
+) -> None:
     """The oracle must be able to fail: what the elected replica had must not be lost later."""
     world = leadership.World(RELEASES[0], 1)
     try:
         tp = leadership.partitions()[0]
         world.produce(0, 20)
-        world.time.until(lambda: not world.calls or world.calls[0][0].done(), limit_ms=leadership.QUIET_MS)
+        world.time.until(
+            lambda: not world.calls or world.calls[0][0].done(), limit_ms=leadership.QUIET_MS
+        )
         leader = world.cluster.leaders(leadership.TOPIC)[0][0]
         other = leader % leadership.BROKERS + 1
         assert world.do("lag", other, in_sync=False)
         if lagging:
             world.produce(0, lagging)
-            world.time.until(lambda: all(call[0].done() for call in world.calls), limit_ms=leadership.QUIET_MS)
+            world.time.until(
+                lambda: all(call[0].done() for call in world.calls), limit_ms=leadership.QUIET_MS
+            )
         world.advance(1)
         assert world.acked[tp] == set(range(20 + lagging))
         assert world.lose_leaders(0, other, 0)

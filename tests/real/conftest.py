@@ -31,7 +31,9 @@ _MOST_AT_ONCE = 6
 
 
 class _SharedClusters:
-    """The running clusters; the longest unused one is stopped when there are too many, and a lost one is replaced."""
+    """The running clusters; the longest unused one is stopped when there are too many,
+    and a lost one is replaced.
+    """
 
     def __init__(self) -> None:
         self.running: OrderedDict[str, RealCluster] = OrderedDict()
@@ -41,7 +43,9 @@ class _SharedClusters:
 
     def get(self, release: str) -> RealCluster:
         release = full_release(release)
-        if release in self.running and not self.running[release].alive(ask=release in self.suspects):
+        if release in self.running and not self.running[release].alive(
+            ask=release in self.suspects
+        ):
             self.running.pop(release).close()
         self.suspects.discard(release)
         if release not in self.running:
@@ -79,7 +83,9 @@ def selected_releases() -> tuple[str, ...]:
     wanted = os.environ.get("PARLEY_REAL_RELEASES", "")
     if wanted == "all":
         return REAL_RELEASES
-    return tuple(full_release(name.strip()) for name in wanted.split(",")) if wanted else SOME_RELEASES
+    return (
+        tuple(full_release(name.strip()) for name in wanted.split(",")) if wanted else SOME_RELEASES
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -119,7 +125,9 @@ def transactional_release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def broker(transactional_release: str, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
-    """The shared cluster of each release with transactions; other modules have a `broker` of their own."""
+    """The shared cluster of each release with transactions; other modules have
+    a `broker` of their own.
+    """
     return real_cluster(transactional_release)
 
 
@@ -150,7 +158,9 @@ _OUTCOMES: dict[str, dict[str, str]] = {}
 
 @pytest.fixture
 def compatibility() -> Callable[[str, str, str], None]:
-    """A function that takes note of one outcome for docs/compatibility.md: (feature, release, outcome)."""
+    """A function that takes note of one outcome for docs/compatibility.md:
+    (feature, release, outcome).
+    """
 
     def note(feature: str, release: str, outcome: str) -> None:
         _OUTCOMES.setdefault(feature, {})[release] = outcome

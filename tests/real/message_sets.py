@@ -1,4 +1,6 @@
-"""Record sets as foreign producers write them, whole and malformed, byte by byte: no encoder of parley has a part."""
+"""Record sets as foreign producers write them, whole and malformed, byte by byte: no
+encoder of parley has a part.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from collections.abc import Sequence
 GZIP, SNAPPY, LZ4 = 1, 2, 3
 COMPRESSIONS = {"none": 0, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4}
 LZ4_HEADER_CHECKSUM = {0: 0x1A, 1: 0x82}
-"""Of the flags 0x60 0x40; before KIP-57 (magic 0) it wrongly covered the frame's magic number too."""
+"""Of the flags 0x60 0x40; before KIP-57 (magic 0) it wrongly covered the
+frame's magic number too.
+"""
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
@@ -51,18 +55,26 @@ def compress(data: bytes, codec: int, magic: int) -> bytes:
 
 def plain_set(magic: int, offsets: Sequence[int]) -> bytes:
     """Return uncompressed messages with these offsets."""
-    return b"".join(message(b"value-%d" % number, magic=magic, offset=o) for number, o in enumerate(offsets))
+    return b"".join(
+        message(b"value-%d" % number, magic=magic, offset=o) for number, o in enumerate(offsets)
+    )
 
 
 def wrapped_set(magic: int, codec: int, wrapper: int, offsets: Sequence[int]) -> bytes:
     """Return messages with these offsets in a compressed message with the offset `wrapper`."""
     return message(
-        compress(plain_set(magic, offsets), codec, magic), magic=magic, offset=wrapper, codec=codec, key=None
+        compress(plain_set(magic, offsets), codec, magic),
+        magic=magic,
+        offset=wrapper,
+        codec=codec,
+        key=None,
     )
 
 
 def values_in(data: bytes) -> list[bytes | None]:
-    """Return the values of all messages of a whole set made here, those in compressed messages too."""
+    """Return the values of all messages of a whole set made here, those in
+    compressed messages too.
+    """
     found: list[bytes | None] = []
     while data:
         end = 12 + struct.unpack_from(">i", data, 8)[0]
@@ -70,7 +82,9 @@ def values_in(data: bytes) -> list[bytes | None]:
         rest = data[26 if magic else 18 : end]
         for _ in ("key", "value"):
             (length,) = struct.unpack_from(">i", rest)
-            part, rest = (None, rest[4:]) if length < 0 else (rest[4 : 4 + length], rest[4 + length :])
+            part, rest = (
+                (None, rest[4:]) if length < 0 else (rest[4 : 4 + length], rest[4 + length :])
+            )
         if codec == 0:
             found.append(part)
         elif part is not None:
@@ -100,11 +114,17 @@ def whole_sets(magic: int) -> dict[str, bytes]:
     found |= {f"none {of}": plain_set(magic, of) for of in SEVERAL_OFFSETS}
     for name, codec in COMPRESSIONS.items():
         if codec:
-            found |= {f"{name} {w} of 0 1 2": wrapped_set(magic, codec, w, (0, 1, 2)) for w in WRAPPERS}
-            found |= {f"{name} 2 of {of}": wrapped_set(magic, codec, 2, of) for of in SEVERAL_OFFSETS}
+            found |= {
+                f"{name} {w} of 0 1 2": wrapped_set(magic, codec, w, (0, 1, 2)) for w in WRAPPERS
+            }
+            found |= {
+                f"{name} 2 of {of}": wrapped_set(magic, codec, 2, of) for of in SEVERAL_OFFSETS
+            }
             found[f"{name} -1 of -1s"] = wrapped_set(magic, codec, -1, (-1, -1, -1))
             found[f"{name} 0 of one -1"] = wrapped_set(magic, codec, 0, (-1,))
-    found["gzip twice"] = wrapped_set(magic, GZIP, 2, (0, 1, 2)) + wrapped_set(magic, GZIP, 2, (0, 1, 2))
+    found["gzip twice"] = wrapped_set(magic, GZIP, 2, (0, 1, 2)) + wrapped_set(
+        magic, GZIP, 2, (0, 1, 2)
+    )
     found["gzip, then none"] = wrapped_set(magic, GZIP, 2, (0, 1, 2)) + plain_set(magic, [-1])
     found["none, then gzip"] = plain_set(magic, [0]) + wrapped_set(magic, GZIP, 2, (0, 1, 2))
     found["no value"] = message(None, magic=magic, offset=-1)
@@ -147,15 +167,29 @@ def odd_sets(magic: int) -> dict[str, bytes]:
         "whole, then magic 3": good + good[:16] + b"\x03" + good[17:],
         "the other format": plain_set(1 - magic, [0]),
         "both formats": good + plain_set(1 - magic, [0]),
-        "gzip of nothing": message(compress(b"", GZIP, magic), magic=magic, offset=0, codec=GZIP, key=None),
+        "gzip of nothing": message(
+            compress(b"", GZIP, magic), magic=magic, offset=0, codec=GZIP, key=None
+        ),
         "gzip without a value": message(None, magic=magic, offset=0, codec=GZIP, key=None),
-        "gzip that is none": message(b"no gzip at all", magic=magic, offset=0, codec=GZIP, key=None),
-        "gzip of damaged": message(compress(bytes(inner), GZIP, magic), magic=magic, offset=2, codec=GZIP, key=None),
+        "gzip that is none": message(
+            b"no gzip at all", magic=magic, offset=0, codec=GZIP, key=None
+        ),
+        "gzip of damaged": message(
+            compress(bytes(inner), GZIP, magic), magic=magic, offset=2, codec=GZIP, key=None
+        ),
         "gzip of cut off": message(
-            compress(plain_set(magic, (0, 1, 2))[:-3], GZIP, magic), magic=magic, offset=2, codec=GZIP, key=None
+            compress(plain_set(magic, (0, 1, 2))[:-3], GZIP, magic),
+            magic=magic,
+            offset=2,
+            codec=GZIP,
+            key=None,
         ),
         "gzip in gzip": message(
-            compress(wrapped_set(magic, GZIP, 0, (0,)), GZIP, magic), magic=magic, offset=0, codec=GZIP, key=None
+            compress(wrapped_set(magic, GZIP, 0, (0,)), GZIP, magic),
+            magic=magic,
+            offset=0,
+            codec=GZIP,
+            key=None,
         ),
         "codec 4": message(b"zstd", magic=magic, offset=0, codec=4, key=None),
         "codec 7": message(b"none", magic=magic, offset=0, codec=7, key=None),
@@ -193,15 +227,21 @@ def record(value: bytes, offset_delta: int, key: bytes | None = b"key") -> bytes
 
 
 def batch(deltas: Sequence[int] = (0,), **of: int) -> bytes:
-    """Return a batch of format 2 with records at these offset deltas; `of` overrides what its header says."""
+    """Return a batch of format 2 with records at these offset deltas; `of`
+    overrides what its header says.
+    """
     records = b"".join(record(b"value-%d" % number, delta) for number, delta in enumerate(deltas))
     codec = of.get("codec", 0)
     reported = {"count": len(deltas), "last_delta": len(deltas) - 1, **of}
-    return headed(compress(records, codec, 2) if codec in (GZIP, SNAPPY, LZ4) else records, **reported)
+    return headed(
+        compress(records, codec, 2) if codec in (GZIP, SNAPPY, LZ4) else records, **reported
+    )
 
 
 def headed(records: bytes, **of: int) -> bytes:
-    """Return the batch of these bytes of records, one unless its header is to say another number."""
+    """Return the batch of these bytes of records, one unless its header is
+    to say another number.
+    """
     stamp = 1_700_000_000_000
     covered = struct.pack(
         ">hiqqqhii",
@@ -224,9 +264,16 @@ def batches() -> dict[str, bytes]:
     """Return what Produce v3+ may bring, whole and malformed, by what it is."""
     good, behind = batch((0, 1, 2)), batch((0, 1, 2), base=-1)
     found = {f"base {base}": batch((0, 1, 2), base=base) for base in SINGLE_OFFSETS}
-    found |= {f"gzip base {base}": batch((0, 1, 2), base=base, codec=GZIP) for base in SINGLE_OFFSETS}
-    found |= {f"deltas {of}": batch(of) for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1), (0, 2, 4))}
-    found |= {f"gzip deltas {of}": batch(of, codec=GZIP) for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1))}
+    found |= {
+        f"gzip base {base}": batch((0, 1, 2), base=base, codec=GZIP) for base in SINGLE_OFFSETS
+    }
+    found |= {
+        f"deltas {of}": batch(of) for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1), (0, 2, 4))
+    }
+    found |= {
+        f"gzip deltas {of}": batch(of, codec=GZIP)
+        for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1))
+    }
     return found | {
         "epoch 7": batch((0, 1), epoch=7),
         "last delta 5": batch((0, 1), last_delta=5),

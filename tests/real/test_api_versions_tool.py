@@ -1,4 +1,6 @@
-"""`parley api-versions --format kafka` against what Kafka 4.3.0's own tool prints, byte for byte."""
+"""`parley api-versions --format kafka` against what Kafka 4.3.0's own
+tool prints, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ def blocks(text: str) -> list[str]:
 
 
 def tools_text(cluster: RealCluster) -> str:
-    done = cluster.run_java([TOOL, "--bootstrap-server", cluster.bootstrap_servers], release="4.3.0")
+    done = cluster.run_java(
+        [TOOL, "--bootstrap-server", cluster.bootstrap_servers], release="4.3.0"
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def our_text(cluster: RealCluster, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    assert main(["api-versions", "--format", "kafka", "--bootstrap-server", cluster.bootstrap_servers]) == 0
+    assert (
+        main(["api-versions", "--format", "kafka", "--bootstrap-server", cluster.bootstrap_servers])
+        == 0
+    )
     return capsys.readouterr().out
 
 

@@ -1,4 +1,6 @@
-"""The client against real brokers: every operation on every release, and a real cluster that loses brokers."""
+"""The client against real brokers: every operation on every release, and a real
+cluster that loses brokers.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def client(real_broker: RealCluster) -> Iterator[Client]:
 
 @pytest.fixture
 def topic(client: Client, topic_name: str) -> str:
-    """A topic of one partition: created, or where the broker cannot do that, made by asking for it."""
+    """A topic of one partition: created, or where the broker cannot do that,
+    made by asking for it.
+    """
     if client.api_versions().usable(ApiKey.CREATE_TOPICS) is not None:
         client.create_topics([NewTopic(topic_name)])
     else:
@@ -52,7 +56,9 @@ def magic(client: Client) -> int:
 
 def table(start: int, count: int) -> pa.Table:
     numbers = range(start, start + count)
-    return pa.table({"key": [f"k{i % 17}" for i in numbers], "value": [f"value {i}" * 3 for i in numbers]})
+    return pa.table(
+        {"key": [f"k{i % 17}" for i in numbers], "value": [f"value {i}" * 3 for i in numbers]}
+    )
 
 
 def test_every_codec_there_and_back(client: Client, topic: str) -> None:
@@ -70,7 +76,9 @@ def test_every_codec_there_and_back(client: Client, topic: str) -> None:
     expected = [row for start in range(0, sent, 700) for row in table(start, 700).to_pylist()]
     for limit in (5_000, 1 << 20):
         found: list[dict[str, Any]] = []
-        for batch in client.fetch(tp, EARLIEST, LATEST, FetchOptions(max_partition_fetch_bytes=limit)):
+        for batch in client.fetch(
+            tp, EARLIEST, LATEST, FetchOptions(max_partition_fetch_bytes=limit)
+        ):
             found += batch.to_pylist()
         assert [row["offset"] for row in found] == list(range(sent))
         assert [(row["key"].decode(), row["value"].decode()) for row in found] == [
@@ -85,7 +93,9 @@ def test_offsets_by_place_and_by_time(client: Client, topic: str) -> None:
     now = 1_700_000_000_000
     times = pa.array([now + 1_000 * i for i in range(10)], pa.int64())
     options = ProduceOptions(batch_size=1)
-    client.produce(topic, pa.table({"value": [str(i) for i in range(10)], "timestamp": times}), options=options)
+    client.produce(
+        topic, pa.table({"value": [str(i) for i in range(10)], "timestamp": times}), options=options
+    )
     assert client.list_offsets({tp: EARLIEST})[tp].offset == 0
     assert client.list_offsets({tp: LATEST})[tp].offset == 10
     if client.api_versions().usable(ApiKey.LIST_OFFSETS).max >= 1:
@@ -114,15 +124,24 @@ def test_headers_and_guarantees(client: Client, topic: str) -> None:
     rows = pa.table({"value": pa.array([None], pa.binary()), "key": ["k"], "headers": headers})
     if magic(client) == 2:
         client.produce(topic, rows, options=ProduceOptions(enable_idempotence=True))
-        (batch,) = client.fetch(TopicPartition(topic, 0), 0, 1, FetchOptions(isolation_level="read_committed"))
+        (batch,) = client.fetch(
+            TopicPartition(topic, 0), 0, 1, FetchOptions(isolation_level="read_committed")
+        )
         assert batch.to_pylist()[0]["headers"] == headers.to_pylist()[0]
         return
-    for options, data in ((ProduceOptions(), rows), (ProduceOptions(enable_idempotence=True), table(0, 1))):
+    for options, data in (
+        (ProduceOptions(), rows),
+        (ProduceOptions(enable_idempotence=True), table(0, 1)),
+    ):
         with pytest.raises(UnsupportedVersionError) as caught:
             client.produce(topic, data, options=options)
         assert caught.value.local
     with pytest.raises(UnsupportedVersionError):
-        list(client.fetch(TopicPartition(topic, 0), 0, 1, FetchOptions(isolation_level="read_committed")))
+        list(
+            client.fetch(
+                TopicPartition(topic, 0), 0, 1, FetchOptions(isolation_level="read_committed")
+            )
+        )
 
 
 def test_a_large_message_and_a_lost_offset(client: Client, topic: str) -> None:
@@ -130,7 +149,9 @@ def test_a_large_message_and_a_lost_offset(client: Client, topic: str) -> None:
     values = ["a", "b" * 600_000, "c"]
     client.produce(topic, pa.table({"value": values}), options=ProduceOptions(batch_size=1))
     found = [
-        v for b in client.fetch(tp, 0, 3, FetchOptions(max_partition_fetch_bytes=200)) for v in b["value"].to_pylist()
+        v
+        for b in client.fetch(tp, 0, 3, FetchOptions(max_partition_fetch_bytes=200))
+        for v in b["value"].to_pylist()
     ]
     assert [value.decode() for value in found] == values
     with pytest.raises(DataLossError) as caught:
@@ -155,26 +176,45 @@ def test_a_batch_beyond_the_topics_limit_is_sent_in_halves(client: Client, topic
         return  # without topic configs there is no small limit to meet
     client.create_topics([NewTopic(topic_name, configs={"max.message.bytes": "3000"})])
     for start in (0, 500):
-        result = client.produce(topic_name, table(start, 500), options=ProduceOptions(batch_size=100_000))
+        result = client.produce(
+            topic_name, table(start, 500), options=ProduceOptions(batch_size=100_000)
+        )
         (ack,) = result.partitions.values()
         assert (ack.base_offset, ack.records) == (start, 500)
         assert len(ack.batches) > 4
-    found = [v for b in client.fetch(TopicPartition(topic_name, 0), 0, 1_000) for v in b["value"].to_pylist()]
+    found = [
+        v
+        for b in client.fetch(TopicPartition(topic_name, 0), 0, 1_000)
+        for v in b["value"].to_pylist()
+    ]
     assert [v.decode() for v in found] == table(0, 1_000)["value"].to_pylist()
 
 
 @pytest.mark.foreign
-def test_another_client_reads_what_was_written(client: Client, real_broker: RealCluster, topic: str) -> None:
-    """librdkafka checks every checksum and finds keys, values, times and offsets as they were given."""
+def test_another_client_reads_what_was_written(
+    client: Client, real_broker: RealCluster, topic: str
+) -> None:
+    """librdkafka checks every checksum and finds keys, values, times and
+    offsets as they were given.
+    """
     from confluent_kafka import Consumer, TopicPartition as Theirs
 
     codecs = ["none", "gzip", "snappy", "lz4"]
     for index, codec in enumerate(codecs):
         options = ProduceOptions(compression_type=codec, batch_size=1_000)
         client.produce(topic, table(100 * index, 100), options=options)
-    pinned = {"api.version.request": False, "broker.version.fallback": "0.9.0"} if magic(client) == 0 else {}
+    pinned = (
+        {"api.version.request": False, "broker.version.fallback": "0.9.0"}
+        if magic(client) == 0
+        else {}
+    )
     consumer = Consumer(
-        {"bootstrap.servers": real_broker.bootstrap_servers, "group.id": "x", "check.crcs": True, **pinned}
+        {
+            "bootstrap.servers": real_broker.bootstrap_servers,
+            "group.id": "x",
+            "check.crcs": True,
+            **pinned,
+        }
     )
     consumer.assign([Theirs(topic, 0, 0)])
     found: list[Any] = []
@@ -190,7 +230,12 @@ def test_another_client_reads_what_was_written(client: Client, real_broker: Real
 
 @pytest.mark.kills
 @pytest.mark.parametrize(
-    "release", [pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1", pytest.param("4.3.0", marks=pytest.mark.long)]
+    "release",
+    [
+        pytest.param("2.4.1", marks=pytest.mark.long),
+        "3.9.1",
+        pytest.param("4.3.0", marks=pytest.mark.long),
+    ],
 )
 def test_real_brokers_die_and_return_under_load(release: str) -> None:
     """Two of three brokers are killed in turn: nothing lost, nothing twice, all in order."""
@@ -204,7 +249,9 @@ def test_real_brokers_die_and_return_under_load(release: str) -> None:
         "controlled.shutdown.enable": "false",
     }
     with (
-        RealCluster(release, brokers=3, properties=settings, separate_controller=release >= "3.3") as cluster,
+        RealCluster(
+            release, brokers=3, properties=settings, separate_controller=release >= "3.3"
+        ) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         client.create_topics([NewTopic("t", num_partitions=3, replication_factor=3)])
@@ -213,7 +260,9 @@ def test_real_brokers_die_and_return_under_load(release: str) -> None:
         def write() -> None:
             try:
                 while not stop.is_set():
-                    client.produce("t", table(sent[0], 300), options=ProduceOptions(batch_size=1_000))
+                    client.produce(
+                        "t", table(sent[0], 300), options=ProduceOptions(batch_size=1_000)
+                    )
                     sent[0] += 300
             except BaseException as error:
                 errors.append(error)
@@ -233,7 +282,9 @@ def test_real_brokers_die_and_return_under_load(release: str) -> None:
         found: dict[int, list[int]] = {index: [] for index in range(3)}
         for part in client.fetch_many(dict.fromkeys(tps, (EARLIEST, LATEST))):
             for value in part.batch.column("value").to_pylist():
-                found[part.partition.partition].append(int(value.split()[1].decode().removesuffix("value")))
+                found[part.partition.partition].append(
+                    int(value.split()[1].decode().removesuffix("value"))
+                )
     everything = [value for values in found.values() for value in values]
     assert len(everything) == len(set(everything)) == sent[0]
     assert all(values == sorted(values) for values in found.values())
@@ -260,16 +311,20 @@ def test_versions_in_use_are_the_newest_of_both(client: Client, topic: str) -> N
 def test_a_topic_re_created_under_a_producer_is_written_to_without_an_error(
     real_broker: RealCluster, topic_name: str
 ) -> None:
-    """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and report the log start offset, 0: the batch is numbered again."""
+    """Kafka 1.0 to 2.4 answer UNKNOWN_PRODUCER_ID and report the log start offset, 0:
+    the batch is numbered again.
+    """
     with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         if client.api_versions().usable(ApiKey.DELETE_TOPICS) is None:
-            return  # before 0.10.1 topics are not deleted over the wire: there is nothing to heal from
+            # before 0.10.1 topics are not deleted over the wire: there is nothing to heal from
+            return
         client.create_topics([NewTopic(topic_name)])
         for start in (0, 100, 200):
             client.produce(topic_name, table(start, 100))
         client.delete_topics([topic_name])
         deadline = threading.Event()
-        for _ in range(300):  # a deletion goes on after its answer: creating is refused until it is done
+        # a deletion goes on after its answer: creating is refused until it is done
+        for _ in range(300):
             try:
                 client.create_topics([NewTopic(topic_name)])
                 break
@@ -279,5 +334,7 @@ def test_a_topic_re_created_under_a_producer_is_written_to_without_an_error(
                 deadline.wait(0.1)
         assert client.produce(topic_name, table(0, 50)).records == 50
         assert client.produce(topic_name, table(50, 50)).records == 50
-        found = client.list_offsets({TopicPartition(topic_name, 0): LATEST})[TopicPartition(topic_name, 0)]
+        found = client.list_offsets({TopicPartition(topic_name, 0): LATEST})[
+            TopicPartition(topic_name, 0)
+        ]
         assert found.offset == 100

@@ -1,4 +1,5 @@
-"""KIP-97's test plan, wider: every feature against every release, both ways; see compat/ for the probes.
+"""KIP-97's test plan, wider: every feature against every release, both ways; see compat/ for the
+probes.
 
 What a release is expected to have is Kafka's history (`first_release` and EXCEPTIONS), not what the
 broker says: a feature that is there unexpectedly fails as one that is missing. The outcomes become
@@ -26,11 +27,16 @@ Record = Callable[[str, str, str], None]
 CODECS = {"none": "0.9", "gzip": "0.9", "snappy": "0.9", "lz4": "0.9", "zstd": "2.1"}
 """The first release that knows each codec."""
 LOST = {
-    **{(name, Feature.DELEGATION_TOKENS): "KRaft has had them since 3.6" for name in ("3.3.2", "3.4.1", "3.5.2")},
+    **{
+        (name, Feature.DELEGATION_TOKENS): "KRaft has had them since 3.6"
+        for name in ("3.3.2", "3.4.1", "3.5.2")
+    },
     **{(name, Feature.SCRAM_USERS): "KRaft has had SCRAM since 3.5" for name in ("3.3.2", "3.4.1")},
 }
 """Features that an earlier release had and this one has not."""
-SWITCHED_OFF = {("4.1.1", Feature.SHARE_GROUPS): "a preview in 4.1: share.version has to be raised first"}
+SWITCHED_OFF = {
+    ("4.1.1", Feature.SHARE_GROUPS): "a preview in 4.1: share.version has to be raised first"
+}
 """Features whose APIs are there and answer that they are switched off."""
 PROBING = (admin, groups, records, transactions)
 """Importing these fills PROBES."""
@@ -38,7 +44,9 @@ PROBING = (admin, groups, records, transactions)
 
 def expected(name: str, feature: Feature) -> bool:
     """Whether Kafka's history says that a release has a feature."""
-    return (name, feature) not in LOST and version_tuple(name) >= version_tuple(FEATURES[feature].first_release)
+    return (name, feature) not in LOST and version_tuple(name) >= version_tuple(
+        FEATURES[feature].first_release
+    )
 
 
 async def must_refuse(s: Scene, probe: Probe) -> None:
@@ -72,7 +80,9 @@ async def test_a_feature_works_or_is_done_without_or_is_refused(
             off = await probe.works(s) == OFF
             assert off == ((real_release, feature) in SWITCHED_OFF)
             outcome = "off" if off else "works"
-        elif probe.older is not None and version_tuple(real_release) >= version_tuple(probe.older_since):
+        elif probe.older is not None and version_tuple(real_release) >= version_tuple(
+            probe.older_since
+        ):
             await probe.older(s)
             outcome = "older"
         else:
@@ -95,13 +105,17 @@ async def test_a_codec_goes_there_and_back_or_is_refused(
             compatibility(f"codec {codec}", real_release, "refused")
 
 
-async def test_what_is_required_is_checked_at_the_start(real_broker: RealCluster, real_release: str) -> None:
+async def test_what_is_required_is_checked_at_the_start(
+    real_broker: RealCluster, real_release: str
+) -> None:
     missing = next((feature for feature in Feature if not expected(real_release, feature)), None)
     present = [feature for feature in Feature if expected(real_release, feature)]
     async with AsyncClient(bootstrap_servers=real_broker.bootstrap_servers, require=present):
         pass
     if missing is not None:
-        client = AsyncClient(bootstrap_servers=real_broker.bootstrap_servers, require=[*present, missing])
+        client = AsyncClient(
+            bootstrap_servers=real_broker.bootstrap_servers, require=[*present, missing]
+        )
         with pytest.raises(UnsupportedVersionError) as refused:
             await client.start()
         assert refused.value.feature == missing.value

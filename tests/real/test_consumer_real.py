@@ -1,4 +1,6 @@
-"""The consumer against real brokers: sessions, positions and commits with epochs, lost and re-created topics."""
+"""The consumer against real brokers: sessions, positions and commits with epochs,
+lost and re-created topics.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ CALM = {"retry_backoff_ms": 50, "fetch_max_wait_ms": 100}
 
 
 @pytest.fixture(params=RELEASES)
-def broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+def broker(
+    request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]
+) -> RealCluster:
     return real_cluster(request.param)
 
 
@@ -49,7 +53,9 @@ def consumer_of(broker: RealCluster, **options: Any) -> Consumer:
 def take(consumer: Consumer, count: int) -> dict[TopicPartition, list[int]]:
     found: dict[TopicPartition, list[int]] = {}
     while sum(map(len, found.values())) < count:
-        got = consumer.getmany(timeout_ms=GENEROUS_MS, max_records=count - sum(map(len, found.values())))
+        got = consumer.getmany(
+            timeout_ms=GENEROUS_MS, max_records=count - sum(map(len, found.values()))
+        )
         for tp, records in got.items():
             found.setdefault(tp, []).extend(record.offset for record in records)
     return found
@@ -66,7 +72,9 @@ def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
                 write(client, topic, 40, tp.partition)
             assert take(consumer, 120) == {tp: [*range(turn * 40, turn * 40 + 40)] for tp in tps}
         session = consumer._core.fetch._fetcher._lanes._sessions
-        assert any(found.session_id and found.epoch > 3 for found in session.values()), "the broker keeps a session"
+        assert any(found.session_id and found.epoch > 3 for found in session.values()), (
+            "the broker keeps a session"
+        )
         consumer.pause(tps[0])
         write(client, topic, 10, 0)
         write(client, topic, 10, 1)
@@ -97,7 +105,11 @@ def test_commits_are_read_by_confluent_and_theirs_by_us_epochs_included(
         assert (ours.offset, ours.leader_epoch >= 0) == (12, True)
         consumer.commit()
         foreign = Consumer(
-            {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+            }
         )
         try:
             (theirs,) = foreign.committed([Theirs(topic, 0)], timeout=GENEROUS_S)
@@ -141,12 +153,16 @@ def test_p08_a_position_of_an_epoch_that_never_was_is_found_out(
         assert (raised.value.position, raised.value.divergent_offset) == (12, 10)
 
 
-def test_p15_deleted_records_are_reported_and_reading_goes_on(broker: RealCluster, client: Client, topic: str) -> None:
+def test_p15_deleted_records_are_reported_and_reading_goes_on(
+    broker: RealCluster, client: Client, topic: str
+) -> None:
     tp = TopicPartition(topic, 0)
     write(client, topic, 20, 0)
     make = DeleteRecordsRequest
     parts = [make.DeleteRecordsPartition(partition_index=0, offset=15)]
-    request = make(topics=[make.DeleteRecordsTopic(name=topic, partitions=parts)], timeout_ms=10_000)
+    request = make(
+        topics=[make.DeleteRecordsTopic(name=topic, partitions=parts)], timeout_ms=10_000
+    )
     leader = client.metadata([topic]).leader(tp)
     assert leader is not None
     answer = client.request(leader.id, request)
@@ -163,7 +179,9 @@ def test_p15_deleted_records_are_reported_and_reading_goes_on(broker: RealCluste
 def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
     broker: RealCluster, client: Client, topic: str
 ) -> None:
-    """Below 2.8 another topic looks like a log that became shorter: `earliest` reads all that is there."""
+    """Below 2.8 another topic looks like a log that became shorter: `earliest`
+    reads all that is there.
+    """
     tp = TopicPartition(topic, 0)
     write_at(client, tp, 100, 1_700_000_000_000)
     with consumer_of(broker, auto_offset_reset="earliest") as consumer:
@@ -180,13 +198,17 @@ def test_p15_a_real_topic_created_again_with_older_records_is_read_whole(
 
 
 def write_at(client: Client, tp: TopicPartition, count: int, timestamp_ms: int) -> None:
-    """Write records that all have one timestamp, in one batch: a reader sees none of them, or the whole log."""
+    """Write records that all have one timestamp, in one batch: a reader sees none
+    of them, or the whole log.
+    """
     times = pa.array([timestamp_ms] * count, pa.timestamp("ms", "UTC"))
     rows = pa.table({"value": [str(i) for i in range(count)], "timestamp": times})
     deadline = time.monotonic() + 60
     while True:
         try:
-            client.produce(tp.topic, rows, tp.partition, options=ProduceOptions(enable_idempotence=False))
+            client.produce(
+                tp.topic, rows, tp.partition, options=ProduceOptions(enable_idempotence=False)
+            )
             return
         except BrokerError:  # a topic that was just created again
             assert time.monotonic() < deadline
@@ -226,7 +248,9 @@ def test_l12_a_real_topic_created_again_is_another_topic(
 
 
 def until_reported(consumer: Consumer) -> None:
-    """Read until an error comes. During a deletion brokers answer this and that; none of it is an error here."""
+    """Read until an error comes. During a deletion brokers answer this and that;
+    none of it is an error here.
+    """
     deadline = time.monotonic() + GENEROUS_S
     while time.monotonic() < deadline:
         consumer.getmany(timeout_ms=500)
@@ -251,7 +275,9 @@ def elect_unclean(client: Client, tp: TopicPartition, wanted: int) -> None:
 @pytest.mark.kills
 @pytest.mark.parametrize("release", ["3.9.1", pytest.param("2.4.1", marks=pytest.mark.long)])
 def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str) -> None:
-    """The follower is down while records are written, then the leader is: what only that one had is gone."""
+    """The follower is down while records are written, then the leader is: what
+    only that one had is gone.
+    """
     settings = {
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.replication.factor": "1",
@@ -263,7 +289,9 @@ def test_p07_a_real_unclean_election_is_found_out(release: str, topic_name: str)
     tp = TopicPartition(topic_name, 0)
     quick = {"retry_backoff_ms": 50, "request_timeout_ms": 5_000}
     with (
-        RealCluster(release, brokers=3, properties=settings, separate_controller=release >= "3.3") as cluster,
+        RealCluster(
+            release, brokers=3, properties=settings, separate_controller=release >= "3.3"
+        ) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers, **quick) as client,
         consumer_of(cluster, auto_offset_reset="earliest") as consumer,
     ):

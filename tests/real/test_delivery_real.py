@@ -1,7 +1,9 @@
-"""C1 to C3 on real brokers: writer and reader go on while brokers are killed, restarted and stand still.
+"""C1 to C3 on real brokers: writer and reader go on while brokers are killed, restarted and stand
+   still.
 
-Three brokers beside a controller of its own, every partition on all of them, min.insync.replicas=2: the account of
-an idempotent writer is perfect. One release in `make test`, and with more turns another one in the longer suites.
+Three brokers beside a controller of its own, every partition on all of them, min.insync.replicas=2:
+the account of an idempotent writer is perfect. One release in `make test`, and with more turns
+another one in the longer suites.
 """
 
 from __future__ import annotations
@@ -40,17 +42,25 @@ class Brokers:
         self.ids = sorted(i for i, node in cluster.nodes.items() if "broker" in node.roles)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the broker that leads a partition, as one that runs reports it; one of its replicas if none does."""
-        running = next(node for node in self.cluster.nodes.values() if node.running and "broker" in node.roles)
+        """Return the broker that leads a partition, as one that runs reports it; one of
+        its replicas if none does.
+        """
+        running = next(
+            node for node in self.cluster.nodes.values() if node.running and "broker" in node.roles
+        )
         with Wire(running.address) as wire:
-            asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+            asked = Metadata(
+                topics=[Metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+            )
             found = wire.ask(asked, 9).topics[0].partitions[partition]
         return int(found.leader_id) if found.leader_id in self.ids else int(found.replica_nodes[0])
 
     def deliver(self, topic: str, trouble: Callable[[Load], None]) -> None:
         """Write and read through the trouble, and require a perfect account."""
         with Client(bootstrap_servers=self.cluster.bootstrap_servers) as client:
-            client.create_topics([NewTopic(topic, PARTITIONS, 3, configs={"min.insync.replicas": "2"})])
+            client.create_topics(
+                [NewTopic(topic, PARTITIONS, 3, configs={"min.insync.replicas": "2"})]
+            )
         load = Load(self.cluster.bootstrap_servers, topic, PARTITIONS, client_options=PATIENT)
         account = load.run(trouble)
         assert account.perfect, str(account)
@@ -58,14 +68,20 @@ class Brokers:
         assert not account.unconfirmed, str(account)
 
 
-@pytest.fixture(scope="module", params=[("3.9.1", 1), pytest.param(("4.3.0", 5), marks=pytest.mark.long)], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[("3.9.1", 1), pytest.param(("4.3.0", 5), marks=pytest.mark.long)],
+    ids=str,
+)
 def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
     release, turns = request.param
     with RealCluster(release, brokers=3, properties=QUICK, separate_controller=True) as cluster:
         yield Brokers(cluster, turns)
 
 
-def test_c01_leaders_of_real_brokers_are_killed_and_come_back(brokers: Brokers, topic_name: str) -> None:
+def test_c01_leaders_of_real_brokers_are_killed_and_come_back(
+    brokers: Brokers, topic_name: str
+) -> None:
     def trouble(load: Load) -> None:
         for turn in range(brokers.turns):
             load.go_on()
@@ -91,7 +107,9 @@ def test_c02_real_brokers_restart_one_after_the_other(brokers: Brokers, topic_na
 
 
 @pytest.mark.kills
-def test_c03_a_real_broker_that_stands_still_is_found_out(brokers: Brokers, topic_name: str) -> None:
+def test_c03_a_real_broker_that_stands_still_is_found_out(
+    brokers: Brokers, topic_name: str
+) -> None:
     """SIGSTOP: connections stay, nothing is answered. The others elect new leaders meanwhile."""
 
     def trouble(load: Load) -> None:

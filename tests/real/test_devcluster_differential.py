@@ -1,7 +1,8 @@
-"""The same requests to a real broker and to the embedded one of the same release: equal answers, or equal closing.
+"""The same requests to a real broker and to the embedded one of the same release: equal answers, or
+equal closing.
 
-What differs from run to run (ids, ports, times, texts) is masked. A scene runs in the newest version
-that the release has, or in the one it names; a version that the release lacks is left out.
+What differs from run to run (ids, ports, times, texts) is masked. A scene runs in the newest
+version that the release has, or in the one it names; a version that the release lacks is left out.
 """
 
 from __future__ import annotations
@@ -37,9 +38,15 @@ InitProducerId: Any = request_class(ApiKey.INIT_PRODUCER_ID)
 EpochEnd: Any = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 
 
-def batch(count: int = 1, *, size: int = 10, timestamp_ms: int = 1_700_000_000_000, **options: Any) -> bytes:
-    rows = [Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)]
-    made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions(**options))
+def batch(
+    count: int = 1, *, size: int = 10, timestamp_ms: int = 1_700_000_000_000, **options: Any
+) -> bytes:
+    rows = [
+        Record(i, timestamp_ms + i, 0, b"key", bytes([97 + i % 26]) * size) for i in range(count)
+    ]
+    made = encode_batches(
+        columns_from_records(rows, with_offsets=False), None, WriteOptions(**options)
+    )
     return b"".join(bytes(one.data) for one in made)
 
 
@@ -54,10 +61,16 @@ class Side:
 
     def newest(self, message: Any, wanted: int = NEWEST) -> int | None:
         served = self.release.ranges.get(int(message.API_KEY))
-        return None if served is None or (wanted != NEWEST and wanted not in served) else min(wanted, served.max)
+        return (
+            None
+            if served is None or (wanted != NEWEST and wanted not in served)
+            else min(wanted, served.max)
+        )
 
     def ask(self, message: Any, wanted: int = NEWEST, *, note: bool = True) -> Any:
-        """Send a request, keep the masked answer, return it; None where the release lacks the version."""
+        """Send a request, keep the masked answer, return it; None where the
+        release lacks the version.
+        """
         version = self.newest(message, wanted)
         if version is None:
             return None
@@ -71,7 +84,9 @@ class Side:
             self.close()
             answer = None
         if note:
-            self.log.append((type(message).__name__, version, plain(answer) if answer is not None else CLOSED))
+            self.log.append(
+                (type(message).__name__, version, plain(answer) if answer is not None else CLOSED)
+            )
         return answer
 
     def close(self) -> None:
@@ -80,7 +95,9 @@ class Side:
             self._wire = None
 
     def make_topic(self) -> None:
-        """Make the topic by asking for it, and wait until it has a leader: every release can do that."""
+        """Make the topic by asking for it, and wait until it has a leader:
+        every release can do that.
+        """
         asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=self.topic)])
         answer = self.ask(asked, note=False)
         while answer.topics[0].error_code or answer.topics[0].partitions[0].error_code:
@@ -89,7 +106,9 @@ class Side:
         while self.fetch(0, note=False).responses[0].partitions[0].error_code:
             pass  # a real broker may not have taken up its leadership yet
 
-    def produce(self, data: bytes | None, wanted: int = NEWEST, *, index: int = 0, acks: int = -1, **of: Any) -> Any:
+    def produce(
+        self, data: bytes | None, wanted: int = NEWEST, *, index: int = 0, acks: int = -1, **of: Any
+    ) -> Any:
         version = self.newest(Produce(), wanted)
         if version is None:
             return None
@@ -113,12 +132,15 @@ class Side:
         name, topic_id = of.pop("name", self.topic), of.pop("topic_id", self.topic_id)
         where = {"topic_id": topic_id} if version >= 13 else {"topic": name}
         asked = Fetch(
-            **{"max_wait_ms": 50, "min_bytes": 1, **of}, topics=[Fetch.FetchTopic(**where, partitions=[partition])]
+            **{"max_wait_ms": 50, "min_bytes": 1, **of},
+            topics=[Fetch.FetchTopic(**where, partitions=[partition])],
         )
         return self.ask(asked, wanted, note=note)
 
     def offsets(self, timestamp: int, wanted: int = NEWEST, **of: Any) -> Any:
-        partition = ListOffsets.ListOffsetsPartition(partition_index=of.pop("index", 0), timestamp=timestamp, **of)
+        partition = ListOffsets.ListOffsetsPartition(
+            partition_index=of.pop("index", 0), timestamp=timestamp, **of
+        )
         topic = ListOffsets.ListOffsetsTopic(name=self.topic, partitions=[partition])
         return self.ask(ListOffsets(replica_id=-1, topics=[topic]), wanted)
 
@@ -213,7 +235,9 @@ def scene_fetch_limits(side: Side) -> None:
 def scene_list_offsets(side: Side) -> None:
     first = 1_700_000_000_000
     for number in range(2):
-        side.produce(batch(3, magic=own_magic(side), timestamp_ms=first + 1_000 * number, codec=number))
+        side.produce(
+            batch(3, magic=own_magic(side), timestamp_ms=first + 1_000 * number, codec=number)
+        )
     for version in range(12):
         for timestamp in (-1, -2):
             side.offsets(timestamp, version)
@@ -271,9 +295,15 @@ def scene_create_and_delete(side: Side) -> None:
     assigned = CreateTopics.CreatableReplicaAssignment
     create(assignments=[assigned(partition_index=0, broker_ids=[1])])
     if side.release.number >= (3, 3):  # with ZooKeeper such a topic waits for broker 77
-        create(num_partitions=-1, replication_factor=-1, assignments=[assigned(partition_index=0, broker_ids=[77])])
+        create(
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[assigned(partition_index=0, broker_ids=[77])],
+        )
     if version >= 4:
-        create(name=f"{side.topic}-default", num_partitions=-1, replication_factor=-1, note=version < 5)
+        create(
+            name=f"{side.topic}-default", num_partitions=-1, replication_factor=-1, note=version < 5
+        )
     create(note=version < 5)  # v5+ lists the topic's configs, which are not the subject here
     create()
     names = [f"{side.topic}-new", "never-made"]
@@ -299,10 +329,15 @@ def scene_offsets_of_groups(side: Side) -> None:
 
     def commit(version: int, index: int = 0, metadata: str = "note", **fields: Any) -> Any:
         partition = OffsetCommit.OffsetCommitRequestPartition(
-            partition_index=index, committed_offset=5 + version, committed_leader_epoch=-1, committed_metadata=metadata
+            partition_index=index,
+            committed_offset=5 + version,
+            committed_leader_epoch=-1,
+            committed_metadata=metadata,
         )
         topic = OffsetCommit.OffsetCommitRequestTopic(name=side.topic, partitions=[partition])
-        return OffsetCommit(**{"group_id": group, "generation_id_or_member_epoch": -1, "topics": [topic], **fields})
+        return OffsetCommit(
+            **{"group_id": group, "generation_id_or_member_epoch": -1, "topics": [topic], **fields}
+        )
 
     for version in commits:
         side.ask(commit(version), version)
@@ -314,14 +349,28 @@ def scene_offsets_of_groups(side: Side) -> None:
         if version == 0:
             continue  # v0 reads ZooKeeper
         if version < 8:
-            topic = OffsetFetch.OffsetFetchRequestTopic(name=side.topic, partition_indexes=[0, 1, 9])
+            topic = OffsetFetch.OffsetFetchRequestTopic(
+                name=side.topic, partition_indexes=[0, 1, 9]
+            )
             side.ask(OffsetFetch(group_id=group, topics=[topic]), version)
             if version >= 2:
                 side.ask(OffsetFetch(group_id=group, topics=None), version)
         else:
-            topic = OffsetFetch.OffsetFetchRequestTopics(name=side.topic, partition_indexes=[0, 1, 9])
-            side.ask(OffsetFetch(groups=[OffsetFetch.OffsetFetchRequestGroup(group_id=group, topics=[topic])]), version)
-            side.ask(OffsetFetch(groups=[OffsetFetch.OffsetFetchRequestGroup(group_id=group, topics=None)]), version)
+            topic = OffsetFetch.OffsetFetchRequestTopics(
+                name=side.topic, partition_indexes=[0, 1, 9]
+            )
+            side.ask(
+                OffsetFetch(
+                    groups=[OffsetFetch.OffsetFetchRequestGroup(group_id=group, topics=[topic])]
+                ),
+                version,
+            )
+            side.ask(
+                OffsetFetch(
+                    groups=[OffsetFetch.OffsetFetchRequestGroup(group_id=group, topics=None)]
+                ),
+                version,
+            )
 
 
 def scene_epochs(side: Side) -> None:
@@ -331,13 +380,17 @@ def scene_epochs(side: Side) -> None:
     for version in range(side.release.ranges[23].min, side.release.ranges[23].max + 1):
         for asked, current in ((0, -1), (1, -1), (-1, -1), (0, 0), (0, 9)):
             partition = EpochEnd.OffsetForLeaderPartition(
-                partition=0, leader_epoch=asked, current_leader_epoch=current if version >= 2 else -1
+                partition=0,
+                leader_epoch=asked,
+                current_leader_epoch=current if version >= 2 else -1,
             )
             replica = {"replica_id": -1} if version >= 3 else {}
             topic = EpochEnd.OffsetForLeaderTopic(topic=side.topic, partitions=[partition])
             side.ask(EpochEnd(topics=[topic], **replica), version)
     absent = EpochEnd.OffsetForLeaderPartition(partition=9, leader_epoch=0)
-    side.ask(EpochEnd(topics=[EpochEnd.OffsetForLeaderTopic(topic=side.topic, partitions=[absent])]))
+    side.ask(
+        EpochEnd(topics=[EpochEnd.OffsetForLeaderTopic(topic=side.topic, partitions=[absent])])
+    )
 
 
 def scene_producer_ids(side: Side) -> None:
@@ -360,7 +413,9 @@ class Scene(NamedTuple):
     play: Callable[[Side], None]
 
 
-SCENES = [Scene(name[6:], play) for name, play in list(globals().items()) if name.startswith("scene_")]
+SCENES = [
+    Scene(name[6:], play) for name, play in list(globals().items()) if name.startswith("scene_")
+]
 
 
 @pytest.fixture(scope="session")
@@ -382,6 +437,8 @@ def test_the_embedded_broker_answers_as_the_real_one(
         logs.append(side.log)
     real, ours = logs
     found = [
-        f"answer {n}: {text}" for n, pair in enumerate(zip(real, ours, strict=True)) for text in differences(*pair)
+        f"answer {n}: {text}"
+        for n, pair in enumerate(zip(real, ours, strict=True))
+        for text in differences(*pair)
     ]
     assert not found, "\n".join(found)

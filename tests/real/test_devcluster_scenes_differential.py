@@ -1,8 +1,10 @@
-"""B8: leaders die, followers return, an unclean election loses records: three real brokers and the embedded ones.
+"""B8: leaders die, followers return, an unclean election loses records: three real brokers and the
+    embedded ones.
 
-The same scene is played on both, and after every step epochs, in-sync replicas, high watermark, the ends of all
-epochs and the records are the same. Metadata of a real cluster reports a change before brokers have acted on it,
-so each side is asked until it says what is expected, and until a record is committed.
+The same scene is played on both, and after every step epochs, in-sync replicas, high watermark, the
+ends of all epochs and the records are the same. Metadata of a real cluster reports a change before
+brokers have acted on it, so each side is asked until it says what is expected, and until a record
+is committed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ import pytest
 from parley import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.messages import request_class
-from parley.records import Record, WriteOptions, columns_from_records, decode_columns, encode_batches, records
+from parley.records import (
+    Record,
+    WriteOptions,
+    columns_from_records,
+    decode_columns,
+    encode_batches,
+    records,
+)
 from parley.schema import ApiKey
 from parley.testing.realbroker import RealCluster
 from parley_laboratory.wire import Wire
@@ -39,7 +48,8 @@ QUICK = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
-    "auto.leader.rebalance.enable": "false",  # a controller does it 5 s after it became one: leaders move by themselves
+    # a controller does it 5 s after it became one: leaders move by themselves
+    "auto.leader.rebalance.enable": "false",
 }
 UNSETTLED = (3, 5, 6)  # right after a move the new leader may not know it yet
 
@@ -74,14 +84,25 @@ class Real:
         def elected() -> bool:
             reported = view(self)
             with Wire(self.addresses()[reported["controller"]]) as wire:
-                answer = wire.ask(ElectLeaders(election_type=1, topic_partitions=partitions, timeout_ms=10_000), 1)
-            results = [one for topic in answer.replica_election_results for one in topic.partition_result]
-            return all(one.error_code in (0, 84) for one in results) and view(self)["leader"] == broker_id
+                answer = wire.ask(
+                    ElectLeaders(election_type=1, topic_partitions=partitions, timeout_ms=10_000), 1
+                )
+            results = [
+                one for topic in answer.replica_election_results for one in topic.partition_result
+            ]
+            return (
+                all(one.error_code in (0, 84) for one in results)
+                and view(self)["leader"] == broker_id
+            )
 
         eventually(elected)
 
     def addresses(self) -> dict[int, str]:
-        return {i: n.address for i, n in self._cluster.nodes.items() if n.running and "broker" in n.roles}
+        return {
+            i: n.address
+            for i, n in self._cluster.nodes.items()
+            if n.running and "broker" in n.roles
+        }
 
 
 class Embedded:
@@ -124,7 +145,9 @@ def eventually(condition: Callable[[], bool]) -> None:
 def view(side: Side) -> dict[str, Any]:
     """Leader, epoch and in-sync replicas, as the first broker that answers reports them."""
     with Wire(next(iter(side.addresses().values()))) as wire:
-        asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+        asked = Metadata(
+            topics=[Metadata.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False
+        )
         answer = wire.ask(asked, 9)
         partition = answer.topics[0].partitions[0]
     return {
@@ -141,18 +164,26 @@ def leader(side: Side) -> Wire:
 
 def high_watermark(side: Side) -> int:
     partition = ListOffsets.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    asked = ListOffsets(replica_id=-1, topics=[ListOffsets.ListOffsetsTopic(name=TOPIC, partitions=[partition])])
+    asked = ListOffsets(
+        replica_id=-1, topics=[ListOffsets.ListOffsetsTopic(name=TOPIC, partitions=[partition])]
+    )
     with leader(side) as wire:
         found = wire.ask(asked, 5).topics[0].partitions[0]
     return int(found.offset) if found.error_code == 0 else -1
 
 
 def epoch_ends(side: Side, newest: int) -> list[tuple[int, int, int]]:
-    parts = [EpochEnd.OffsetForLeaderPartition(partition=0, leader_epoch=epoch) for epoch in range(newest + 2)]
+    parts = [
+        EpochEnd.OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+        for epoch in range(newest + 2)
+    ]
     found = []
     with leader(side) as wire:
         for part in parts:  # one partition may be asked about once in a request
-            asked = EpochEnd(replica_id=-1, topics=[EpochEnd.OffsetForLeaderTopic(topic=TOPIC, partitions=[part])])
+            asked = EpochEnd(
+                replica_id=-1,
+                topics=[EpochEnd.OffsetForLeaderTopic(topic=TOPIC, partitions=[part])],
+            )
             answer = wire.ask(asked, 3).topics[0].partitions[0]
             found.append((answer.error_code, answer.leader_epoch, answer.end_offset))
     return found
@@ -175,8 +206,9 @@ def values(side: Side) -> list[tuple[int, bytes | None]]:
 class Player:
     """Plays a scene on one side and keeps what is seen after each step.
 
-    Scenes name brokers by their parts: 1 leads at first, 2 and 3 follow, and 3 is the controller, because with
-    ZooKeeper the death of a leader raises the epoch twice when it was the controller. `ids` says who plays what.
+    Scenes name brokers by their parts: 1 leads at first, 2 and 3 follow, and 3 is the controller,
+    because with ZooKeeper the death of a leader raises the epoch twice when it was the controller.
+    `ids` says who plays what.
     """
 
     def __init__(self, side: Side, ids: Sequence[int]) -> None:
@@ -192,14 +224,18 @@ class Player:
         self.seen.append((f"produce {names} acks={acks}", (code, base)))
 
     def settle(self) -> None:
-        """Wait until the leader has acted on the present in-sync replicas: it leads the other topic with the same."""
+        """Wait until the leader has acted on the present in-sync replicas: it leads the
+        other topic with the same.
+        """
         eventually(lambda: self._send(SETTLED, ("x",), -1)[0] == 0)
 
     def _send(self, topic: str, names: Sequence[str], acks: int) -> tuple[int, int]:
         now = int(time.time() * 1000)
         rows = [Record(i, now, 0, None, name.encode()) for i, name in enumerate(names)]
         made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions())
-        part = Produce.PartitionProduceData(index=0, records=b"".join(bytes(one.data) for one in made))
+        part = Produce.PartitionProduceData(
+            index=0, records=b"".join(bytes(one.data) for one in made)
+        )
         topics = [Produce.TopicProduceData(name=topic, partition_data=[part])]
         request = Produce(acks=acks, timeout_ms=10_000, topic_data=topics)
         answers: list[tuple[int, int]] = []
@@ -214,12 +250,18 @@ class Player:
         return answers[-1]
 
     def look(self, step: str, leader_id: int, isr: list[int] | None) -> None:
-        """Wait for a leader and its in-sync replicas (None: the release decides which), then note the rest."""
+        """Wait for a leader and its in-sync replicas (None: the release decides
+        which), then note the rest.
+        """
         parts = {broker_id: part for part, broker_id in enumerate(self.ids, start=1)}
 
         def reported() -> tuple[int, list[int], int]:
             now = view(self.side)
-            return parts.get(now["leader"], -1), sorted(parts[member] for member in now["isr"]), now["epoch"]
+            return (
+                parts.get(now["leader"], -1),
+                sorted(parts[member] for member in now["isr"]),
+                now["epoch"],
+            )
 
         eventually(lambda: reported()[0] == leader_id and isr in (None, reported()[1]))
         self.seen.append((step, reported()))
@@ -244,7 +286,9 @@ class Player:
         """Note the log as its leader has it."""
         newest = view(self.side)["epoch"]
         eventually(lambda: high_watermark(self.side) >= 0)
-        self.seen.append((step, (high_watermark(self.side), epoch_ends(self.side, newest), values(self.side))))
+        self.seen.append(
+            (step, (high_watermark(self.side), epoch_ends(self.side, newest), values(self.side)))
+        )
 
 
 def play_leader_kills(one: Player) -> None:
@@ -259,7 +303,8 @@ def play_leader_kills(one: Player) -> None:
     one.look("leader 2 killed", 3, [3])
     one.settle()
     one.produce("refused")
-    one.produce("e", acks=1, committed=False)  # below min.insync.replicas: who sees it depends on the release
+    # below min.insync.replicas: who sees it depends on the release
+    one.produce("e", acks=1, committed=False)
     one.note_epochs("alone")
     one.start(1)
     one.look("1 is back", 3, [1, 3])
@@ -274,7 +319,9 @@ def play_leader_kills(one: Player) -> None:
 
 
 def play_unclean_election(one: Player) -> None:
-    """The one in-sync replica dies with records that nobody else has; another leads, and it cuts its log."""
+    """The one in-sync replica dies with records that nobody else has; another
+    leads, and it cuts its log.
+    """
     one.look("created", 1, [1, 2, 3])
     one.produce("a", "b")
     one.kill(2)
@@ -285,7 +332,8 @@ def play_unclean_election(one: Player) -> None:
     one.note_log("before")
     one.kill(1)
     one.start(2)
-    one.look("nobody in sync", -1, None)  # [1], and nobody from 4.1 on: 1 is an eligible leader then
+    # [1], and nobody from 4.1 on: 1 is an eligible leader then
+    one.look("nobody in sync", -1, None)
     one.elect_unclean(2)
     one.look("elected", 2, [2])
     one.produce("c", "d", "e", "f")
@@ -306,7 +354,9 @@ def create(side: Side, ids: Sequence[int], scene: str) -> None:
     configs = {"min.insync.replicas": "2" if scene == "leader kills" else "1"}
     with Client(bootstrap_servers=",".join(side.addresses().values())) as client:
         made = [NewTopic(SETTLED, replica_assignments={0: ids})]
-        client.create_topics([*made, NewTopic(TOPIC, replica_assignments={0: ids}, configs=configs)])
+        client.create_topics(
+            [*made, NewTopic(TOPIC, replica_assignments={0: ids}, configs=configs)]
+        )
 
 
 def with_controller_last(side: Side) -> list[int]:
@@ -315,11 +365,15 @@ def with_controller_last(side: Side) -> list[int]:
     return sorted(side.addresses(), key=lambda broker_id: (broker_id == controller, -broker_id))
 
 
-# One release in the ordinary suite: three brokers and their deaths take half a minute. Of 2.4.1: once its in-sync
-# replicas stayed as they were after a return, until the test gave up; KAFKA-2729 (leader and ZooKeeper disagree about
-# a version) would explain it.
+# One release in the ordinary suite: three brokers and their deaths take half a minute. Of 2.4.1:
+# once its in-sync replicas stayed as they were after a return, until the test gave up; KAFKA-2729
+# (leader and ZooKeeper disagree about a version) would explain it.
 @pytest.fixture(
-    params=[pytest.param("2.4.1", marks=pytest.mark.long), "3.9.1", pytest.param("4.3.0", marks=pytest.mark.long)]
+    params=[
+        pytest.param("2.4.1", marks=pytest.mark.long),
+        "3.9.1",
+        pytest.param("4.3.0", marks=pytest.mark.long),
+    ]
 )
 def release(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -332,8 +386,12 @@ def real(release: str) -> Iterator[RealCluster]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scene", ["leader kills", pytest.param("unclean election", marks=pytest.mark.matrix)])
-def test_b08_leaders_die_and_return_as_in_a_real_cluster(real: RealCluster, release: str, scene: str) -> None:
+@pytest.mark.parametrize(
+    "scene", ["leader kills", pytest.param("unclean election", marks=pytest.mark.matrix)]
+)
+def test_b08_leaders_die_and_return_as_in_a_real_cluster(
+    real: RealCluster, release: str, scene: str
+) -> None:
     with LocalCluster(brokers=3, release=release) as embedded:
         seen = []
         for side in (Embedded(embedded), Real(real)):

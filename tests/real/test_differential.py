@@ -1,11 +1,13 @@
-"""The same bytes to a real broker and to the embedded one of its release: answered, silent or closed alike.
+"""The same bytes to a real broker and to the embedded one of its release: answered, silent or
+closed alike.
 
 - every row of the table of malformed and odd requests, byte for byte where the
   answer is an error of ApiVersions;
-- every API in every advertised version, asked for things that do not exist: the same errors in the same
-  places, ids, texts and times masked.
+- every API in every advertised version, asked for things that do not exist: the same errors in the
+  same places, ids, texts and times masked.
 
-What differs and stays so is in KNOWN, with its reason; a difference that is gone must leave the table.
+What differs and stays so is in KNOWN, with its reason; a difference that is gone must leave the
+table.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from ..support import GENEROUS_S
 PATIENCE_S = 0.7
 """How long nothing must come for a request to count as swallowed."""
 MASKED = {
-    "cluster_id", "error_message", "finalized_features_epoch", "host", "log_dir", "port", "producer_id", "rack",
+    "cluster_id", "error_message", "finalized_features_epoch", "host", "log_dir", "port",
+    "producer_id", "rack",
     "throttle_time_ms", "total_bytes", "usable_bytes",
 }  # fmt: skip
 READY_WITHIN_S = GENEROUS_S
@@ -44,7 +47,9 @@ LISTED = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "entries",
     ApiKey.LIST_CONFIG_RESOURCES: "config_resources",
 }
-"""Answers that list all there is: other tests share the real broker and leave things of theirs on it."""
+"""Answers that list all there is: other tests share the real broker and
+leave things of theirs on it.
+"""
 CANARY = 0x7A7A7A7A
 
 INTER_BROKER = "refused here: a client is no broker; a real broker without an authorizer does it"
@@ -62,7 +67,10 @@ KNOWN: dict[int, str] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: INTER_BROKER,
     ApiKey.DELETE_SHARE_GROUP_STATE: INTER_BROKER,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: INTER_BROKER,
-    ApiKey.UPDATE_FEATURES: "features are those of the release; a real broker may take a change that changes nothing",
+    ApiKey.UPDATE_FEATURES: "features are those of the release; a real broker may take a change "
+    "that "
+    "changes "
+    "nothing",
 }
 """APIs that are not compared, and why."""
 
@@ -74,9 +82,17 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def header(key: int, version: int, correlation_id: int = 1, client_id: bytes | None = b"wire") -> bytes:
-    numbers = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + correlation_id.to_bytes(4, "big")
-    return numbers + (b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id)
+def header(
+    key: int, version: int, correlation_id: int = 1, client_id: bytes | None = b"wire"
+) -> bytes:
+    numbers = (
+        key.to_bytes(2, "big")
+        + version.to_bytes(2, "big", signed=True)
+        + correlation_id.to_bytes(4, "big")
+    )
+    return numbers + (
+        b"\xff\xff" if client_id is None else len(client_id).to_bytes(2, "big") + client_id
+    )
 
 
 class Outcome(NamedTuple):
@@ -90,7 +106,9 @@ class Outcome(NamedTuple):
 
 
 def send(address: str, data: bytes, canary: bytes | None) -> Outcome:
-    """Send bytes, and then the canary; return all that comes until its answer, the end, or silence."""
+    """Send bytes, and then the canary; return all that comes until its
+    answer, the end, or silence.
+    """
     place, buffer = parse_address(address), b""
     frames: list[bytes] = []
     with socket.create_connection((place.host, place.port), timeout=GENEROUS_S) as connected:
@@ -102,7 +120,9 @@ def send(address: str, data: bytes, canary: bytes | None) -> Outcome:
                 if not piece:
                     return Outcome(tuple(frames), True)
                 buffer += piece
-                while len(buffer) >= 4 and len(buffer) >= 4 + (size := int.from_bytes(buffer[:4], "big")):
+                while len(buffer) >= 4 and len(buffer) >= 4 + (
+                    size := int.from_bytes(buffer[:4], "big")
+                ):
                     frame, buffer = buffer[4 : 4 + size], buffer[4 + size :]
                     if int.from_bytes(frame[:4], "big") == CANARY:
                         return Outcome(tuple(frames), False)
@@ -114,7 +134,9 @@ def send(address: str, data: bytes, canary: bytes | None) -> Outcome:
 
 
 def canary_of(found: Release) -> bytes:
-    """Return a request whose answer ends the waiting: it shows that the connection is still good."""
+    """Return a request whose answer ends the waiting: it shows that the
+    connection is still good.
+    """
     return framed(header(ApiKey.LIST_GROUPS, found.ranges[ApiKey.LIST_GROUPS].min, CANARY))
 
 
@@ -136,18 +158,28 @@ ODD: dict[str, Probe] = {
     "ApiVersions v99": lambda r: framed(header(18, 99) + names(b"parley")),
     "ApiVersions v5": lambda r: framed(header(18, 5) + names(b"parley")),
     "ApiVersions v-1": lambda r: framed(header(18, -1)),
-    "ApiVersions v3, good name": lambda r: framed(header(18, 3) + names(b"parley")) if _v3(r) else b"",
+    "ApiVersions v3, good name": lambda r: (
+        framed(header(18, 3) + names(b"parley")) if _v3(r) else b""
+    ),
     "ApiVersions v3, empty name": lambda r: framed(header(18, 3) + names(b"")),
     "ApiVersions v3, name with a space": lambda r: framed(header(18, 3) + names(b"a b")),
     "ApiVersions v3, name that begins with a dash": lambda r: framed(header(18, 3) + names(b"-a")),
-    "ApiVersions v3, name with dots and dashes": lambda r: framed(header(18, 3) + names(b"a.b-c")) if _v3(r) else b"",
+    "ApiVersions v3, name with dots and dashes": lambda r: (
+        framed(header(18, 3) + names(b"a.b-c")) if _v3(r) else b""
+    ),
     "ApiVersions v99 without the header's tags": lambda r: framed(header(18, 99)),
-    "ApiVersions v99, client id null, without the header's tags": lambda r: framed(header(18, 99, client_id=None)),
+    "ApiVersions v99, client id null, without the header's tags": lambda r: framed(
+        header(18, 99, client_id=None)
+    ),
     "ApiVersions v99, client id null": lambda r: framed(header(18, 99, client_id=None) + b"\x00"),
     "ApiVersions v99, tags that end early": lambda r: framed(header(18, 99) + b"\x05"),
-    "ApiVersions v99, client id longer than the frame": lambda r: framed(header(18, 99)[:8] + b"\x00\x40ab"),
+    "ApiVersions v99, client id longer than the frame": lambda r: framed(
+        header(18, 99)[:8] + b"\x00\x40ab"
+    ),
     "ApiVersions v99, no client id": lambda r: framed(header(18, 99)[:8]),
-    "ApiVersions v3 without the header's tags": lambda r: framed(header(18, 3) + names(b"parley")[1:]),
+    "ApiVersions v3 without the header's tags": lambda r: framed(
+        header(18, 3) + names(b"parley")[1:]
+    ),
     "Produce v99": lambda r: framed(header(0, 99) + b"\x00\x01"),
     "Metadata v99": lambda r: framed(header(3, 99) + b"\x00\x00\x00\x01\x00\x03a b"),
     "Fetch v99": lambda r: framed(header(1, 99) + b"\x00\x01"),
@@ -178,13 +210,22 @@ ANSWERED = {
 }
 """Where the answer is a whole one (ports, texts): what is in it is reported by the tests below."""
 KNOWN_ODD = {
-    ("0.9.0.1", "client id null"): "0.9's newer requests demand a client id and close; here it may be null everywhere",
-    ("0.10.0.1", "Fetch v99"): "0.10.0 still reads Fetch by its oldest code, which swallows what it cannot read",
+    (
+        "0.9.0.1",
+        "client id null",
+    ): "0.9's newer requests demand a client id and close; here it may be null everywhere",
+    (
+        "0.10.0.1",
+        "Fetch v99",
+    ): "0.10.0 still reads Fetch by its oldest code, which swallows what it cannot read",
     ("0.10.1.1", "Fetch v99"): "as 0.10.0",
 }
 """What differs and stays so, and why."""
 KNOWN_IN = {
-    ("2.1.1", ApiKey.FETCH): "2.1 alone answers UNSUPPORTED_COMPRESSION_TYPE for a topic that does not exist (v0-9)",
+    (
+        "2.1.1",
+        ApiKey.FETCH,
+    ): "2.1 alone answers UNSUPPORTED_COMPRESSION_TYPE for a topic that does not exist (v0-9)",
 }
 """APIs that are not compared in one release, and why."""
 
@@ -209,14 +250,18 @@ def embedded(real_release: str) -> Iterator[LocalCluster]:
 
 
 @pytest.mark.parametrize("name", list(ODD))
-def test_an_odd_request_ends_alike(real_broker: Any, real_release: str, embedded: LocalCluster, name: str) -> None:
+def test_an_odd_request_ends_alike(
+    real_broker: Any, real_release: str, embedded: LocalCluster, name: str
+) -> None:
     found = release(real_release)
     if (real_release, name) in KNOWN_ODD:
         return
     data = ODD[name](found)
     real = send(real_broker.bootstrap_servers, data, canary_of(found))
     ours = send(embedded.bootstrap_servers, data, canary_of(found))
-    assert (len(ours.frames), ours.closed) == (len(real.frames), real.closed), f"real {real}, ours {ours}"
+    assert (len(ours.frames), ours.closed) == (len(real.frames), real.closed), (
+        f"real {real}, ours {ours}"
+    )
     if name not in ANSWERED:
         assert ours.frames == real.frames
 
@@ -237,19 +282,28 @@ def shape(value: Any) -> Any:
     if isinstance(value, list):
         shaped = [shape(entry) for entry in value]
         # Here groups and transactions have no topics of their own.
-        entries = [one for one in shaped if not (isinstance(one, dict) and str(one.get("name", "")).startswith("__"))]
+        entries = [
+            one
+            for one in shaped
+            if not (isinstance(one, dict) and str(one.get("name", "")).startswith("__"))
+        ]
         by_name = entries and isinstance(entries[0], dict) and "name" in entries[0]
-        return sorted(entries, key=lambda entry: entry["name"]) if by_name else entries  # Java's sets have no order
+        # Java's sets have no order
+        return sorted(entries, key=lambda entry: entry["name"]) if by_name else entries
     if isinstance(value, memoryview):
         return bytes(value)
     if value is None or isinstance(value, bytes | str | int | float):
         return value
-    fields = (name for name in type(value).__slots__ if not name.startswith("_") and name not in MASKED)
+    fields = (
+        name for name in type(value).__slots__ if not name.startswith("_") and name not in MASKED
+    )
     return {name: shape(getattr(value, name)) for name in fields}
 
 
 def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
-    """Return the masked answer to a request, "closed" or "silent"; a broker that is not ready is asked again."""
+    """Return the masked answer to a request, "closed" or "silent"; a broker that is
+    not ready is asked again.
+    """
     data = framed(b"".join(bytes(part) for part in encode_request(message, version, 5, "wire")))
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
@@ -259,7 +313,8 @@ def ask(address: str, message: Any, version: int, canary: bytes) -> Any:
         _, answer = decode_response(message.API_KEY, version, memoryview(outcome.frames[0]))
         found = shape(answer)
         found.pop(LISTED.get(message.API_KEY), None)
-        if message.API_KEY == ApiKey.DESCRIBE_LOG_DIRS:  # some releases name every topic whose files are there
+        # some releases name every topic whose files are there
+        if message.API_KEY == ApiKey.DESCRIBE_LOG_DIRS:
             for place in found["results"]:
                 place["topics"] = [topic for topic in place["topics"] if topic["partitions"]]
         if not transient(found) or time.monotonic() > deadline:
@@ -277,13 +332,20 @@ def compare(real: str, ours: str, found: Release, requests: Iterator[tuple[Any, 
     return all_found
 
 
-def test_every_api_in_every_version_answers_alike(real_broker: Any, real_release: str, embedded: LocalCluster) -> None:
+def test_every_api_in_every_version_answers_alike(
+    real_broker: Any, real_release: str, embedded: LocalCluster
+) -> None:
     found = release(real_release)
     # A fresh broker makes its topics for groups and transactions when they are first asked for.
     finding: Any = request_class(ApiKey.FIND_COORDINATOR)
     for kind in (0, 1) if found.ranges[ApiKey.FIND_COORDINATOR].max >= 1 else (0,):
         version = min(1, found.ranges[ApiKey.FIND_COORDINATOR].max)
-        ask(real_broker.bootstrap_servers, finding(key="absent-group", key_type=kind), version, canary_of(found))
+        ask(
+            real_broker.bootstrap_servers,
+            finding(key="absent-group", key_type=kind),
+            version,
+            canary_of(found),
+        )
 
     def requests() -> Iterator[tuple[Any, int]]:
         for key, versions in found.ranges.items():
@@ -291,5 +353,7 @@ def test_every_api_in_every_version_answers_alike(real_broker: Any, real_release
                 for version in versions.versions():
                     yield minimal_request(key, version), version
 
-    differing = compare(real_broker.bootstrap_servers, embedded.bootstrap_servers, found, requests())
+    differing = compare(
+        real_broker.bootstrap_servers, embedded.bootstrap_servers, found, requests()
+    )
     assert not differing, "\n".join(differing)

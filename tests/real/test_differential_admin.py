@@ -1,7 +1,8 @@
-"""What administrators do, on a real broker and on the embedded one of its release: the same answers, in order.
+"""What administrators do, on a real broker and on the embedded one of its release: the same
+answers, in order.
 
-A scene runs in every version that the release advertises of the API it is about. Ids, ports, places and
-texts are masked, as in test_differential.
+A scene runs in every version that the release advertises of the API it is about. Ids, ports, places
+and texts are masked, as in test_differential.
 """
 
 from __future__ import annotations
@@ -60,13 +61,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         made = [plain(entry) for entry in value]
         # Here groups and transactions have no topics of their own.
-        entries = [one for one in made if not (isinstance(one, dict) and str(one.get("name", "")).startswith("__"))]
-        keys = [key for key in ORDERED if entries and isinstance(entries[0], dict) and key in entries[0]]
+        entries = [
+            one
+            for one in made
+            if not (isinstance(one, dict) and str(one.get("name", "")).startswith("__"))
+        ]
+        keys = [
+            key for key in ORDERED if entries and isinstance(entries[0], dict) and key in entries[0]
+        ]
         return sorted(entries, key=lambda entry: entry[keys[0]]) if keys else entries
     if value is None or isinstance(value, bytes | str | int | float | memoryview):
         return value
-    fields = (name for name in type(value).__slots__ if not name.startswith("_") and name not in MASKED)
-    return {name: masked(getattr(value, name)) if name in TEXTS else plain(getattr(value, name)) for name in fields}
+    fields = (
+        name for name in type(value).__slots__ if not name.startswith("_") and name not in MASKED
+    )
+    return {
+        name: masked(getattr(value, name)) if name in TEXTS else plain(getattr(value, name))
+        for name in fields
+    }
 
 
 def codes(value: Any) -> Iterator[int]:
@@ -91,7 +103,13 @@ class Side:
         served = self.release.ranges.get(int(message.API_KEY))
         return [] if served is None else list(served.versions())
 
-    def ask(self, message: Any, version: int | None = None, *, until: Callable[[Any], bool] | None = None) -> Any:
+    def ask(
+        self,
+        message: Any,
+        version: int | None = None,
+        *,
+        until: Callable[[Any], bool] | None = None,
+    ) -> Any:
         """Ask and note. `until` asks again, up to a bound, while a broker is not as far yet."""
         version = self.versions(message)[-1] if version is None else version
         end = time.monotonic() + PATIENCE_S
@@ -103,10 +121,18 @@ class Side:
 
     def make_topic(self, partitions: int = 2, suffix: str = "") -> None:
         name = self.topic + suffix
-        made = CreateTopics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        self.wire.ask(CreateTopics(topics=[made], timeout_ms=10_000), self.versions(CreateTopics())[0])
+        made = CreateTopics.CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=1
+        )
+        self.wire.ask(
+            CreateTopics(topics=[made], timeout_ms=10_000), self.versions(CreateTopics())[0]
+        )
         asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=name)])
-        self.ask(asked, 1, until=lambda a: not any(codes(a)) and len(a["topics"][0]["partitions"]) == partitions)
+        self.ask(
+            asked,
+            1,
+            until=lambda a: not any(codes(a)) and len(a["topics"][0]["partitions"]) == partitions,
+        )
         self.log.pop()
 
 
@@ -123,7 +149,12 @@ def has_partitions(count: int) -> Callable[[Any], bool]:
 
 
 def has_logs(answer: Any) -> bool:
-    found = [one for place in answer["results"] for topic in place["topics"] for one in topic["partitions"]]
+    found = [
+        one
+        for place in answer["results"]
+        for topic in place["topics"]
+        for one in topic["partitions"]
+    ]
     return len(found) == 2 and all(one["offset_lag"] >= 0 for one in found)
 
 
@@ -131,7 +162,9 @@ def has_logs(answer: Any) -> bool:
 
 
 def described(kind: int, name: str, keys: list[str] | None = None, **of: Any) -> Any:
-    resource = DescribeConfigs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    resource = DescribeConfigs.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
     return DescribeConfigs(resources=[resource], **of)
 
 
@@ -149,8 +182,12 @@ def scene_alter_topic_configs(side: Side) -> None:
     side.make_topic()
 
     def alter(version: int, configs: dict[str, str | None], **of: Any) -> None:
-        entries = [AlterConfigs.AlterableConfig(name=name, value=value) for name, value in configs.items()]
-        resource = AlterConfigs.AlterConfigsResource(resource_type=TOPIC, resource_name=side.topic, configs=entries)
+        entries = [
+            AlterConfigs.AlterableConfig(name=name, value=value) for name, value in configs.items()
+        ]
+        resource = AlterConfigs.AlterConfigsResource(
+            resource_type=TOPIC, resource_name=side.topic, configs=entries
+        )
         side.ask(AlterConfigs(resources=[resource], **of), version)
 
     wanted = ["retention.ms", "max.message.bytes", "cleanup.policy"]
@@ -170,13 +207,19 @@ def scene_incremental_alter_configs(side: Side) -> None:
     side.make_topic()
 
     def alter(version: int, *changes: tuple[str, int, str | None]) -> None:
-        entries = [Incremental.AlterableConfig(name=n, config_operation=o, value=v) for n, o, v in changes]
-        resource = Incremental.AlterConfigsResource(resource_type=TOPIC, resource_name=side.topic, configs=entries)
+        entries = [
+            Incremental.AlterableConfig(name=n, config_operation=o, value=v) for n, o, v in changes
+        ]
+        resource = Incremental.AlterConfigsResource(
+            resource_type=TOPIC, resource_name=side.topic, configs=entries
+        )
         side.ask(Incremental(resources=[resource]), version)
 
     for version in side.versions(Incremental()):
         alter(version, ("retention.ms", 0, str(7_000 + version)), ("cleanup.policy", 0, "delete"))
-        wanted = described(TOPIC, side.topic, ["retention.ms", "cleanup.policy"], include_synonyms=True)
+        wanted = described(
+            TOPIC, side.topic, ["retention.ms", "cleanup.policy"], include_synonyms=True
+        )
         side.ask(wanted, until=shows(str(7_000 + version)))
         alter(version, ("cleanup.policy", 2, "compact"))
         side.ask(wanted, until=shows("compact"))
@@ -194,9 +237,13 @@ def scene_create_partitions(side: Side) -> None:
     side.make_topic(total)
     for version in side.versions(CreatePartitions()):
 
-        def create(count: int, brokers: list[int] | None = None, version: int = version, **of: Any) -> None:
+        def create(
+            count: int, brokers: list[int] | None = None, version: int = version, **of: Any
+        ) -> None:
             assignment = CreatePartitions.CreatePartitionsAssignment
-            topic = CreatePartitions.CreatePartitionsTopic(name=side.topic, count=count, assignments=None)
+            topic = CreatePartitions.CreatePartitionsTopic(
+                name=side.topic, count=count, assignments=None
+            )
             if brokers is not None:
                 topic.assignments = [assignment(broker_ids=[broker]) for broker in brokers]
             side.ask(CreatePartitions(topics=[topic], timeout_ms=10_000, **of), version)
@@ -263,10 +310,21 @@ def scene_offset_delete(side: Side) -> None:
     indexes = [partition(partition_index=index) for index in (0, 9)]
     topic = OffsetDelete.OffsetDeleteRequestTopic(name=side.topic, partitions=indexes)
     for name in (group, "never-made", ""):
-        answer = side.ask(OffsetDelete(group_id=name, topics=[topic]), 0, until=lambda a: not {15, 16} & set(codes(a)))
+        answer = side.ask(
+            OffsetDelete(group_id=name, topics=[topic]),
+            0,
+            until=lambda a: not {15, 16} & set(codes(a)),
+        )
         # 2.4 names a topic twice, once for its errors.
-        found = [(t["name"], p["partition_index"], p["error_code"]) for t in answer["topics"] for p in t["partitions"]]
-        side.log[-1] = ("OffsetDelete", {"error_code": answer["error_code"], "partitions": sorted(set(found))})
+        found = [
+            (t["name"], p["partition_index"], p["error_code"])
+            for t in answer["topics"]
+            for p in t["partitions"]
+        ]
+        side.log[-1] = (
+            "OffsetDelete",
+            {"error_code": answer["error_code"], "partitions": sorted(set(found))},
+        )
 
 
 def scene_describe_cluster(side: Side) -> None:
@@ -298,10 +356,12 @@ def scene_describe_log_dirs(side: Side) -> None:
     side.make_topic(1, "-unasked")
     named = DescribeLogDirs.DescribableLogDirTopic(topic=side.topic, partitions=[0, 1])
     for version in side.versions(DescribeLogDirs()):
-        # A real broker makes its log when it has heard that it leads, and knows its high watermark a moment later.
+        # A real broker makes its log when it has heard that it leads, and knows its high watermark
+        # a moment later.
         answer = side.ask(DescribeLogDirs(topics=[named]), version, until=has_logs)
         for place in answer["results"]:
-            # Some releases name every topic. A deleted one of another test keeps its files for a minute.
+            # Some releases name every topic. A deleted one of another test keeps its files for a
+            # minute.
             place["topics"] = [one for one in place["topics"] if one["name"].startswith(side.topic)]
 
 

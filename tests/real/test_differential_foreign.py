@@ -1,4 +1,6 @@
-"""Requests of foreign clients that parley's own does not send, to a real broker and to the embedded one."""
+"""Requests of foreign clients that parley's own does not send, to a real broker
+and to the embedded one.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,13 @@ Produce: Any = request_class(ApiKey.PRODUCE)
 
 def scene_default_counts(side: Side) -> None:
     for version in side.versions(CreateTopics()):
-        for number, (partitions, factor) in enumerate(((-1, -1), (-1, 1), (1, -1), (-2, 1), (1, -2), (0, 1))):
+        for number, (partitions, factor) in enumerate(
+            ((-1, -1), (-1, 1), (1, -1), (-2, 1), (1, -2), (0, 1))
+        ):
             name = f"{side.topic[:180]}-{version}.{number}"
-            made = CreateTopics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
+            made = CreateTopics.CreatableTopic(
+                name=name, num_partitions=partitions, replication_factor=factor
+            )
             answer = side.ask(CreateTopics(topics=[made], timeout_ms=10_000), version)
             for topic in answer["topics"]:
                 topic.pop("configs", None)  # not the subject here
@@ -48,7 +54,9 @@ def scene_compacted_topics(side: Side) -> None:
             data = message_sets.headed(records, count=len(keys), last_delta=len(keys) - 1)
             partition = Produce.PartitionProduceData(index=0, records=data)
             topic = Produce.TopicProduceData(name=side.topic, partition_data=[partition])
-            side.ask(Produce(acks=-1, timeout_ms=5_000, topic_data=[topic]), version, until=accepted)
+            side.ask(
+                Produce(acks=-1, timeout_ms=5_000, topic_data=[topic]), version, until=accepted
+            )
 
 
 def scene_credentials_that_cannot_be(side: Side) -> None:
@@ -60,14 +68,25 @@ def scene_credentials_that_cannot_be(side: Side) -> None:
             name=name, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"p"
         )
 
-    gone = [AlterCredentials.ScramCredentialDeletion(name=name, mechanism=kind) for name, kind in (("n", 1), ("m", 9))]
+    gone = [
+        AlterCredentials.ScramCredentialDeletion(name=name, mechanism=kind)
+        for name, kind in (("n", 1), ("m", 9))
+    ]
     side.ask(AlterCredentials())
     side.ask(AlterCredentials(deletions=gone[:1]))
     side.ask(AlterCredentials(deletions=gone[1:]))
-    for wrong in ([user("u", 9)], [user("u", 1, 5)], [user("u", 1, 50_000)], [user("")], [user("u"), user("u")]):
+    for wrong in (
+        [user("u", 9)],
+        [user("u", 1, 5)],
+        [user("u", 1, 50_000)],
+        [user("")],
+        [user("u"), user("u")],
+    ):
         side.ask(AlterCredentials(upsertions=wrong))
     for names in (["n"], ["n", "n"], []):
-        side.ask(DescribeCredentials(users=[DescribeCredentials.UserName(name=name) for name in names]))
+        side.ask(
+            DescribeCredentials(users=[DescribeCredentials.UserName(name=name) for name in names])
+        )
 
 
 SCENES = {name[6:]: play for name, play in list(globals().items()) if name.startswith("scene_")}
@@ -87,15 +106,20 @@ def test_foreign_requests_are_answered_alike(
 
 
 def producers_reported(addresses: list[str]) -> list[list[int]]:
-    """Return what each broker answers about a topic of two replicas and a missing partition, sorted."""
+    """Return what each broker answers about a topic of two replicas and a
+    missing partition, sorted.
+    """
     made = CreateTopics.CreatableTopic(name="t", num_partitions=1, replication_factor=2)
-    asked = DescribeProducers(topics=[DescribeProducers.TopicRequest(name="t", partition_indexes=[0, 9])])
+    asked = DescribeProducers(
+        topics=[DescribeProducers.TopicRequest(name="t", partition_indexes=[0, 9])]
+    )
     with ExitStack() as stack:
         wires = [stack.enter_context(Wire(address)) for address in addresses]
         wires[0].ask(CreateTopics(topics=[made], timeout_ms=10_000), 5)
         found: list[list[int]] = []
         end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end and [codes[0] for codes in found] != [0, 0, 6]:  # not all have heard of it yet
+        # not all have heard of it yet
+        while time.monotonic() < end and [codes[0] for codes in found] != [0, 0, 6]:
             answers = (wire.ask(asked, 0).topics[0].partitions for wire in wires)
             found = sorted([one.error_code for one in answer] for answer in answers)
         return found
@@ -105,5 +129,7 @@ def producers_reported(addresses: list[str]) -> list[list[int]]:
 def test_followers_describe_producers_too() -> None:
     with RealCluster("3.9.1", brokers=3) as real, LocalCluster(brokers=3, release="3.9.1") as ours:
         reported = producers_reported(real.bootstrap_servers.split(","))
-        assert reported == [[0, 3], [0, 3], [6, 3]], "leader and follower, and a broker without a replica"
+        assert reported == [[0, 3], [0, 3], [6, 3]], (
+            "leader and follower, and a broker without a replica"
+        )
         assert producers_reported(ours.bootstrap_servers.split(",")) == reported

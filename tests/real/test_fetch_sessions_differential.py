@@ -1,8 +1,9 @@
-"""Incremental fetch sessions (KIP-227): a real broker and the embedded one of its release answer alike.
+"""Incremental fetch sessions (KIP-227): a real broker and the embedded one of its release answer
+alike.
 
-A scene is a list of Fetch requests within sessions, and of what happens between them. Of each answer is kept: the
-error at its top, whether it names a session, and every partition in it in its order. By names up to Fetch v12, by
-topic ids from v13 on.
+A scene is a list of Fetch requests within sessions, and of what happens between them. Of each
+answer is kept: the error at its top, whether it names a session, and every partition in it in its
+order. By names up to Fetch v12, by topic ids from v13 on.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ pytestmark = pytest.mark.real
 
 
 class Reader:
-    """A reader with a session at one of the two brokers. Its topics are called a and b; `seen` is compared."""
+    """A reader with a session at one of the two brokers. Its topics are called a
+    and b; `seen` is compared.
+    """
 
     def __init__(self, address: str, version: int, topic: str) -> None:
         self.wire, self.address, self.version = Wire(address), address, version
@@ -55,10 +58,14 @@ class Reader:
         """Make a topic of two partitions, and wait until the broker leads them."""
         with Client(bootstrap_servers=self.address) as client:
             client.create_topics([NewTopic(self.names[alias], 2, 1)])
-        reported = self.eventually(lambda: self._metadata(alias), lambda topic: topic.error_code == 0)
+        reported = self.eventually(
+            lambda: self._metadata(alias), lambda topic: topic.error_code == 0
+        )
         self.ids[alias] = reported.topic_id
         for index in range(2):
-            self.eventually(functools.partial(self._once, alias, index), lambda part: part.error_code == 0)
+            self.eventually(
+                functools.partial(self._once, alias, index), lambda part: part.error_code == 0
+            )
 
     def delete(self, alias: str) -> None:
         with Client(bootstrap_servers=self.address) as client:
@@ -67,13 +74,16 @@ class Reader:
     def eventually(self, ask: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
         deadline = time.monotonic() + PATIENCE_S
         while not wanted(found := ask()):
-            assert time.monotonic() < deadline, f"it did not come to be within {PATIENCE_S} s: {found}"
+            assert time.monotonic() < deadline, (
+                f"it did not come to be within {PATIENCE_S} s: {found}"
+            )
         return found
 
     def _metadata(self, alias: str) -> Any:
         asked = [Metadata.MetadataRequestTopic(name=self.names[alias])]
         answer = self.wire.ask(
-            Metadata(topics=asked, allow_auto_topic_creation=False), 12 if self.version >= FIRST_ID_VERSION else 9
+            Metadata(topics=asked, allow_auto_topic_creation=False),
+            12 if self.version >= FIRST_ID_VERSION else 9,
         )
         return answer.topics[0]
 
@@ -87,7 +97,9 @@ class Reader:
         now = int(time.time() * 1000)
         rows = [Record(i, now, 0, None, b"x") for i in range(count)]
         made = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions())
-        part = Produce.PartitionProduceData(index=index, records=b"".join(bytes(one.data) for one in made))
+        part = Produce.PartitionProduceData(
+            index=index, records=b"".join(bytes(one.data) for one in made)
+        )
         topic = Produce.TopicProduceData(name=self.names[alias], partition_data=[part])
         answer = self.wire.ask(Produce(acks=-1, timeout_ms=10_000, topic_data=[topic]), 7)
         assert answer.responses[0].partition_responses[0].error_code == 0
@@ -108,11 +120,16 @@ class Reader:
         version: int | None = None,
         note: bool = True,
     ) -> Any:
-        """Send the session's next request: `asked` gives offsets by topic and partition. Keep what is answered."""
+        """Send the session's next request: `asked` gives offsets by topic and
+        partition. Keep what is answered.
+        """
         version = version or self.version
         epoch = self.epoch if epoch is None else epoch
         session_id = self.session_id if session_id is None else session_id
-        forgotten = [Fetch.ForgottenTopic(**self._topic(alias, version), partitions=[index]) for alias, index in forget]
+        forgotten = [
+            Fetch.ForgottenTopic(**self._topic(alias, version), partitions=[index])
+            for alias, index in forget
+        ]
         request = Fetch(
             max_wait_ms=50,
             min_bytes=1,
@@ -126,14 +143,20 @@ class Reader:
         if answer.error_code == 0:
             self.session_id, self.epoch = answer.session_id, max(epoch, 0) + 1
         if note:
-            parts = [self._reported(topic, part) for topic in answer.responses for part in topic.partitions]
+            parts = [
+                self._reported(topic, part)
+                for topic in answer.responses
+                for part in topic.partitions
+            ]
             self.seen.append((answer.error_code, bool(answer.session_id), parts))
         return answer
 
     def _topics(self, asked: Mapping[tuple[str, int], int], version: int) -> list[Any]:
         made = []
         for (alias, index), offset in asked.items():
-            part = Fetch.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            part = Fetch.FetchPartition(
+                partition=index, fetch_offset=offset, partition_max_bytes=1 << 20
+            )
             made.append(Fetch.FetchTopic(**self._topic(alias, version), partitions=[part]))
         return made
 
@@ -143,13 +166,24 @@ class Reader:
         return {"topic": self.names.get(alias, f"{self.names['a']}-{alias}")}
 
     def _reported(self, topic: Any, part: Any) -> tuple[Any, ...]:
-        aliases = {name: alias for alias, name in self.names.items()} | {one: alias for alias, one in self.ids.items()}
+        aliases = {name: alias for alias, name in self.names.items()} | {
+            one: alias for alias, one in self.ids.items()
+        }
         alias = aliases.get(topic.topic or topic.topic_id, "?")
         offsets = offsets_of(part.records) if part.records else None
-        return alias, part.partition_index, part.error_code, part.high_watermark, part.log_start_offset, offsets
+        return (
+            alias,
+            part.partition_index,
+            part.error_code,
+            part.high_watermark,
+            part.log_start_offset,
+            offsets,
+        )
 
     def until_it_is_former(self, step: str) -> None:
-        """Go on until the broker has heard that a topic is another one, or none; keep what it says then."""
+        """Go on until the broker has heard that a topic is another one, or none;
+        keep what it says then.
+        """
 
         def ask() -> list[int]:
             answer = self.fetch(note=False)
@@ -157,7 +191,9 @@ class Reader:
             return [part.error_code for part in parts if part.error_code]
 
         reported = self.reported
-        self.reported = self.eventually(ask, lambda codes: codes and set(codes) <= set(FORMER) and codes != reported)
+        self.reported = self.eventually(
+            ask, lambda codes: codes and set(codes) <= set(FORMER) and codes != reported
+        )
         self.seen.append((step, self.reported))
 
 
@@ -273,7 +309,9 @@ SCENES_OF_IDS = {
 }
 
 
-def compare(real: RealCluster, release: str, version: int, topic: str, scene: Callable[[Reader], None]) -> None:
+def compare(
+    real: RealCluster, release: str, version: int, topic: str, scene: Callable[[Reader], None]
+) -> None:
     with LocalCluster(brokers=1, release=release) as embedded:
         seen = []
         for address in (real.bootstrap_servers, embedded.bootstrap_servers):
@@ -290,7 +328,9 @@ def test_sessions_are_those_of_a_real_broker(
     real_cluster: Callable[[str], RealCluster], release: str, scene: str, topic_name: str
 ) -> None:
     for version in sorted({BY_NAME, VERSIONS[release]}):
-        compare(real_cluster(release), release, version, f"{topic_name[-60:]}-{version}", SCENES[scene])
+        compare(
+            real_cluster(release), release, version, f"{topic_name[-60:]}-{version}", SCENES[scene]
+        )
 
 
 @pytest.mark.parametrize("scene", SCENES_OF_IDS)
@@ -298,4 +338,6 @@ def test_sessions_are_those_of_a_real_broker(
 def test_sessions_by_topic_ids_are_those_of_a_real_broker(
     real_cluster: Callable[[str], RealCluster], release: str, scene: str, topic_name: str
 ) -> None:
-    compare(real_cluster(release), release, VERSIONS[release], topic_name[-60:], SCENES_OF_IDS[scene])
+    compare(
+        real_cluster(release), release, VERSIONS[release], topic_name[-60:], SCENES_OF_IDS[scene]
+    )

@@ -1,4 +1,6 @@
-"""What an operator does with groups, on real brokers, as tests/cluster/test_group_admin.py has it on embedded ones."""
+"""What an operator does with groups, on real brokers, as
+tests/cluster/test_group_admin.py has it on embedded ones.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ pytestmark = pytest.mark.foreign
 
 def joined(real: RealCluster, group: str, topic: str, **options: str) -> confluent_kafka.Consumer:
     """Return a member that has both partitions of the topic."""
-    servers = {"bootstrap.servers": real.bootstrap_servers, "group.id": group, "enable.auto.commit": "false"}
+    servers = {
+        "bootstrap.servers": real.bootstrap_servers,
+        "group.id": group,
+        "enable.auto.commit": "false",
+    }
     consumer = confluent_kafka.Consumer({**servers, **options})
     consumer.subscribe([topic])
     for _ in range(int(GENEROUS_S / 0.05)):
@@ -36,7 +42,9 @@ def joined(real: RealCluster, group: str, topic: str, **options: str) -> conflue
 
 
 @pytest.mark.parametrize("release", ["0.11.0.3", "2.4.1", "3.9.1", "4.3.0"])
-def test_a_classic_group(real_cluster: Callable[[str], RealCluster], release: str, topic_name: str) -> None:
+def test_a_classic_group(
+    real_cluster: Callable[[str], RealCluster], release: str, topic_name: str
+) -> None:
     real, number = real_cluster(release), release_number(release)
     parts = [TopicPartition(topic_name, index) for index in (0, 1)]
     with Client(bootstrap_servers=real.bootstrap_servers) as client:
@@ -54,7 +62,9 @@ def test_a_classic_group(real_cluster: Callable[[str], RealCluster], release: st
             client.alter_group_offsets(topic_name, dict.fromkeys(parts, 0))
         with pytest.raises(NonEmptyGroupError if number >= (1, 1) else UnsupportedVersionError):
             client.delete_groups([topic_name])
-        with pytest.raises(GroupSubscribedToTopicError if number >= (2, 4) else UnsupportedVersionError):
+        with pytest.raises(
+            GroupSubscribedToTopicError if number >= (2, 4) else UnsupportedVersionError
+        ):
             client.delete_group_offsets(topic_name, parts)
         assert client.remove_members(topic_name) == (member,)
         consumer.close()
@@ -84,7 +94,11 @@ def test_members_of_the_consumer_protocol_are_described_and_taken_out(
         group = client.describe_groups([topic_name])[topic_name]
         (member,) = group.members
         assert (group.type, group.protocol, member.instance_id) == ("consumer", "uniform", instance)
-        assert member.assignment == member.target == tuple(TopicPartition(topic_name, index) for index in (0, 1))
+        assert (
+            member.assignment
+            == member.target
+            == tuple(TopicPartition(topic_name, index) for index in (0, 1))
+        )
         with pytest.raises(UnknownMemberIdError, match="only they may commit"):
             client.alter_group_offsets(topic_name, {TopicPartition(topic_name, 0): 0})
         assert client.remove_members(topic_name, [instance or member.member_id]) == (member,)

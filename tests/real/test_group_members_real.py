@@ -22,12 +22,16 @@ PARTITIONS = 3  # of each topic that these tests are given
 
 
 @pytest.fixture(params=RELEASES)
-def broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+def broker(
+    request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]
+) -> RealCluster:
     return real_cluster(request.param)
 
 
 @pytest.fixture(params=OLD)
-def old_broker(request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]) -> RealCluster:
+def old_broker(
+    request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]
+) -> RealCluster:
     return real_cluster(request.param)
 
 
@@ -67,11 +71,15 @@ async def test_members_share_and_read_each_record_once(
             await evenly_shared(PARTITIONS, first, second, third)
             every = (first, second, third)
             await asyncio.to_thread(write, client, topic, 10)
-            await eventually_async(lambda: sum(one.read.total() for one in every) == 20 * PARTITIONS)
+            await eventually_async(
+                lambda: sum(one.read.total() for one in every) == 20 * PARTITIONS
+            )
         await evenly_shared(PARTITIONS, first)
         await first.consumer.commit()
         found = await asyncio.to_thread(
-            client.committed_offsets, f"{topic}-members", [TopicPartition(topic, at) for at in range(PARTITIONS)]
+            client.committed_offsets,
+            f"{topic}-members",
+            [TopicPartition(topic, at) for at in range(PARTITIONS)],
         )
     assert {at.offset for at in found.values() if at is not None} == {20}
     assert set((first.read + second.read + third.read).values()) == {1}
@@ -84,25 +92,37 @@ async def test_members_of_the_consumer_protocol_share_and_read_each_record_once(
     broker = real_cluster(modern)
     how = {"group_protocol": "auto"}
     with Client(bootstrap_servers=broker.bootstrap_servers) as client:
-        await asyncio.to_thread(client.create_topics, [NewTopic(topic_name, num_partitions=PARTITIONS)])
+        await asyncio.to_thread(
+            client.create_topics, [NewTopic(topic_name, num_partitions=PARTITIONS)]
+        )
         await asyncio.to_thread(write, client, topic_name, 10)
         async with member(broker, topic_name, **how) as first:
             await eventually_async(lambda: first.read.total() == 10 * PARTITIONS)
             async with member(broker, topic_name, **how) as second:
-                await eventually_async(lambda: sorted([len(first.owned), len(second.owned)]) == [1, 2])
+                await eventually_async(
+                    lambda: sorted([len(first.owned), len(second.owned)]) == [1, 2]
+                )
                 await asyncio.to_thread(write, client, topic_name, 10)
-                await eventually_async(lambda: first.read.total() + second.read.total() == 20 * PARTITIONS)
+                await eventually_async(
+                    lambda: first.read.total() + second.read.total() == 20 * PARTITIONS
+                )
             await evenly_shared(PARTITIONS, first)
             await first.consumer.commit()
-            (described,) = (await asyncio.to_thread(client.describe_groups, [f"{topic_name}-members"])).values()
+            (described,) = (
+                await asyncio.to_thread(client.describe_groups, [f"{topic_name}-members"])
+            ).values()
     assert described.type == "consumer"
     assert set((first.read + second.read).values()) == {1}
 
 
-async def test_on_old_brokers_the_second_takes_over_from_the_first(old_broker: RealCluster, topic_name: str) -> None:
+async def test_on_old_brokers_the_second_takes_over_from_the_first(
+    old_broker: RealCluster, topic_name: str
+) -> None:
     rows = pa.table({"value": [b"x"] * 10})
     with Client(bootstrap_servers=old_broker.bootstrap_servers) as client:
-        await asyncio.to_thread(client.produce, topic_name, rows, options=ProduceOptions(allow_auto_create_topics=True))
+        await asyncio.to_thread(
+            client.produce, topic_name, rows, options=ProduceOptions(allow_auto_create_topics=True)
+        )
         async with member(old_broker, topic_name) as first:
             await eventually_async(lambda: first.read.total() == 10)
             async with member(old_broker, topic_name) as second:

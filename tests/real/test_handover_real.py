@@ -1,4 +1,6 @@
-"""Transactions on real brokers that another process began, or that nobody ends in time: handed over, fenced, late."""
+"""Transactions on real brokers that another process began, or that nobody ends in
+time: handed over, fenced, late.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,18 @@ with Client(bootstrap_servers=sys.argv[1]) as client:
 """
 
 
-def prepared_elsewhere(broker: RealCluster, topic: str, name: str, generation: int, start: int) -> PreparedTransaction:
+def prepared_elsewhere(
+    broker: RealCluster, topic: str, name: str, generation: int, start: int
+) -> PreparedTransaction:
     """A transaction of 30 rows that another process opened, and that outlives it."""
-    arguments = [broker.bootstrap_servers, topic, name, str(generation), str(start), str(start + 30)]
+    arguments = [
+        broker.bootstrap_servers,
+        topic,
+        name,
+        str(generation),
+        str(start),
+        str(start + 30),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PREPARE, *arguments],
         capture_output=True,
@@ -69,7 +80,9 @@ def test_another_process_ends_a_transaction_as_often_as_it_likes(
         client.transactions.end(second, committed=False)
     with pytest.raises(TransactionCommittedError, match="committed already: its records stay"):
         client.transactions.end(first, committed=False)
-    with pytest.raises(TransactionAbortedError, match="its records are discarded and must be written again"):
+    with pytest.raises(
+        TransactionAbortedError, match="its records are discarded and must be written again"
+    ):
         client.transactions.end(second, committed=True)
     assert seen_by_parley(client, topic) == list(range(30))
     assert seen_by_librdkafka(broker, topic, 30) == list(range(30))
@@ -84,13 +97,18 @@ def test_a_handed_over_transaction_that_was_fenced_or_is_unknown_says_so(
     assert fenced.producer_epoch > prepared.producer_epoch
     with pytest.raises(ProducerFencedError) as caught:
         client.transactions.end(prepared, committed=True)
-    assert (caught.value.transactional_id, caught.value.producer_epoch) == (f"{topic}-1", prepared.producer_epoch)
+    assert (caught.value.transactional_id, caught.value.producer_epoch) == (
+        f"{topic}-1",
+        prepared.producer_epoch,
+    )
     with pytest.raises(TransactionForgottenError, match="does not know"):
         client.transactions.end(PreparedTransaction(f"{topic}-never", 1, 0), committed=True)
     assert seen_by_parley(client, topic) == []
 
 
-def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(client: Client, topic: str) -> None:
+def test_an_empty_transaction_is_handed_over_and_ended_without_the_coordinator(
+    client: Client, topic: str
+) -> None:
     producer = client.transactions.producer(f"{topic}-1").start()
     producer.begin_transaction()
     prepared = producer.prepare_transaction()
@@ -105,12 +123,17 @@ def test_a_transaction_that_timed_out_fails_loudly(
 ) -> None:
     with Client(bootstrap_servers=real_cluster(late).bootstrap_servers) as client:
         client.create_topics([NewTopic(topic_name)])
-        producer = client.transactions.producer(f"{topic_name}-1", transaction_timeout_ms=1_000).start()
+        producer = client.transactions.producer(
+            f"{topic_name}-1", transaction_timeout_ms=1_000
+        ).start()
         producer.begin_transaction()
         producer.produce(topic_name, rows(0))
         prepared = producer.prepare_transaction()
         tp = TopicPartition(topic_name, 0)
-        settle(client, tp, timeout_ms=GENEROUS_MS)  # the coordinator looks for them every ten seconds
+        # the coordinator looks for them every ten seconds
+        settle(client, tp, timeout_ms=GENEROUS_MS)
         with pytest.raises(ProducerFencedError, match="transaction_timeout_ms"):
             client.transactions.end(prepared, committed=True)
-        assert not list(client.fetch(tp, EARLIEST, LATEST, FetchOptions(isolation_level="read_committed")))
+        assert not list(
+            client.fetch(tp, EARLIEST, LATEST, FetchOptions(isolation_level="read_committed"))
+        )

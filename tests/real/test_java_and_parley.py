@@ -1,4 +1,6 @@
-"""On each real release: parley reads what the Java client wrote, and the Java client what parley wrote."""
+"""On each real release: parley reads what the Java client wrote, and the Java
+client what parley wrote.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def rows_for(release: str) -> list[Row]:
 
 
 def codecs_for(release: str) -> list[str]:
-    return ["none", "gzip", "snappy", "lz4"] + (["zstd"] if version_tuple(release) >= (2, 1) else [])
+    return ["none", "gzip", "snappy", "lz4"] + (
+        ["zstd"] if version_tuple(release) >= (2, 1) else []
+    )
 
 
 def as_batch(rows: list[Row]) -> pa.RecordBatch:
@@ -80,24 +84,40 @@ def java(cluster: RealCluster, release: str, arguments: list[str], stdin: str | 
     return done.stdout
 
 
-def test_parley_reads_what_java_wrote(real_broker: RealCluster, real_release: str, topic_name: str) -> None:
+def test_parley_reads_what_java_wrote(
+    real_broker: RealCluster, real_release: str, topic_name: str
+) -> None:
     rows, codecs = rows_for(real_release), codecs_for(real_release)
     lines = []
     for codec in codecs:
         lines.append(f"open\tcompression.type={codec}\tmax.block.ms=60000")
         for timestamp, key, value, headers in rows:
             pairs = ";".join(f"{name}={hexadecimal(data)}" for name, data in headers)
-            fields = [f"{topic_name}-{codec}", "0", str(timestamp), hexadecimal(key), hexadecimal(value), pairs]
+            fields = [
+                f"{topic_name}-{codec}",
+                "0",
+                str(timestamp),
+                hexadecimal(key),
+                hexadecimal(value),
+                pairs,
+            ]
             lines.append("\t".join(["send", *fields]))
         lines.append("flush")
-    java(real_broker, real_release, ["produce", real_broker.bootstrap_servers], "\n".join(lines) + "\n")
+    java(
+        real_broker,
+        real_release,
+        ["produce", real_broker.bootstrap_servers],
+        "\n".join(lines) + "\n",
+    )
     with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         for codec in codecs:
             batches = client.fetch(TopicPartition(f"{topic_name}-{codec}", 0), EARLIEST, LATEST)
             assert [row for batch in batches for row in from_batch(batch)] == rows, codec
 
 
-def test_java_reads_what_parley_wrote(real_broker: RealCluster, real_release: str, topic_name: str) -> None:
+def test_java_reads_what_parley_wrote(
+    real_broker: RealCluster, real_release: str, topic_name: str
+) -> None:
     rows, codecs = rows_for(real_release), codecs_for(real_release)
     with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         for codec in codecs:
@@ -108,19 +128,30 @@ def test_java_reads_what_parley_wrote(real_broker: RealCluster, real_release: st
             assert result.idempotent == (version_tuple(real_release) >= (0, 11))
     topics = [f"{topic_name}-{codec}" for codec in codecs]
     wanted = [f"{topic}={len(rows)}" for topic in topics]
-    printed = java(real_broker, real_release, ["consume", real_broker.bootstrap_servers, "read_uncommitted", *wanted])
+    printed = java(
+        real_broker,
+        real_release,
+        ["consume", real_broker.bootstrap_servers, "read_uncommitted", *wanted],
+    )
     found: dict[str, list[Row]] = {topic: [] for topic in topics}
     for line in printed.splitlines():
         topic, offset, timestamp, _, key, value, headers = line.split("\t")
         assert int(offset) == len(found[topic])
-        pairs = tuple((name, from_hexadecimal(data)) for name, data in (h.split("=") for h in headers.split(";") if h))
+        pairs = tuple(
+            (name, from_hexadecimal(data))
+            for name, data in (h.split("=") for h in headers.split(";") if h)
+        )
         found[topic].append((int(timestamp), from_hexadecimal(key), from_hexadecimal(value), pairs))
     for topic in topics:
         assert found[topic] == rows, topic
 
 
-def test_what_the_release_cannot_keep_is_refused(real_broker: RealCluster, real_release: str, topic_name: str) -> None:
-    """Headers before 0.11 and zstd before 2.1 are errors before anything is sent, never dropped in silence."""
+def test_what_the_release_cannot_keep_is_refused(
+    real_broker: RealCluster, real_release: str, topic_name: str
+) -> None:
+    """Headers before 0.11 and zstd before 2.1 are errors before anything is sent,
+    never dropped in silence.
+    """
     headers = [(-1, b"k", b"v", (("h", b"1"),))]
     with Client(bootstrap_servers=real_broker.bootstrap_servers) as client:
         client.produce(topic_name, as_batch(rows_for(real_release)[:1]), 0)  # makes the topic
@@ -129,6 +160,11 @@ def test_what_the_release_cannot_keep_is_refused(real_broker: RealCluster, real_
                 client.produce(topic_name, as_batch(headers), 0)  # type: ignore[arg-type]
         if version_tuple(real_release) < (2, 1):
             with pytest.raises(UnsupportedVersionError, match="zstd"):
-                client.produce(topic_name, as_batch(rows_for("0.9.0.1")), 0, ProduceOptions(compression_type="zstd"))
+                client.produce(
+                    topic_name,
+                    as_batch(rows_for("0.9.0.1")),
+                    0,
+                    ProduceOptions(compression_type="zstd"),
+                )
         (batch,) = client.fetch(TopicPartition(topic_name, 0), EARLIEST, LATEST)
         assert batch.num_rows == 1

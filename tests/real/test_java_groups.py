@@ -1,4 +1,6 @@
-"""Java's consumers and `kafka-consumer-groups` on the embedded cluster: no real broker runs, only Java's clients."""
+"""Java's consumers and `kafka-consumer-groups` on the embedded cluster: no real
+broker runs, only Java's clients.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,30 @@ def command(tmp_path: Path) -> Command:
 
     def of(main: str, cluster: LocalCluster, *arguments: str) -> list[str]:
         servers = ["--bootstrap-server", cluster.bootstrap_servers]
-        return java_command(path, [main, *servers, *arguments], heap_mb=256, log4j_file=tmp_path / "log4j.properties")
+        return java_command(
+            path,
+            [main, *servers, *arguments],
+            heap_mb=256,
+            log4j_file=tmp_path / "log4j.properties",
+        )
 
     return of
 
 
 def printed(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * GENEROUS_S, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=2 * GENEROUS_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @contextmanager
 def running(command: list[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with output.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
+    with (
+        output.open("wb") as out,
+        subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process,
+    ):
         try:
             yield process
         finally:
@@ -70,14 +82,18 @@ def rows(text: str) -> list[list[str]]:
         ("4.0", "consumer"),
     ],
 )
-def test_two_consumers_and_the_tool(release: str, protocol: str, command: Command, tmp_path: Path) -> None:
+def test_two_consumers_and_the_tool(
+    release: str, protocol: str, command: Command, tmp_path: Path
+) -> None:
     with (
         LocalCluster(brokers=2, release=release) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         cluster.create_topic(TOPIC, PARTITIONS)
         partitions = pa.array([at % PARTITIONS for at in range(40)], pa.int32())
-        client.produce(TOPIC, pa.table({"value": [b"%d" % at for at in range(40)], "partition": partitions}))
+        client.produce(
+            TOPIC, pa.table({"value": [b"%d" % at for at in range(40)], "partition": partitions})
+        )
         joining = ["--topic", TOPIC, "--group", GROUP, "--from-beginning",
                    "--command-property", f"group.protocol={protocol}"]  # fmt: skip
         consume = command(CONSUMER, cluster, *joining)
@@ -95,7 +111,8 @@ def test_two_consumers_and_the_tool(release: str, protocol: str, command: Comman
             assert "not empty" in refused
             eventually(lambda: len(read(first)) + len(read(second)) == 40)
         assert sorted(read(first) + read(second)) == list(range(40))
-        assert {row[5] for row in rows(printed(asked))} == {"0"}  # the lag: both committed when they left
+        # the lag: both committed when they left
+        assert {row[5] for row in rows(printed(asked))} == {"0"}
         assert "successful" in printed(command(GROUPS, cluster, "--delete", "--group", GROUP))
 
 

@@ -1,7 +1,8 @@
-"""The Java client's transactions at the embedded cluster, of each release at its own profile and at others.
+"""The Java client's transactions at the embedded cluster, of each release at its own profile and at
+others.
 
-The newest client speaks the second generation (KIP-890) where the cluster's finalized features allow it; no other
-client does yet, so that this is its proof besides the real brokers' answers.
+The newest client speaks the second generation (KIP-890) where the cluster's finalized features
+allow it; no other client does yet, so that this is its proof besides the real brokers' answers.
 """
 
 from __future__ import annotations
@@ -32,9 +33,18 @@ def java(tmp_path: Path) -> Java:
 
     def run(client: str, arguments: list[str], lines: list[str] | None = None) -> str:
         path = class_path((*broker_artifacts(client), *tools_artifacts(client)))
-        command = java_command(path, [str(JAVA), *arguments], heap_mb=256, log4j_file=tmp_path / "log4j.properties")
+        command = java_command(
+            path, [str(JAVA), *arguments], heap_mb=256, log4j_file=tmp_path / "log4j.properties"
+        )
         stdin = None if lines is None else "\n".join(lines) + "\n"
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=2 * GENEROUS_S, check=False)
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=2 * GENEROUS_S,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -46,7 +56,9 @@ def plan() -> list[str]:
     lines = [f"open\ttransactional.id={NAME}\tmax.block.ms=60000"]
     for number, end in enumerate(ENDS):
         lines.append("begin")
-        lines += ["\t".join(["send", TOPIC, "0", "1700000000000", "-", (b"%d" % number).hex(), ""])] * 2
+        lines += [
+            "\t".join(["send", TOPIC, "0", "1700000000000", "-", (b"%d" % number).hex(), ""])
+        ] * 2
         lines.append(end)
     return lines
 
@@ -62,14 +74,18 @@ def values(printed: str) -> list[bytes]:
         ("4.3.0", "2.4.1", False), ("4.3.0", "4.3.0", True),
     ],
 )  # fmt: skip
-def test_java_reads_what_java_committed(java: Java, client: str, release: str, second: bool) -> None:
+def test_java_reads_what_java_committed(
+    java: Java, client: str, release: str, second: bool
+) -> None:
     """Two lives of one producer, each ending some transactions one way and some the other."""
     with LocalCluster(brokers=3, release=release) as cluster:
         cluster.create_topic(TOPIC, 1)
         java(client, ["produce", cluster.bootstrap_servers], plan() + plan())
         held = cluster.transactions()[NAME]
         assert (held.state.value, held.second_generation) == ("CompleteCommit", second)
-        assert held.epoch == (2 * len(ENDS) + 1 if second else 1), "the second generation raises it with each end"
+        assert held.epoch == (2 * len(ENDS) + 1 if second else 1), (
+            "the second generation raises it with each end"
+        )
         wanted = f"{TOPIC}={4 * len(COMMITTED)}"
         read = java(client, ["consume", cluster.bootstrap_servers, "read_committed", wanted])
         assert values(read) == [value for value in COMMITTED for _ in range(2)] * 2

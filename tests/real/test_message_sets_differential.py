@@ -1,7 +1,9 @@
-"""Every record set that a producer may send, to a real broker and to the embedded one: equal answers, equal records.
+"""Every record set that a producer may send, to a real broker and to the embedded one: equal
+answers, equal records.
 
-The sets are written by `message_sets`: every format and compression with every kind of offsets, and malformed ones.
-Whatever is acknowledged is stored whole. In a few cases (STRICTER) the embedded broker refuses what a real one takes.
+The sets are written by `message_sets`: every format and compression with every kind of offsets, and
+malformed ones. Whatever is acknowledged is stored whole. In a few cases (STRICTER) the embedded
+broker refuses what a real one takes.
 """
 
 from __future__ import annotations
@@ -31,19 +33,24 @@ Stored = list[tuple[int, bytes | None]]
 STRICTER = {
     "gzip of cut off",  # real brokers store the messages before the cut and acknowledge them all
     "gzip of damaged",  # before 0.11 only the wrapper's CRC is checked
-    "gzip of nothing",  # 0.9 and 0.10.0 acknowledge a set without messages, 0.10.1 and 0.10.2 have another code
+    # 0.9 and 0.10.0 acknowledge a set without messages, 0.10.1 and 0.10.2 have another code
+    "gzip of nothing",
     "gzip without a value",
     "gzip in gzip",  # 0.9 stores it, and readers fail
     "gzip that is none",  # another code in 0.10.0
     "the other format",  # 0.9 stores what it cannot read
     "size far too large",  # before 0.10.1 it counts as cut off
     "size of a head less one",  # 2.0 closes the connection
-    *(f"deltas {of}" for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1), (0, 2, 4))),  # stored as they are
-    *(f"gzip deltas {of}" for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1))),  # to 2.3 counted again
+    # stored as they are
+    *(f"deltas {of}" for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1), (0, 2, 4))),
+    # to 2.3 counted again
+    *(f"gzip deltas {of}" for of in ((0, 0, 0), (5, 6, 7), (2, 1, 0), (-1, 0, 1))),
     "last delta 5",  # 0.11 and 1.0 store batches that no reader can pass
     "last delta -1",
 }
-"""What the embedded broker refuses with some code or other in every release, whatever a real broker does."""
+"""What the embedded broker refuses with some code or other in every release,
+whatever a real broker does.
+"""
 
 KINDER = {"both formats": ((0, 0), [(0, b"value-0"), (1, b"value-0")])}
 """What it stores whole in releases before 2.4, while real brokers before 0.10.2 fail on it."""
@@ -69,20 +76,27 @@ class Side:
         self.wire.close()
 
     def _fetched(self) -> Any:
-        partition = Fetch.FetchPartition(partition=0, fetch_offset=self.end, partition_max_bytes=1_000_000)
+        partition = Fetch.FetchPartition(
+            partition=0, fetch_offset=self.end, partition_max_bytes=1_000_000
+        )
         topic = Fetch.FetchTopic(topic=self.topic, partitions=[partition])
         asked = Fetch(max_wait_ms=0, min_bytes=0, topics=[topic])
         return self.wire.ask(asked, self.fetch_version).responses[0].partitions[0]
 
     def produce(self, data: bytes, version: int) -> tuple[Any, Stored]:
-        """Return code and base offset (or that the connection was closed), and what the log has got by it."""
+        """Return code and base offset (or that the connection was closed), and
+        what the log has got by it.
+        """
         partition = Produce.PartitionProduceData(index=0, records=data)
         topic = Produce.TopicProduceData(name=self.topic, partition_data=[partition])
         outcome: Any
         try:
             answer = self.wire.ask(Produce(acks=1, timeout_ms=2_000, topic_data=[topic]), version)
             reported = answer.responses[0].partition_responses[0]
-            outcome = reported.error_code, reported.base_offset - self.end if reported.base_offset >= 0 else -1
+            outcome = (
+                reported.error_code,
+                reported.base_offset - self.end if reported.base_offset >= 0 else -1,
+            )
         except ConnectionError:
             self.wire.close()
             self.wire = Wire(self.address)
@@ -108,12 +122,18 @@ def embedded(real_release: str) -> Iterator[LocalCluster]:
 
 
 def serves(found: Release, version: int) -> bool:
-    """Whether Produce requests of a version are answered; 4.0 and later advertise v0-2 and close on them."""
+    """Whether Produce requests of a version are answered; 4.0 and later
+    advertise v0-2 and close on them.
+    """
     return version in found.ranges[0] and (version > 2 or found.number < (4, 0))
 
 
-def compare(real_broker: Any, embedded: LocalCluster, topic: str, sets: Mapping[str, bytes], version: int) -> None:
-    """Send each set to both brokers; fail, naming all that differ in their answers or in what is stored."""
+def compare(
+    real_broker: Any, embedded: LocalCluster, topic: str, sets: Mapping[str, bytes], version: int
+) -> None:
+    """Send each set to both brokers; fail, naming all that differ in their
+    answers or in what is stored.
+    """
     found, differing = release(embedded.broker(1).release), []
     with (
         closing(Side(real_broker.bootstrap_servers, found, topic)) as real,
@@ -130,7 +150,12 @@ def compare(real_broker: Any, embedded: LocalCluster, topic: str, sets: Mapping[
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("kind", ["whole", "odd"])
 def test_message_sets_are_taken_and_refused_alike(
-    real_broker: Any, real_release: str, embedded: LocalCluster, topic_name: str, kind: str, magic: int
+    real_broker: Any,
+    real_release: str,
+    embedded: LocalCluster,
+    topic_name: str,
+    kind: str,
+    magic: int,
 ) -> None:
     version = (0, 2)[magic]
     if serves(release(real_release), version):

@@ -1,4 +1,6 @@
-"""One client and real brokers of different releases in one cluster, upgraded and killed under it."""
+"""One client and real brokers of different releases in one cluster,
+upgraded and killed under it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ CLUSTERS = {
 RARE = ("3.9 with 3.7", "0.10 with 0.9")
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long) if name in RARE else name for name in CLUSTERS])
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.long) if name in RARE else name for name in CLUSTERS
+    ]
+)
 def mixed(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     releases = CLUSTERS[request.param]
     with RealCluster(releases[1], brokers=len(releases), releases=releases) as cluster:
@@ -36,13 +42,24 @@ def rows(first: int, count: int = 300) -> pa.RecordBatch:
 
 
 def spread(cluster: RealCluster) -> list[TopicPartition]:
-    """Create the topic with one partition led by each broker; through ZooKeeper, whatever the controller can do."""
+    """Create the topic with one partition led by each broker; through ZooKeeper,
+    whatever the controller can do.
+    """
     brokers = list(cluster.releases)
     if cluster.kraft:
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-            client.create_topics([NewTopic(TOPIC, replica_assignments={i: [b] for i, b in enumerate(brokers)})])
+            client.create_topics(
+                [NewTopic(TOPIC, replica_assignments={i: [b] for i, b in enumerate(brokers)})]
+            )
     else:
-        command = ["kafka.admin.TopicCommand", "--create", "--zookeeper", cluster.zookeeper_address, "--topic", TOPIC]
+        command = [
+            "kafka.admin.TopicCommand",
+            "--create",
+            "--zookeeper",
+            cluster.zookeeper_address,
+            "--topic",
+            TOPIC,
+        ]
         done = cluster.run_java([*command, "--replica-assignment", ",".join(map(str, brokers))])
         assert done.returncode == 0, done.stdout
     return [TopicPartition(TOPIC, i) for i in range(len(brokers))]
@@ -60,7 +77,9 @@ def test_each_broker_is_spoken_to_in_its_own_versions(mixed: RealCluster) -> Non
             client.produce(TOPIC, rows(number * 1000), tp.partition)
         expected = [number * 1000 + i for number in range(len(partitions)) for i in range(300)]
         assert everything(client, partitions) == expected
-        leaders = {p: view.leader for p, view in client.metadata([TOPIC]).topics[TOPIC].partitions.items()}
+        leaders = {
+            p: view.leader for p, view in client.metadata([TOPIC]).topics[TOPIC].partitions.items()
+        }
         assert leaders == {i: i + 1 for i in range(len(partitions))}
         used = client.versions_in_use()
         for broker_id in mixed.releases:
@@ -72,10 +91,13 @@ def test_each_broker_is_spoken_to_in_its_own_versions(mixed: RealCluster) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("0.10.0.1", "2.4.1"), pytest.param("3.7.2", "4.1.1", marks=pytest.mark.matrix)]
+    ("old", "new"),
+    [("0.10.0.1", "2.4.1"), pytest.param("3.7.2", "4.1.1", marks=pytest.mark.matrix)],
 )
 def test_a_live_client_follows_an_upgrade(old: str, new: str) -> None:
-    """Brokers are stopped and come back as a newer release, one by one, while the client goes on."""
+    """Brokers are stopped and come back as a newer release, one by one,
+    while the client goes on.
+    """
     with (
         RealCluster(old, brokers=2, separate_controller=True) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
@@ -94,15 +116,21 @@ def test_a_live_client_follows_an_upgrade(old: str, new: str) -> None:
         assert client.versions_in_use()[leader][ApiKey.FETCH] > before[leader].get(ApiKey.FETCH, 0)
 
 
-@pytest.mark.parametrize("release", ["0.11.0.3", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"])
+@pytest.mark.parametrize(
+    "release", ["0.11.0.3", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"]
+)
 def test_a_killed_leader_costs_and_doubles_nothing(release: str) -> None:
-    """Acknowledged by all replicas, so that the survivor has it; sent again by sequence, so that nothing is doubled."""
+    """Acknowledged by all replicas, so that the survivor has it; sent again by sequence,
+    so that nothing is doubled.
+    """
     with (
         RealCluster(release, brokers=3, separate_controller=True) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         settings = {"min.insync.replicas": "2"}
-        client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=3, configs=settings)])
+        client.create_topics(
+            [NewTopic(TOPIC, num_partitions=1, replication_factor=3, configs=settings)]
+        )
         tp = TopicPartition(TOPIC, 0)
 
         def pieces() -> Iterator[pa.RecordBatch]:
@@ -114,4 +142,6 @@ def test_a_killed_leader_costs_and_doubles_nothing(release: str) -> None:
         result = client.produce(TOPIC, pieces(), 0)
         assert result.idempotent
         assert result.records == 40 * 300
-        assert everything(client, [tp]) == [number * 1000 + i for number in range(40) for i in range(300)]
+        assert everything(client, [tp]) == [
+            number * 1000 + i for number in range(40) for i in range(300)
+        ]

@@ -1,4 +1,6 @@
-"""The first whole path: a negotiated connection to a real broker of each release, and one exchange over it."""
+"""The first whole path: a negotiated connection to a real broker of each release,
+and one exchange over it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from parley.versions import release
 from ..support import GENEROUS_MS
 
 
-async def test_metadata_over_a_negotiated_connection(real_broker: RealCluster, real_release: str) -> None:
+async def test_metadata_over_a_negotiated_connection(
+    real_broker: RealCluster, real_release: str
+) -> None:
     address = real_broker.broker(1).address
     connection = await open_connection(address, ConnectOptions(bootstrap_servers=address))
     try:
@@ -30,7 +34,9 @@ async def test_metadata_over_a_negotiated_connection(real_broker: RealCluster, r
 
 
 async def test_ranges_are_those_of_the_release(real_broker: RealCluster, real_release: str) -> None:
-    """What was negotiated is what our table says of the release; for 0.9, which says nothing, by the table alone."""
+    """What was negotiated is what our table says of the release; for 0.9, which says
+    nothing, by the table alone.
+    """
     address = real_broker.broker(1).address
     connection = await open_connection(address, ConnectOptions(bootstrap_servers=address))
     try:

@@ -75,14 +75,19 @@ def test_failed_start_shows_the_log_and_leaves_nothing() -> None:
 def test_records_of_any_date_stay_where_no_topic_says_otherwise() -> None:
     properties = {"log.initial.task.delay.ms": "100", "log.retention.check.interval.ms": "100"}
     limited, kept = TopicPartition("limited", 0), TopicPartition("kept", 0)
-    old = pa.RecordBatch.from_pydict({"value": [b"of 1970"], "timestamp": pa.array([0], pa.timestamp("ms"))})
+    old = pa.RecordBatch.from_pydict(
+        {"value": [b"of 1970"], "timestamp": pa.array([0], pa.timestamp("ms"))}
+    )
     with (
         RealCluster("3.9.1", properties=properties) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
-        client.create_topics([NewTopic("kept"), NewTopic("limited", configs={"retention.ms": "1000"})])
+        client.create_topics(
+            [NewTopic("kept"), NewTopic("limited", configs={"retention.ms": "1000"})]
+        )
         client.produce("kept", old, 0)
-        for removed in (1, 2):  # when the second is gone, a check has begun and ended since "kept" was written
+        # when the second is gone, a check has begun and ended since "kept" was written
+        for removed in (1, 2):
             client.produce("limited", old, 0)
             end = time.monotonic() + PATIENCE_S
             while client.list_offsets({limited: EARLIEST})[limited].offset < removed:
@@ -90,7 +95,9 @@ def test_records_of_any_date_stay_where_no_topic_says_otherwise() -> None:
         assert client.list_offsets({kept: EARLIEST})[kept].offset == 0
 
 
-def test_java_programs_run_on_the_brokers_class_path(real_release: str, real_broker: RealCluster) -> None:
+def test_java_programs_run_on_the_brokers_class_path(
+    real_release: str, real_broker: RealCluster
+) -> None:
     done = real_broker.run_java(["kafka.Kafka"])  # without arguments it prints its usage
     assert done.returncode == 1
     assert "server.properties" in done.stdout + done.stderr

@@ -1,4 +1,6 @@
-"""Logins at real brokers: each mechanism, bare tokens and SaslAuthenticate, refusals, repeated logins."""
+"""Logins at real brokers: each mechanism, bare tokens and SaslAuthenticate,
+refusals, repeated logins.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from parley.testing.realbroker import RealCluster
 LISTENER = "SASL_PLAINTEXT"
 PREFIX = f"listener.name.{LISTENER.lower()}"
 MODULES = "org.apache.kafka.common.security"
-PLAIN_JAAS = f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" user_alice="wonder";'
+PLAIN_JAAS = (
+    f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" '
+    'user_alice="wonder";'
+)
 MODERN = ("2.4.1", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0")
 SESSION_MS = 1_400
 
@@ -33,7 +38,8 @@ def modern_properties() -> dict[str, str]:
         f"{PREFIX}.plain.sasl.jaas.config": PLAIN_JAAS,
         f"{PREFIX}.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
         f"{PREFIX}.scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-        f"{PREFIX}.oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
+        f"{PREFIX}.oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule "
+        "required"
         ' unsecuredLoginStringClaim_sub="admin";',
         f"{PREFIX}.scram-sha-256.connections.max.reauth.ms": str(SESSION_MS),
     }
@@ -41,13 +47,21 @@ def modern_properties() -> dict[str, str]:
 
 @pytest.fixture(scope="module", params=MODERN)
 def modern(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    with RealCluster(request.param, extra_listeners=[LISTENER], properties=modern_properties()) as cluster:
+    with RealCluster(
+        request.param, extra_listeners=[LISTENER], properties=modern_properties()
+    ) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="module", params=[pytest.param("0.10.0.1", marks=pytest.mark.long), "0.11.0.3"])
-def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """Releases with SaslHandshake v0 only, which take their settings from a JAAS file; SCRAM came with 0.10.2."""
+@pytest.fixture(
+    scope="module", params=[pytest.param("0.10.0.1", marks=pytest.mark.long), "0.11.0.3"]
+)
+def old(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealCluster]:
+    """Releases with SaslHandshake v0 only, which take their settings from a JAAS
+    file; SCRAM came with 0.10.2.
+    """
     file: Path = tmp_path_factory.mktemp("jaas") / "server.conf"
     has_scram = request.param != "0.10.0.1"
     scram = f"  {MODULES}.scram.ScramLoginModule required;\n" if has_scram else ""
@@ -55,7 +69,9 @@ def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     mechanisms = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" if has_scram else "PLAIN"
     jvm = [f"-Djava.security.auth.login.config={file}"]
     properties = {"sasl.enabled.mechanisms": mechanisms}
-    with RealCluster(request.param, extra_listeners=[LISTENER], properties=properties, jvm_options=jvm) as cluster:
+    with RealCluster(
+        request.param, extra_listeners=[LISTENER], properties=properties, jvm_options=jvm
+    ) as cluster:
         yield cluster
 
 
@@ -81,19 +97,26 @@ def unsecured_token() -> str:
 
 
 async def create_scram_user(cluster: RealCluster) -> None:
-    """By request where that exists (KIP-554, 2.7 on), else by Kafka's own tool through ZooKeeper."""
+    """By request where that exists (KIP-554, 2.7 on), else by Kafka's own
+    tool through ZooKeeper.
+    """
     if not cluster.kraft:
         config = "SCRAM-SHA-256=[iterations=8192,password=wonder],SCRAM-SHA-512=[password=wonder]"
         tool = ["kafka.admin.ConfigCommand", "--zookeeper", cluster.zookeeper_address, "--alter"]
-        done = cluster.run_java([*tool, "--add-config", config, "--entity-type", "users", "--entity-name", "alice"])
+        done = cluster.run_java(
+            [*tool, "--add-config", config, "--entity-type", "users", "--entity-name", "alice"]
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return
     connection = await open_connection(cluster.broker(1).address)
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
-    for number, hash_name in ((1, "sha256"), (2, "sha512")):  # one by one: a request may name a user once
+    # one by one: a request may name a user once
+    for number, hash_name in ((1, "sha256"), (2, "sha512")):
         salt = secrets.token_bytes(16)
         salted = hashlib.pbkdf2_hmac(hash_name, b"wonder", salt, 8192)
-        credential = upsertion(name="alice", mechanism=number, iterations=8192, salt=salt, salted_password=salted)
+        credential = upsertion(
+            name="alice", mechanism=number, iterations=8192, salt=salt, salted_password=salted
+        )
         reply = await connection.request(AlterUserScramCredentialsRequest(upsertions=[credential]))
         assert [result.error_code for result in reply.message.results] == [0]
     await connection.close()
@@ -131,7 +154,9 @@ async def test_a_refusal_without_a_word(old: RealCluster) -> None:
 
 async def test_scram_by_bare_tokens_or_its_absence(old: RealCluster) -> None:
     if old.releases[1] == "0.10.0.1":
-        with pytest.raises(AuthenticationError, match="does not offer SCRAM-SHA-256; it offers PLAIN"):
+        with pytest.raises(
+            AuthenticationError, match="does not offer SCRAM-SHA-256; it offers PLAIN"
+        ):
             await exchange(options(old, "SCRAM-SHA-256"))
         return
     await create_scram_user(old)
@@ -175,7 +200,8 @@ async def test_scram_and_its_repetition(modern: RealCluster) -> None:
     await until_known(using)
     connection = await open_connection(using.servers[0], using)
     begun = time.monotonic()
-    while time.monotonic() < begun + 2.5 * SESSION_MS / 1000:  # the broker ends a session that is not renewed
+    # the broker ends a session that is not renewed
+    while time.monotonic() < begun + 2.5 * SESSION_MS / 1000:
         await connection.request(MetadataRequest(topics=[]))
     assert connection.error is None
     await connection.close()

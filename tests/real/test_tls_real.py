@@ -1,4 +1,6 @@
-"""TLS at real brokers: SSL and SASL_SSL, certificates as PEM, and as keytool's JKS and PKCS#12 stores."""
+"""TLS at real brokers: SSL and SASL_SSL, certificates as PEM, and as
+keytool's JKS and PKCS#12 stores.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from parley.types import TopicPartition
 from ..support import GENEROUS_S
 
 MODULES = "org.apache.kafka.common.security"
-PLAIN_JAAS = f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" user_alice="wonder";'
+PLAIN_JAAS = (
+    f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" '
+    'user_alice="wonder";'
+)
 LOGIN = {"sasl.mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": "wonder"}
 STORE_PASSWORD = "store-password"
 
@@ -33,12 +38,18 @@ class Made:
         self.trust = {"ssl.truststore.certificates": ca_pem, "ssl.truststore.type": "PEM"}
 
     def client(self, listener: str, **properties: Any) -> Client:
-        given = {"bootstrap.servers": self.cluster.bootstrap(listener), "security.protocol": listener, **self.trust}
+        given = {
+            "bootstrap.servers": self.cluster.bootstrap(listener),
+            "security.protocol": listener,
+            **self.trust,
+        }
         return Client(ClientOptions.from_properties({**given, **properties}))
 
 
 @pytest.fixture(scope="module", params=[pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"])
-def by_pem(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def by_pem(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("pem")
     authority = CertificateAuthority()
     store, trusted = folder / "broker.pem", folder / "ca.pem"
@@ -59,15 +70,28 @@ def by_pem(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "ssl.keystore.certificate.chain": client.certificate_pem,
         "ssl.keystore.key": client.key_pem.reveal(),
     }
-    with RealCluster(request.param, extra_listeners=["SSL", "SASL_SSL"], properties=properties) as cluster:
+    with RealCluster(
+        request.param, extra_listeners=["SSL", "SASL_SSL"], properties=properties
+    ) as cluster:
         yield Made(cluster, authority.ca_pem, own)
 
 
 @pytest.fixture(scope="module", params=["JKS", "PKCS12"])
-def by_keytool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def by_keytool(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("keytool")
     store = folder / "broker.store"
-    common = ["-alias", "broker", "-keystore", str(store), "-storetype", request.param, "-storepass", STORE_PASSWORD]
+    common = [
+        "-alias",
+        "broker",
+        "-keystore",
+        str(store),
+        "-storetype",
+        request.param,
+        "-storepass",
+        STORE_PASSWORD,
+    ]
     keytool(
         "-genkeypair", *common, "-keypass", STORE_PASSWORD, "-keyalg", "RSA", "-dname", "CN=broker",
         "-ext", "SAN=ip:127.0.0.1,dns:localhost", "-validity", "2",
@@ -81,7 +105,9 @@ def by_keytool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": PLAIN_JAAS,
     }
-    with RealCluster("2.4.1", extra_listeners=["SSL", "SASL_SSL"], properties=properties) as cluster:
+    with RealCluster(
+        "2.4.1", extra_listeners=["SSL", "SASL_SSL"], properties=properties
+    ) as cluster:
         yield Made(cluster, certificate, {})
 
 
@@ -89,7 +115,9 @@ def keytool(*arguments: str) -> str:
     java = java17()
     assert java is not None
     tool = os.path.join(java.home, "bin", "keytool")
-    done = subprocess.run([tool, *arguments], capture_output=True, text=True, timeout=GENEROUS_S, check=False)
+    done = subprocess.run(
+        [tool, *arguments], capture_output=True, text=True, timeout=GENEROUS_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -103,7 +131,10 @@ def write_and_read(client: Client, topic: str) -> None:
 def test_mutual_tls(by_pem: Made) -> None:
     with by_pem.client("SSL", **by_pem.own) as client:
         write_and_read(client, "mutual")
-    with pytest.raises(NetworkError, match="ssl_certfile"), by_pem.client("SSL", default_api_timeout_ms=1500) as client:
+    with (
+        pytest.raises(NetworkError, match="ssl_certfile"),
+        by_pem.client("SSL", default_api_timeout_ms=1500) as client,
+    ):
         client.metadata()
 
 
@@ -128,6 +159,7 @@ def test_stores_of_keytool(by_keytool: Made) -> None:
         write_and_read(client, "login")
     with pytest.raises(NetworkError, match="security_protocol"):
         by_keytool.client("SSL", **{
-            "security.protocol": "PLAINTEXT", "ssl.truststore.certificates": None, "ssl.truststore.type": None,
+            "security.protocol": "PLAINTEXT", "ssl.truststore.certificates": None,
+            "ssl.truststore.type": None,
             "default.api.timeout.ms": 1500,
         }).metadata()  # fmt: skip

@@ -1,4 +1,5 @@
-"""The same transactions at a real broker and at the embedded one of its release: equal answers, equal logs.
+"""The same transactions at a real broker and at the embedded one of its release: equal answers,
+equal logs.
 
 Each scene is played at both; `transaction_sides` says what is asked again and what is masked.
 """
@@ -31,7 +32,11 @@ def embedded(tx_release: str) -> Iterator[LocalCluster]:
 @pytest.mark.parametrize("tx_release", RELEASES, scope="session")
 @pytest.mark.parametrize("scene", list(SCENES))
 def test_transactions_are_as_a_real_broker_has_them(
-    real_cluster: Callable[[str], RealCluster], tx_release: str, embedded: LocalCluster, topic_name: str, scene: str
+    real_cluster: Callable[[str], RealCluster],
+    tx_release: str,
+    embedded: LocalCluster,
+    topic_name: str,
+    scene: str,
 ) -> None:
     logs: list[list[Any]] = []
     for address in (real_cluster(tx_release).bootstrap_servers, embedded.bootstrap_servers):
@@ -42,6 +47,8 @@ def test_transactions_are_as_a_real_broker_has_them(
         logs.append(side.log)
     real, ours = logs
     found = [
-        f"answer {n}: {text}" for n, pair in enumerate(zip(real, ours, strict=True)) for text in differences(*pair)
+        f"answer {n}: {text}"
+        for n, pair in enumerate(zip(real, ours, strict=True))
+        for text in differences(*pair)
     ]
     assert not found, "\n".join(found)

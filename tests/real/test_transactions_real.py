@@ -1,4 +1,6 @@
-"""Transactions on real brokers: commit, abort, fencing, offsets, both generations, and ending them elsewhere."""
+"""Transactions on real brokers: commit, abort, fencing, offsets, both generations,
+and ending them elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ from parley.testing.realbroker import RealCluster
 from parley.versions import Feature
 
 from ..support import GENEROUS_S
-from .transaction_reads import PARTITIONS, in_each_generation, rows, seen_by_librdkafka, seen_by_parley
+from .transaction_reads import (
+    PARTITIONS,
+    in_each_generation,
+    rows,
+    seen_by_librdkafka,
+    seen_by_parley,
+)
 
 
 @pytest.fixture
@@ -55,12 +63,17 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
     for number in range(6):
         producer.begin_transaction()
         producer.produce(topic, rows(number * 100), options=ProduceOptions(batch_size=200))
-        producer.produce(topic, rows(number * 100 + 50), options=ProduceOptions(compression_type="gzip"))
+        producer.produce(
+            topic, rows(number * 100 + 50), options=ProduceOptions(compression_type="gzip")
+        )
         if number % 3 == 1:
             producer.abort_transaction()
         else:
             producer.commit_transaction()
-            expected += [*range(number * 100, number * 100 + 30), *range(number * 100 + 50, number * 100 + 80)]
+            expected += [
+                *range(number * 100, number * 100 + 30),
+                *range(number * 100 + 50, number * 100 + 80),
+            ]
     with contextlib.suppress(ZeroDivisionError), producer.transaction():
         producer.produce(topic, rows(9000))
         raise ZeroDivisionError
@@ -81,8 +94,9 @@ def test_committed_rows_are_seen_and_aborted_ones_are_not(
         assert spoken[ApiKey.END_TXN] <= 4
 
 
-# Again, since these brokers take the offsets of an aborted transaction back some time after its end is known. On a busy
-# machine that can take the offsets of the next one with it (scheduleHandleTxnCompletion; seen once, on 0.11.0.3).
+# Again, since these brokers take the offsets of an aborted transaction back some time after its end
+# is known. On a busy machine that can take the offsets of the next one with it
+# (scheduleHandleTxnCompletion; seen once, on 0.11.0.3).
 @pytest.mark.flaky(reruns=2)
 @in_each_generation
 def test_offsets_commit_with_the_transaction_or_not_at_all(
@@ -108,10 +122,11 @@ def wait_for_offset(
     wanted: OffsetAndMetadata,
     before: OffsetAndMetadata | None,
 ) -> None:
-    """Ask until the group's offset is the wanted one: a commit is answered before its markers are written.
+    """Ask until the group's offset is the wanted one: a commit is answered before its markers are
+    written.
 
-    From 2.5 on the client itself waits for them (KIP-447), so the first answer is the wanted one. Before, the
-    offset of the transaction before may be reported, and no other one ever.
+    From 2.5 on the client itself waits for them (KIP-447), so the first answer is the wanted one.
+    Before, the offset of the transaction before may be reported, and no other one ever.
     """
     waits = client.supports(Feature.REQUIRE_STABLE_OFFSETS)
     deadline = time.monotonic() + GENEROUS_S
@@ -133,7 +148,11 @@ def test_a_producer_that_begins_again_fences_the_one_before(
         with pytest.raises(ProducerFencedError, match="another producer has begun") as caught:
             producer.commit_transaction()
         assert caught.value.transactional_id == producer.transactional_id
-        for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
+        for call in (
+            producer.commit_transaction,
+            producer.abort_transaction,
+            producer.begin_transaction,
+        ):
             with pytest.raises(ProducerFencedError):
                 call()
         with successor.transaction():
@@ -142,7 +161,9 @@ def test_a_producer_that_begins_again_fences_the_one_before(
 
 
 @in_each_generation
-def test_a_zombie_that_writes_is_fenced_too(client: Client, topic: str, producer: TransactionProducer) -> None:
+def test_a_zombie_that_writes_is_fenced_too(
+    client: Client, topic: str, producer: TransactionProducer
+) -> None:
     producer.begin_transaction()
     producer.produce(topic, rows(0))
     client.transactions.fence([producer.transactional_id])
@@ -181,10 +202,14 @@ def test_a_row_that_is_refused_leaves_an_abort_and_then_a_working_producer(
 
 
 @pytest.mark.parametrize("old", ["0.9.0.1", "0.10.0.1"])
-def test_brokers_before_0_11_are_refused_before_a_byte(old: str, real_cluster: Callable[[str], RealCluster]) -> None:
+def test_brokers_before_0_11_are_refused_before_a_byte(
+    old: str, real_cluster: Callable[[str], RealCluster]
+) -> None:
     with Client(bootstrap_servers=real_cluster(old).bootstrap_servers) as client:
         producer = client.transactions.producer("never")
-        with pytest.raises(UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release") as caught:
+        with pytest.raises(
+            UnsupportedVersionError, match=r"Kafka 0\.11\.0 is the first release"
+        ) as caught:
             producer.start()
         assert (caught.value.local, caught.value.feature) == (True, "exactly-once")
         with pytest.raises(UnsupportedVersionError):
@@ -208,7 +233,10 @@ def test_open_transactions_are_listed_and_described(
             found = client.transactions.describe([name, f"{topic_name}-never"])
             described = found[name]
             assert described is not None
-            assert (described.state, described.partitions) == ("Ongoing", (TopicPartition(topic_name, 0),))
+            assert (described.state, described.partitions) == (
+                "Ongoing",
+                (TopicPartition(topic_name, 0),),
+            )
             assert (described.producer_id, described.timeout_ms) == (producer.producer_id, 50_000)
             assert described.producer_epoch == producer.producer_epoch
             assert found[f"{topic_name}-never"] is None
@@ -258,7 +286,10 @@ def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_agai
         assert seen_by_parley(client, topic) == list(range(300, 330))
     else:
         assert transactional_release == "0.11.0.3"
-        with client.transactions.producer(producer.transactional_id) as successor, successor.transaction():
+        with (
+            client.transactions.producer(producer.transactional_id) as successor,
+            successor.transaction(),
+        ):
             successor.produce(topic, rows(300))
         assert seen_by_parley(client, topic) == list(range(300, 330))
 

@@ -1,4 +1,6 @@
-"""Rows for transactions on real brokers, and what read_committed readers see of them: parley, and librdkafka."""
+"""Rows for transactions on real brokers, and what read_committed readers see of
+them: parley, and librdkafka.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,20 @@ from .conftest import WITH_TRANSACTIONS
 
 PARTITIONS = 3
 in_each_generation = pytest.mark.parametrize(
-    ("transactional_release", "generation"), [*((release, 1) for release in WITH_TRANSACTIONS), ("4.3.0", 2)]
+    ("transactional_release", "generation"),
+    [*((release, 1) for release in WITH_TRANSACTIONS), ("4.3.0", 2)],
 )
-"""Runs a test with transactions of the first generation, and of the second (KIP-890) where a release has it."""
+"""Runs a test with transactions of the first generation, and of the second
+(KIP-890) where a release has it.
+"""
 
 
 def rows(start: int, count: int = 30) -> pa.Table:
     return pa.table(
-        {"key": [str(i) for i in range(start, start + count)], "value": [str(i) for i in range(start, start + count)]}
+        {
+            "key": [str(i) for i in range(start, start + count)],
+            "value": [str(i) for i in range(start, start + count)],
+        }
     )
 
 
@@ -57,7 +65,9 @@ def settle(client: Client, tp: TopicPartition, timeout_ms: int = GENEROUS_MS) ->
 
 
 def seen_by_librdkafka(broker: RealCluster, topic: str, count: int) -> list[int]:
-    """What confluent-kafka reads with read_committed, until `count` values came and the partitions ended."""
+    """What confluent-kafka reads with read_committed, until `count` values came
+    and the partitions ended.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -70,7 +80,12 @@ def seen_by_librdkafka(broker: RealCluster, topic: str, count: int) -> list[int]
     )
     found: list[int] = []
     try:
-        consumer.assign([ForeignPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+        consumer.assign(
+            [
+                ForeignPartition(topic, partition, OFFSET_BEGINNING)
+                for partition in range(PARTITIONS)
+            ]
+        )
         ended: set[int] = set()
         deadline = time.monotonic() + GENEROUS_S
         while len(ended) < PARTITIONS and time.monotonic() < deadline:

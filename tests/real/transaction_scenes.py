@@ -1,4 +1,6 @@
-"""The scenes of transactions that are played at a real broker and at the embedded one of its release."""
+"""The scenes of transactions that are played at a real broker and at the
+embedded one of its release.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def scene_every_version(side: Side) -> None:
         side.add(who, min(number // 2, 3, side.newest(ApiKey.ADD_PARTITIONS_TO_TXN)))
         side.produce(who, 0, min(3 + number, 11, side.newest(ApiKey.PRODUCE)))
         side.add_group(who, min(number // 2, side.newest(ApiKey.ADD_OFFSETS_TO_TXN)))
-        side.commit_offset(who, 10 + number, min(number // 2, 4, side.newest(ApiKey.TXN_OFFSET_COMMIT)))
+        side.commit_offset(
+            who, 10 + number, min(number // 2, 4, side.newest(ApiKey.TXN_OFFSET_COMMIT))
+        )
         commit = number % 2 == 0
         side.end(who, commit=commit, version=min(number // 2, 4, side.newest(ApiKey.END_TXN)))
         end += 2
@@ -100,7 +104,9 @@ def scene_times(side: Side) -> None:
 
 
 def scene_fencing(side: Side) -> None:
-    """A second producer of the same id: the first one's transaction is aborted, and it is refused everywhere."""
+    """A second producer of the same id: the first one's transaction is aborted, and
+    it is refused everywhere.
+    """
     old = side.init()
     side.add(old)
     side.add_group(old)
@@ -259,7 +265,9 @@ def scene_claims(side: Side) -> None:
         who = side.init(f"claims-{version}", version)
 
         def claim(epoch: int, producer_id: int = who.producer_id, version: int = version) -> Who:
-            return side.init(f"claims-{version}", version, producer_id=producer_id, producer_epoch=epoch)
+            return side.init(
+                f"claims-{version}", version, producer_id=producer_id, producer_epoch=epoch
+            )
 
         claim(who.epoch)
         claim(who.epoch)  # its answer was lost: the same one again
@@ -307,7 +315,9 @@ def second_generation(side: Side) -> bool:
 
 
 def scene_second_generation(side: Side) -> None:
-    """Produce v12+ and TxnOffsetCommit v5 join by themselves, EndTxn v5 raises the epoch (KIP-890)."""
+    """Produce v12+ and TxnOffsetCommit v5 join by themselves, EndTxn v5
+    raises the epoch (KIP-890).
+    """
     if not second_generation(side):
         return
     who, end = side.init(), 0
@@ -370,7 +380,9 @@ def scene_second_fencing(side: Side) -> None:
 
 
 def scene_batched_partitions(side: Side) -> None:
-    """AddPartitionsToTxn as brokers ask each other: several transactions, and whether a partition is in one."""
+    """AddPartitionsToTxn as brokers ask each other: several transactions, and
+    whether a partition is in one.
+    """
     for version in side.versions(ApiKey.ADD_PARTITIONS_TO_TXN):
         if version < 4:
             continue
@@ -388,5 +400,7 @@ def scene_batched_partitions(side: Side) -> None:
 
 
 SCENES: dict[str, Callable[[Side], None]] = {
-    name.removeprefix("scene_"): scene for name, scene in list(globals().items()) if name.startswith("scene_")
+    name.removeprefix("scene_"): scene
+    for name, scene in list(globals().items())
+    if name.startswith("scene_")
 }

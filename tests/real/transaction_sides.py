@@ -1,8 +1,9 @@
-"""One of two brokers that are asked the same about transactions, and what it answered, masked where they must differ.
+"""One of two brokers that are asked the same about transactions, and what it answered, masked where
+they must differ.
 
-Producer ids, times and texts differ from cluster to cluster. A real broker says CONCURRENT_TRANSACTIONS while
-it still writes markers, and NOT_ENOUGH_REPLICAS for it to old producers: such an answer is asked for again,
-here as there, so that only final ones are compared.
+Producer ids, times and texts differ from cluster to cluster. A real broker says
+CONCURRENT_TRANSACTIONS while it still writes markers, and NOT_ENOUGH_REPLICAS for it to old
+producers: such an answer is asked for again, here as there, so that only final ones are compared.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from ..support import GENEROUS_S
 
 WITHIN_S = GENEROUS_S
 BASE_MS = time.time_ns() // 1_000_000 - 60_000
-"""The time of all records: not long ago, for a marker of today would begin a new segment behind old ones."""
+"""The time of all records: not long ago, for a marker of today would begin a
+new segment behind old ones.
+"""
 TIMES = {"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"}
 RETRIED = {14, 15, 16, 51}
 """Coordinator loading, not available, not this one yet; concurrent transactions."""
@@ -59,10 +62,14 @@ class Who(NamedTuple):
 def batch(who: Who, sequence: int, count: int = 1, *, transactional: bool = True) -> bytes:
     rows = [Record(i, BASE_MS + i, 0, b"k", b"v") for i in range(count)]
     options = WriteOptions(
-        producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=sequence, transactional=transactional
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        base_sequence=sequence,
+        transactional=transactional,
     )
     return b"".join(
-        bytes(one.data) for one in encode_batches(columns_from_records(rows, with_offsets=False), None, options)
+        bytes(one.data)
+        for one in encode_batches(columns_from_records(rows, with_offsets=False), None, options)
     )
 
 
@@ -131,10 +138,21 @@ class Side:
     def versions(self, key: ApiKey, below: int = 99) -> list[int]:
         """Return the versions of an API that the release has, below one."""
         served = self.release.ranges.get(int(key))
-        return [] if served is None else [version for version in served.versions() if version < below]
+        return (
+            [] if served is None else [version for version in served.versions() if version < below]
+        )
 
-    def ask(self, message: Any, version: int | None = None, *, note: bool = True, retried: set[int] = RETRIED) -> Any:
-        """Send a request until its answer is final, keep that, return it; None when the connection is closed."""
+    def ask(
+        self,
+        message: Any,
+        version: int | None = None,
+        *,
+        note: bool = True,
+        retried: set[int] = RETRIED,
+    ) -> Any:
+        """Send a request until its answer is final, keep that, return it; None when
+        the connection is closed.
+        """
         version = self.newest(message.API_KEY) if version is None else version
         deadline = time.monotonic() + WITHIN_S
         answer: Any = None
@@ -150,17 +168,25 @@ class Side:
                 break
             threading.Event().wait(0.02)
         if note:
-            self.log.append((type(message).__name__, version, CLOSED if answer is None else shape(answer)))
+            self.log.append(
+                (type(message).__name__, version, CLOSED if answer is None else shape(answer))
+            )
         return answer
 
     def make_topic(self) -> None:
-        """Make the topic and the coordinators' topics by asking for them, and wait until all is there."""
+        """Make the topic and the coordinators' topics by asking for them, and
+        wait until all is there.
+        """
         asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=self.topic)])
         fresh = RETRIED | {3, 5, 6}
         self.topic_id = self.ask(asked, note=False, retried=fresh).topics[0].topic_id
         self.fetch(0, note=False, retried=fresh)
         for kind, key in ((0, self.group), (1, self.topic)):
-            self.ask(FindCoordinator(key=key, key_type=kind), min(3, self.newest(ApiKey.FIND_COORDINATOR)), note=False)
+            self.ask(
+                FindCoordinator(key=key, key_type=kind),
+                min(3, self.newest(ApiKey.FIND_COORDINATOR)),
+                note=False,
+            )
 
     # -- producers -----------------------------------------------------------------------------
 
@@ -168,11 +194,15 @@ class Side:
         return f"{self.topic}-{suffix}"
 
     def init(self, suffix: str = "tx", version: int | None = None, **fields: Any) -> Who:
-        asked = InitProducerId(**{"transactional_id": self.name(suffix), "transaction_timeout_ms": 60_000, **fields})
+        asked = InitProducerId(
+            **{"transactional_id": self.name(suffix), "transaction_timeout_ms": 60_000, **fields}
+        )
         found = self.ask(asked, version)
         return Who(self.name(suffix), found.producer_id, found.producer_epoch)
 
-    def add(self, who: Who, version: int | None = None, *, partitions: Any = (0,), topics: Any = None) -> Any:
+    def add(
+        self, who: Who, version: int | None = None, *, partitions: Any = (0,), topics: Any = None
+    ) -> Any:
         version = min(3, self.newest(ApiKey.ADD_PARTITIONS_TO_TXN)) if version is None else version
         named = [
             AddPartitions.AddPartitionsToTxnTopic(name=name, partitions=list(partitions))
@@ -184,11 +214,14 @@ class Side:
         )  # fmt: skip
         return self.ask(asked, version)
 
-    def add_batched(self, *whos: Who, version: int, verify: bool = False, partition: int = 0) -> Any:
+    def add_batched(
+        self, *whos: Who, version: int, verify: bool = False, partition: int = 0
+    ) -> Any:
         topics = [AddPartitions.AddPartitionsToTxnTopic(name=self.topic, partitions=[partition])]
         transactions = [
             AddPartitions.AddPartitionsToTxnTransaction(
-                transactional_id=who.name, producer_id=who.producer_id, producer_epoch=who.epoch, verify_only=verify,
+                transactional_id=who.name, producer_id=who.producer_id, producer_epoch=who.epoch,
+                verify_only=verify,
                 topics=topics,
             )
             for who in whos
@@ -196,7 +229,13 @@ class Side:
         return self.ask(AddPartitions(transactions=transactions), version)
 
     def produce(
-        self, who: Who, sequence: int, version: int | None = None, *, name: str | None = "", **options: Any
+        self,
+        who: Who,
+        sequence: int,
+        version: int | None = None,
+        *,
+        name: str | None = "",
+        **options: Any,
     ) -> Any:
         version = min(11, self.newest(ApiKey.PRODUCE)) if version is None else version
         partition = Produce.PartitionProduceData(index=0, records=batch(who, sequence, **options))
@@ -210,7 +249,10 @@ class Side:
     def end(self, who: Who, *, commit: bool, version: int | None = None) -> Any:
         version = min(4, self.newest(ApiKey.END_TXN)) if version is None else version
         asked = EndTxn(
-            transactional_id=who.name, producer_id=who.producer_id, producer_epoch=who.epoch, committed=commit
+            transactional_id=who.name,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            committed=commit,
         )
         return self.ask(asked, version)
 
@@ -224,13 +266,22 @@ class Side:
         return self.ask(asked, version)
 
     def commit_offset(
-        self, who: Who, offset: int, version: int | None = None, *, index: int = 0, metadata: str = "m", **of: Any
+        self,
+        who: Who,
+        offset: int,
+        version: int | None = None,
+        *,
+        index: int = 0,
+        metadata: str = "m",
+        **of: Any,
     ) -> Any:
         version = min(4, self.newest(ApiKey.TXN_OFFSET_COMMIT)) if version is None else version
         one = TxnOffsetCommit.TxnOffsetCommitRequestPartition(
             partition_index=index, committed_offset=offset, committed_metadata=metadata
         )
-        topic = TxnOffsetCommit.TxnOffsetCommitRequestTopic(name=of.pop("topic", self.topic), partitions=[one])
+        topic = TxnOffsetCommit.TxnOffsetCommitRequestTopic(
+            name=of.pop("topic", self.topic), partitions=[one]
+        )
         asked = TxnOffsetCommit(
             **{"transactional_id": who.name, "group_id": self.group, **of},
             producer_id=who.producer_id, producer_epoch=who.epoch, topics=[topic],
@@ -247,31 +298,46 @@ class Side:
         version = min(7, self.newest(ApiKey.OFFSET_FETCH))
         topic = OffsetFetch.OffsetFetchRequestTopic(name=self.topic, partition_indexes=[0])
         stable = stable and version >= 7
-        answer = self.ask(OffsetFetch(group_id=self.group, topics=[topic], require_stable=stable), version, note=note)
+        answer = self.ask(
+            OffsetFetch(group_id=self.group, topics=[topic], require_stable=stable),
+            version,
+            note=note,
+        )
         return answer.topics[0].partitions[0]
 
     def offset_of_group_settles(self, offset: int) -> None:
         """Wait until the group has an offset: the marker may come later than EndTxn's answer."""
-        self._until(lambda: self.offset_of_group(stable=True, note=False).committed_offset == offset)
+        self._until(
+            lambda: self.offset_of_group(stable=True, note=False).committed_offset == offset
+        )
 
     # -- readers -------------------------------------------------------------------------------
 
-    def fetch(self, offset: int, version: int | None = None, *, note: bool = True, **of: Any) -> Any:
+    def fetch(
+        self, offset: int, version: int | None = None, *, note: bool = True, **of: Any
+    ) -> Any:
         version = self.newest(ApiKey.FETCH) if version is None else version
         where = {"topic_id": self.topic_id} if version >= 13 else {"topic": self.topic}
         one = Fetch.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
         retried = of.pop("retried", RETRIED)
-        asked = Fetch(**{"max_wait_ms": 50, "min_bytes": 1, **of}, topics=[Fetch.FetchTopic(**where, partitions=[one])])
+        asked = Fetch(
+            **{"max_wait_ms": 50, "min_bytes": 1, **of},
+            topics=[Fetch.FetchTopic(**where, partitions=[one])],
+        )
         return self.ask(asked, version, note=note, retried=retried)
 
-    def offset(self, timestamp: int, isolation: int, version: int | None = None, *, note: bool = True) -> int:
+    def offset(
+        self, timestamp: int, isolation: int, version: int | None = None, *, note: bool = True
+    ) -> int:
         one = ListOffsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topic = ListOffsets.ListOffsetsTopic(name=self.topic, partitions=[one])
         asked = ListOffsets(replica_id=-1, isolation_level=isolation, topics=[topic])
         return int(self.ask(asked, version, note=note).topics[0].partitions[0].offset)
 
     def settles(self, last_stable_offset: int) -> None:
-        """Wait until all records below an offset are decided: markers may come later than EndTxn's answer."""
+        """Wait until all records below an offset are decided: markers may come
+        later than EndTxn's answer.
+        """
         self._until(lambda: self.offset(-1, 1, note=False) == last_stable_offset)
 
     def ends_at(self, end_offset: int) -> None:
@@ -287,7 +353,9 @@ class Side:
     def describe(self, who: Who) -> Any:
         if self.newest(ApiKey.DESCRIBE_TRANSACTIONS) < 0:
             return None
-        found = self.ask(DescribeTransactions(transactional_ids=[who.name]), note=False).transaction_states[0]
+        found = self.ask(
+            DescribeTransactions(transactional_ids=[who.name]), note=False
+        ).transaction_states[0]
         settled = not found.transaction_state.startswith("Prepare")
         if not settled:
             self._until(lambda: not self._state(who).startswith("Prepare"))
@@ -309,5 +377,7 @@ class Side:
     def _until(self, found: Any) -> None:
         deadline = time.monotonic() + WITHIN_S
         while not found():
-            assert time.monotonic() < deadline, f"{self.release.name} at {self._address} did not get there"
+            assert time.monotonic() < deadline, (
+                f"{self.release.name} at {self._address} did not get there"
+            )
             threading.Event().wait(0.02)

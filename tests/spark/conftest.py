@@ -17,7 +17,9 @@ from parley.host import spark_environment
 from ..support import GENEROUS_S, sparks
 
 RELEASES = {1: "2.4", 2: "3.9", 3: "4.3"}
-"""A cluster in the middle of a rolling upgrade: the oldest knows no topic ids, the newest no old requests."""
+"""A cluster in the middle of a rolling upgrade: the oldest knows no topic ids,
+the newest no old requests.
+"""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -81,7 +83,9 @@ def topic(request: pytest.FixtureRequest, cluster: LocalCluster) -> Callable[...
 
 
 class Stream:
-    """A streaming query that collects into a Parquet folder, run with AvailableNow as often as wanted."""
+    """A streaming query that collects into a Parquet folder, run with
+    AvailableNow as often as wanted.
+    """
 
     def __init__(self, spark: Any, servers: str, folder: Path, options: dict[str, Any]) -> None:
         self.spark = spark
@@ -90,15 +94,21 @@ class Stream:
         self.options = options
 
     def frame(self) -> Any:
-        found = self.spark.readStream.format("parley").option("kafka.bootstrap.servers", self.servers)
+        found = self.spark.readStream.format("parley").option(
+            "kafka.bootstrap.servers", self.servers
+        )
         for name, value in {"startingOffsets": "earliest", **self.options}.items():
             found = found.option(name, value)
-        return found.load().selectExpr("topic", "partition", "offset", "cast(value as string) as value")
+        return found.load().selectExpr(
+            "topic", "partition", "offset", "cast(value as string) as value"
+        )
 
     def start(self, **trigger: Any) -> Any:
         writer = self.frame().writeStream.format("parquet").option("path", str(self.folder / "out"))
         return sparks.started(
-            writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(**trigger).start
+            writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(**trigger)
+            .start
         )
 
     def run(self, **options: Any) -> Any:
@@ -114,10 +124,13 @@ class Stream:
         return sorted((row.partition, row.offset, row.value) for row in rows)
 
     def offsets(self) -> list[dict[str, Any]]:
-        """Return the offsets of the checkpoint that are still there, in the order of the batches."""
+        """Return the offsets of the checkpoint that are still there, in the
+        order of the batches.
+        """
         files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
         return [
-            json.loads(file.read_text().splitlines()[-1]) for file in sorted(files, key=lambda file: int(file.name))
+            json.loads(file.read_text().splitlines()[-1])
+            for file in sorted(files, key=lambda file: int(file.name))
         ]
 
 

@@ -23,7 +23,9 @@ def read(spark: Any, cluster: LocalCluster) -> Read:
     """Return a DataFrame: `read(subscribe=…, …)`, `read(schema_=…)` for columns of one's own."""
 
     def load(schema_: str | None = None, **options: Any) -> Any:
-        found = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         for name, value in options.items():
             found = found.option(name, value)
         return (found.schema(schema_) if schema_ else found).load()
@@ -32,7 +34,9 @@ def read(spark: Any, cluster: LocalCluster) -> Read:
 
 
 def fill(client: Client, topic: str, counts: list[int], step_ms: int = 1000) -> None:
-    """Write rows "<partition>:<offset>" with known keys and times: `counts[n]` of them to partition n."""
+    """Write rows "<partition>:<offset>" with known keys and times: `counts[n]`
+    of them to partition n.
+    """
     for partition, count in enumerate(counts):
         rows = pa.table(
             {
@@ -52,12 +56,20 @@ def found(frame: Any) -> list[tuple[int, int]]:
 
 
 def spans(**ranges: tuple[int, int]) -> list[tuple[int, int]]:
-    return [(int(name[1:]), offset) for name, (start, end) in ranges.items() for offset in range(start, end)]
+    return [
+        (int(name[1:]), offset)
+        for name, (start, end) in ranges.items()
+        for offset in range(start, end)
+    ]
 
 
 def test_all_columns_as_sparks_own_source_has_them(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
-    headers = [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}], [], [{"key": "ü", "value": b""}]]
+    headers = [
+        [{"key": "a", "value": b"1"}, {"key": "a", "value": None}],
+        [],
+        [{"key": "ü", "value": b""}],
+    ]
     rows = pa.table(
         {
             "key": pa.array([b"k", None, b""], pa.binary()),
@@ -68,18 +80,36 @@ def test_all_columns_as_sparks_own_source_has_them(read: Read, client: Client, t
     )
     client.produce(name, rows, partition=0)
     frame = read(subscribe=name, includeHeaders="true")
-    assert [(field.name, field.dataType.simpleString(), field.nullable) for field in frame.schema] == [
-        ("key", "binary", True), ("value", "binary", True), ("topic", "string", True), ("partition", "int", True),
-        ("offset", "bigint", True), ("timestamp", "timestamp", True), ("timestampType", "int", True),
+    assert [(field.name, field.dataType.simpleString(),
+        field.nullable) for field in frame.schema] == [
+        ("key", "binary", True), ("value", "binary", True), ("topic", "string", True),
+        ("partition", "int", True),
+        ("offset", "bigint", True), ("timestamp", "timestamp", True),
+        ("timestampType", "int", True),
         ("headers", "array<struct<key:string,value:binary>>", True),
     ]  # fmt: skip
     one, two, three = sorted(frame.collect(), key=lambda row: row.offset)
     when = datetime.fromtimestamp(BASE_MS // 1000, UTC).replace(microsecond=123_000, tzinfo=None)
-    assert (bytes(one.key), bytes(one.value), one.topic, one.partition, one.offset) == (b"k", b"v", name, 0, 0)
+    assert (bytes(one.key), bytes(one.value), one.topic, one.partition, one.offset) == (
+        b"k",
+        b"v",
+        name,
+        0,
+        0,
+    )
     assert (one.timestamp, one.timestampType) == (when, 0)
-    assert [(header.key, header.value and bytes(header.value)) for header in one.headers] == [("a", b"1"), ("a", None)]
-    assert (two.key, bytes(two.value), two.headers, two.timestamp) == (None, b"", None, datetime(1970, 1, 1))
-    assert [row.offset for row in frame.where("headers IS NULL").collect()] == [1]  # as with Spark's own source
+    assert [(header.key, header.value and bytes(header.value)) for header in one.headers] == [
+        ("a", b"1"),
+        ("a", None),
+    ]
+    assert (two.key, bytes(two.value), two.headers, two.timestamp) == (
+        None,
+        b"",
+        None,
+        datetime(1970, 1, 1),
+    )
+    # as with Spark's own source
+    assert [row.offset for row in frame.where("headers IS NULL").collect()] == [1]
     assert (bytes(three.key), three.value) == (b"", None)
     assert [(header.key, bytes(header.value)) for header in three.headers] == [("ü", b"")]
 
@@ -91,7 +121,9 @@ def test_headers_are_there_only_when_asked_for(read: Read, client: Client, topic
     assert read(subscribe=name).count() == 1
 
 
-def test_columns_of_ones_own_in_any_order_and_as_text(read: Read, client: Client, topic: Any) -> None:
+def test_columns_of_ones_own_in_any_order_and_as_text(
+    read: Read, client: Client, topic: Any
+) -> None:
     name = topic(partitions=2)
     fill(client, name, [3, 2])
     frame = read("value string, offset bigint, key string", subscribe=name)
@@ -115,7 +147,9 @@ def test_explicit_offsets_with_the_two_places(read: Read, client: Client, topic:
 def test_times_as_bounds(read: Read, client: Client, topic: Any) -> None:
     name = topic(partitions=2)
     fill(client, name, [10, 5])
-    everywhere = read(subscribe=name, startingTimestamp=BASE_MS + 1001, endingTimestamp=BASE_MS + 4000)
+    everywhere = read(
+        subscribe=name, startingTimestamp=BASE_MS + 1001, endingTimestamp=BASE_MS + 4000
+    )
     assert found(everywhere) == spans(p0=(2, 4), p1=(2, 4))
     each = read(
         subscribe=name,
@@ -131,7 +165,9 @@ def test_a_time_after_the_last_record(read: Read, client: Client, topic: Any) ->
     late = {"subscribe": name, "startingTimestamp": BASE_MS + 5000}
     relaxed = read(**late, startingOffsetsByTimestampStrategy="latest")
     assert found(relaxed) == spans(p0=(5, 10))
-    with pytest.raises(Exception, match=f"startingTimestamp: no record is as late as asked for in {name}-1"):
+    with pytest.raises(
+        Exception, match=f"startingTimestamp: no record is as late as asked for in {name}-1"
+    ):
         read(**late).collect()
 
 
@@ -140,7 +176,9 @@ def test_a_pattern_and_several_topics(read: Read, client: Client, topic: Any) ->
     for name in names:
         fill(client, name, [2])
     stem = names[0].removesuffix("x1").replace(".", r"\.")
-    assert {row.topic for row in read(subscribePattern=stem + r"x\d").select("topic").collect()} == set(names[:2])
+    assert {
+        row.topic for row in read(subscribePattern=stem + r"x\d").select("topic").collect()
+    } == set(names[:2])
     assert read(subscribe=",".join(names)).groupBy("topic").count().count() == 3
     assert read(subscribePattern=stem + "nothing").collect() == []
 
@@ -179,7 +217,9 @@ def test_leaders_that_move_between_two_reads_are_followed(
     assert found(frame) == spans(p0=(0, 5), p1=(0, 5))
 
 
-def test_sql_tables_and_views(spark: Any, cluster: LocalCluster, client: Client, topic: Any) -> None:
+def test_sql_tables_and_views(
+    spark: Any, cluster: LocalCluster, client: Client, topic: Any
+) -> None:
     name = topic(partitions=1)
     fill(client, name, [4])
     spark.sql(
@@ -200,5 +240,7 @@ def test_many_rows_arrive_once_each(read: Read, client: Client, topic: Any) -> N
     rows = pa.table({"value": pa.array([f"{n:08d}" for n in range(count)], pa.string())})
     client.produce(name, rows)
     frame = read("value string, partition int, offset bigint", subscribe=name)
-    total = frame.agg(F.count("*"), F.countDistinct("value"), F.min("value"), F.max("value")).first()
+    total = frame.agg(
+        F.count("*"), F.countDistinct("value"), F.min("value"), F.max("value")
+    ).first()
     assert tuple(total) == (count, count, "00000000", f"{count - 1:08d}")

@@ -1,7 +1,7 @@
 """S11: checkpoints outlive the library that wrote them.
 
-`checkpoints/` has one folder for each form that a checkpoint may have, as text; never edit them. TOPIC and ID
-stand for the name and the id of the topic that a test makes.
+`checkpoints/` has one folder for each form that a checkpoint may have, as text; never edit them.
+TOPIC and ID stand for the name and the id of the topic that a test makes.
 
     spark-kafka       Spark's own source: change the format, keep the checkpoint location
     without-ids       brokers before 2.4 (1.1): positions alone
@@ -36,8 +36,13 @@ def restore(form: str, folder: Path, topic: str, topic_id: str) -> None:
     shutil.copytree(STORED / form, folder / "checkpoint")
     for file in (folder / "checkpoint").rglob("*"):
         if file.is_file():
-            file.write_bytes(file.read_bytes().replace(b"TOPIC", topic.encode()).replace(b"ID", topic_id.encode()))
-    log = folder / "out" / "_spark_metadata"  # the file sink's own: nothing is left of what the batches wrote
+            file.write_bytes(
+                file.read_bytes()
+                .replace(b"TOPIC", topic.encode())
+                .replace(b"ID", topic_id.encode())
+            )
+    # the file sink's own: nothing is left of what the batches wrote
+    log = folder / "out" / "_spark_metadata"
     log.mkdir(parents=True)
     for batch in (folder / "checkpoint" / "commits").iterdir():
         (log / batch.name).write_text("v1")
@@ -45,14 +50,18 @@ def restore(form: str, folder: Path, topic: str, topic_id: str) -> None:
 
 @pytest.fixture
 def filled(request: pytest.FixtureRequest, client: Client, topic: Any) -> tuple[str, str]:
-    """A topic with what the stored queries have read, and three records more in each partition; and its id."""
+    """A topic with what the stored queries have read, and three records more in
+    each partition; and its id.
+    """
     from parley.types import format_uuid
 
     name = topic(request.node.name.partition("[")[2].strip("]"), partitions=2)
     for partition, read in READ.items():
         values = [f"{partition}:{n}" for n in range(read + 3)]
         client.produce(name, pa.table({"value": values}), partition=partition)
-    found = next(given for given in (client.metadata([name]).topic_id(name) for _ in range(50)) if any(given))
+    found = next(
+        given for given in (client.metadata([name]).topic_id(name) for _ in range(50)) if any(given)
+    )
     return name, format_uuid(found)
 
 
@@ -79,8 +88,13 @@ def test_s11_a_checkpoint_of_a_later_format_is_refused_and_left_as_it_is(
     restore("ids-and-epochs", tmp_path, name, topic_id)
     for file in (tmp_path / "checkpoint" / "offsets").iterdir():
         file.write_text(file.read_text().replace('"@parley": 1', '"@parley": 2'))
-    before = {path: path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()}
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
+    }
     query = stream(subscribe=name)
-    with pytest.raises(Exception, match=r"offsets are of format 2; this parley reads format 1\. Resume the query with"):
+    with pytest.raises(
+        Exception,
+        match=r"offsets are of format 2; this parley reads format 1\. Resume the query with",
+    ):
         query.run()
     assert {path: path.read_bytes() for path in before} == before

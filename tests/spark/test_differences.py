@@ -1,4 +1,6 @@
-"""What docs/guide/spark.md says, under "What differs", of parley's source beside Spark's own: each shown as it is."""
+"""What docs/guide/spark.md says, under "What differs", of parley's source beside
+Spark's own: each shown as it is.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def reader(spark: Any, cluster: LocalCluster) -> Callable[[str], Any]:
     def make(topic: str) -> Any:
-        found = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         return found.option("subscribe", topic)
 
     return make
@@ -34,7 +38,9 @@ def rows_in(spark: Any, cluster: LocalCluster) -> Callable[[str], Any]:
     """Return a streaming DataFrame of a topic."""
 
     def make(topic: str) -> Any:
-        found = spark.readStream.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.readStream.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         return found.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
     return make
@@ -54,7 +60,9 @@ def test_a_dataframe_keeps_the_records_of_its_first_use(
     put(client, name, "d")
     assert (rows.selectExpr("*").count(), reader(name).load().count()) == (3, 4)
     cluster.delete_records(name, 0, 2)
-    with pytest.raises(Exception, match=rf"offsets 0 to 1 of {name}-0 are lost.*keeps the offsets of its first use"):
+    with pytest.raises(
+        Exception, match=rf"offsets 0 to 1 of {name}-0 are lost.*keeps the offsets of its first use"
+    ):
         rows.collect()
 
 
@@ -76,10 +84,17 @@ def test_in_sql_a_table_is_planned_for_every_query_and_a_view_once(
         spark.sql("DROP TABLE kept")
 
 
-def test_real_time_mode_is_refused(rows_in: Any, client: Client, topic: Any, tmp_path: Path) -> None:
+def test_real_time_mode_is_refused(
+    rows_in: Any, client: Client, topic: Any, tmp_path: Path
+) -> None:
     name = topic(partitions=1)
     put(client, name, "a")
-    writer = rows_in(name).writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path))
+    writer = (
+        rows_in(name)
+        .writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", str(tmp_path))
+    )
     with pytest.raises(Exception, match="REAL_TIME_MODE"):
         writer.trigger(realTime="5 minutes").start().awaitTermination(120)
 
@@ -88,9 +103,16 @@ def test_asynchronous_progress_is_refused_for_the_sink(
     rows_in: Any, cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path
 ) -> None:
     name = topic(partitions=1)
-    writer = rows_in(name).select("value").writeStream.format("parley").option("topic", topic("out", partitions=1))
+    writer = (
+        rows_in(name)
+        .select("value")
+        .writeStream.format("parley")
+        .option("topic", topic("out", partitions=1))
+    )
     writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    writer = writer.option("checkpointLocation", str(tmp_path)).option("asyncProgressTrackingEnabled", "true")
+    writer = writer.option("checkpointLocation", str(tmp_path)).option(
+        "asyncProgressTrackingEnabled", "true"
+    )
     with pytest.raises(Exception, match=r"(?i)async progress tracking"):
         writer.start().awaitTermination(120)
 
@@ -134,7 +156,9 @@ STREAM = """
 def test_a_planner_that_starts_late_ends_a_stream_which_can_be_started_again(
     cluster: LocalCluster, client: Client, topic: Any, tmp_path: Path
 ) -> None:
-    """Spark waits ten seconds for it. Here it starts when there is a file, which the program takes away."""
+    """Spark waits ten seconds for it. Here it starts when there is a file,
+    which the program takes away.
+    """
     name, gate, python = topic(partitions=1), tmp_path / "gate", tmp_path / "python"
     put(client, name, "a", "b")
     gate.touch()
@@ -148,7 +172,8 @@ exec '{sys.executable}' "$@"
     arguments = [cluster.bootstrap_servers, name, str(tmp_path / "query"), str(gate)]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(STREAM), *arguments],
-        env={**os.environ, **spark_environment(), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)},
+        env={**os.environ, **spark_environment(), "PYSPARK_PYTHON": str(python),
+            "PYSPARK_DRIVER_PYTHON": str(python)},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["first 2", "True", "again 2"], done.stderr[-3000:]

@@ -27,7 +27,9 @@ from parley.spark.edge import edge
 @pytest.fixture
 def load(spark: Any, cluster: LocalCluster) -> Any:
     def make(**options: Any) -> Any:
-        found = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         for name, value in options.items():
             found = found.option(name.replace("__", "."), value)
         return found.load()
@@ -38,12 +40,24 @@ def load(spark: Any, cluster: LocalCluster) -> Any:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"subscribe": "t", "startingofset": "earliest"}, 'no option "startingofset".*Did you mean "startingOffsets"'),
-        ({"subscribe": "t", "minPartitions": "0"}, 'minPartitions="0" cannot be used: an integer from 1'),
+        (
+            {"subscribe": "t", "startingofset": "earliest"},
+            'no option "startingofset".*Did you mean "startingOffsets"',
+        ),
+        (
+            {"subscribe": "t", "minPartitions": "0"},
+            'minPartitions="0" cannot be used: an integer from 1',
+        ),
         ({}, "exactly one of subscribe, subscribePattern, assign.*none is given"),
         ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
-        ({"subscribe": "t", "startingOffsets": '{"t":{"0":1,}}'}, "startingOffsets is not JSON: .* at character 13"),
-        ({"subscribe": "t", "kafka__auto__offset__reset": "earliest"}, "kafka.auto.offset.reset cannot be used"),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":1,}}'},
+            "startingOffsets is not JSON: .* at character 13",
+        ),
+        (
+            {"subscribe": "t", "kafka__auto__offset__reset": "earliest"},
+            "kafka.auto.offset.reset cannot be used",
+        ),
         (
             {"subscribe": "t", "kafka__security__protocol": "SASL_PLAIN"},
             'option kafka.security.protocol="SASL_PLAIN" is not one of',
@@ -65,7 +79,9 @@ def test_partitions_that_are_missing(load: Any, topic: Any) -> None:
     name = topic(partitions=2)
     with pytest.raises(Exception, match=f"{name}-2.*has 2 partitions, numbered from 0"):
         load(assign=json.dumps({name: [0, 2]})).collect()
-    with pytest.raises(Exception, match=f"must name all partitions.*missing: {name}-1.*do not exist: {name}-4"):
+    with pytest.raises(
+        Exception, match=f"must name all partitions.*missing: {name}-1.*do not exist: {name}-4"
+    ):
         load(subscribe=name, startingOffsets=json.dumps({name: {"0": 0, "4": 0}})).collect()
 
 
@@ -84,14 +100,20 @@ def test_an_offset_that_somebody_mistyped_is_no_loss_of_data(
 ) -> None:
     name = topic(option, partitions=1)
     client.produce(name, pa.table({"value": ["a", "b"]}))
-    with pytest.raises(Exception, match=rf"offset 9 that {option} names.*up to 2, or -1 for the end") as caught:
+    with pytest.raises(
+        Exception, match=rf"offset 9 that {option} names.*up to 2, or -1 for the end"
+    ) as caught:
         load(**{"subscribe": name, option: json.dumps({name: {"0": 9}})}).collect()
     assert not re.search("truncated|created again|retention|already known", str(caught.value))
 
 
 def own_frames(error: BaseException) -> list[str]:
     """Return the lines of a traceback, as Spark shows it, that are in parley's own files."""
-    return [line.strip() for line in str(error).splitlines() if re.search(r'File ".*/parley/.*", line \d+', line)]
+    return [
+        line.strip()
+        for line in str(error).splitlines()
+        if re.search(r'File ".*/parley/.*", line \d+', line)
+    ]
 
 
 def test_expected_errors_come_without_our_own_frames(load: Any, client: Client, topic: Any) -> None:
@@ -111,8 +133,12 @@ def test_expected_errors_come_without_our_own_frames(load: Any, client: Client, 
     assert all("/parley/spark/edge.py" in line for line in own_frames(caught.value))
 
 
-def test_how_an_error_came_about_is_logged_for_who_wants_it(caplog: pytest.LogCaptureFixture) -> None:
-    source = ParleySource({"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafka.acks": "7", "topic": "t"})
+def test_how_an_error_came_about_is_logged_for_who_wants_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = ParleySource(
+        {"kafka.bootstrap.servers": "x:1", "subscribe": "t", "kafka.acks": "7", "topic": "t"}
+    )
     rows = StructType([StructField("value", StringType())])
     with caplog.at_level("DEBUG", "parley.spark"), pytest.raises(ConfigError) as caught:
         source.writer(schema=rows, overwrite=False)
@@ -140,13 +166,20 @@ def test_an_error_that_is_a_bug_keeps_its_traceback() -> None:
     ("given", "said"),
     [
         ({"kafka.sasl.mechanism": "PLAN"}, 'option kafka.sasl.mechanism="PLAN" is not one of'),
-        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol=SASL_SSL needs kafka.sasl.mechanism"),
+        (
+            {"kafka.security.protocol": "SASL_SSL"},
+            "kafka.security.protocol=SASL_SSL needs kafka.sasl.mechanism",
+        ),
         ({"kafka.fetch.max.bytes": "much"}, "option kafka.fetch.max.bytes='much' cannot be used"),
     ],
 )
-def test_an_error_spells_an_option_as_spark_has_it(load: Any, given: dict[str, str], said: str) -> None:
+def test_an_error_spells_an_option_as_spark_has_it(
+    load: Any, given: dict[str, str], said: str
+) -> None:
     with pytest.raises(Exception, match=re.escape(said)) as caught:
-        load(subscribe="t", **{name.replace(".", "__"): text for name, text in given.items()}).collect()
+        load(
+            subscribe="t", **{name.replace(".", "__"): text for name, text in given.items()}
+        ).collect()
     assert not re.search("sasl_mechanism|security_protocol|fetch_max_bytes", str(caught.value))
 
 
@@ -154,17 +187,24 @@ def test_nobody_there(spark: Any) -> None:
     with socket.socket() as taken:  # bound, not listening: nobody else gets the port meanwhile
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        frame = spark.read.format("parley").option("kafka.bootstrap.servers", address).option("subscribe", "t")
+        frame = (
+            spark.read.format("parley")
+            .option("kafka.bootstrap.servers", address)
+            .option("subscribe", "t")
+        )
         frame = frame.option("kafka.default.api.timeout.ms", "1500").load()
         with pytest.raises(Exception, match=rf"(?s)no broker could be reached.*{address}.*connect"):
             frame.collect()
 
 
 def test_a_name_that_does_not_resolve(spark: Any) -> None:
-    frame = spark.read.format("parley").option("kafka.bootstrap.servers", "no-such-host.invalid:9092")
+    frame = spark.read.format("parley").option(
+        "kafka.bootstrap.servers", "no-such-host.invalid:9092"
+    )
     frame = frame.option("subscribe", "t").option("kafka.default.api.timeout.ms", "1500").load()
     with pytest.raises(
-        Exception, match=r"(?s)no broker could be reached.*no-such-host\.invalid:9092.*cannot be resolved"
+        Exception,
+        match=r"(?s)no broker could be reached.*no-such-host\.invalid:9092.*cannot be resolved",
     ):
         frame.collect()
 
@@ -180,7 +220,11 @@ def test_a_web_server_instead_of_a_broker(spark: Any) -> None:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         try:
             address = f"127.0.0.1:{web.server_address[1]}"
-            frame = spark.read.format("parley").option("kafka.bootstrap.servers", address).option("subscribe", "t")
+            frame = (
+                spark.read.format("parley")
+                .option("kafka.bootstrap.servers", address)
+                .option("subscribe", "t")
+            )
             frame = frame.option("kafka.default.api.timeout.ms", "1500").load()
             with pytest.raises(Exception, match=rf"(?s){address}.*HTTP"):
                 frame.collect()
@@ -196,7 +240,11 @@ def test_a_web_server_instead_of_a_broker(spark: Any) -> None:
     ],
 )
 def test_columns_that_records_do_not_have(spark: Any, schema: str, problem: str) -> None:
-    frame = spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t")
+    frame = (
+        spark.read.format("parley")
+        .option("kafka.bootstrap.servers", "x:1")
+        .option("subscribe", "t")
+    )
     with pytest.raises(Exception, match=problem):
         frame.schema(schema).load().collect()
 
@@ -218,11 +266,20 @@ def damaged(spark: Any, tmp_path: Path) -> Iterator[tuple[Any, str]]:
 
 def test_a_corrupt_batch_is_named_and_nothing_is_skipped(damaged: tuple[Any, str]) -> None:
     spark, servers = damaged
-    frame = spark.read.format("parley").option("kafka.bootstrap.servers", servers).option("subscribe", "damaged")
+    frame = (
+        spark.read.format("parley")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", "damaged")
+    )
     with pytest.raises(Exception, match=r"CorruptRecordError.*damaged-0.*offset 4"):
         frame.load().collect()
     ends = frame.option("endingOffsets", json.dumps({"damaged": {"0": 4}}))
-    assert [bytes(row.value) for row in ends.load().orderBy("offset").collect()] == [b"a", b"b", b"c", b"d"]
+    assert [bytes(row.value) for row in ends.load().orderBy("offset").collect()] == [
+        b"a",
+        b"b",
+        b"c",
+        b"d",
+    ]
 
 
 def test_the_fixture_damages_what_it_says(damaged: tuple[Any, str]) -> None:

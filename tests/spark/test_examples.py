@@ -17,7 +17,11 @@ def test_the_example_of_parley_spark_runs(spark: Any) -> None:
         assert failures("parley.spark", servers, spark=spark) == []
 
 
-@pytest.mark.parametrize(("document", "line", "text"), PROGRAMS, ids=[f"{name}:{line}" for name, line, _ in PROGRAMS])
-def test_the_programs_of_documents_run_in_spark(spark: Any, document: Path, line: int, text: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "line", "text"), PROGRAMS, ids=[f"{name}:{line}" for name, line, _ in PROGRAMS]
+)
+def test_the_programs_of_documents_run_in_spark(
+    spark: Any, document: Path, line: int, text: str
+) -> None:
     with cluster_of_examples() as servers:
         run(document, line, text, servers)

@@ -68,7 +68,8 @@ class Driver:
         self.folder = folder
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
         )  # fmt: skip
 
     def batches(self, kind: str = "offsets") -> int:
@@ -128,12 +129,16 @@ def drivers(cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable[..., Dri
 
 
 def rows_of(spark: Any, folder: Path) -> list[tuple[int, int, str]]:
-    frame = spark.read.schema("partition int, offset bigint, value string").parquet(str(folder / "out"))
+    frame = spark.read.schema("partition int, offset bigint, value string").parquet(
+        str(folder / "out")
+    )
     return sorted((row.partition, row.offset, row.value) for row in frame.collect())
 
 
 def put(client: Client, topic: str, partition: int, values: list[Any]) -> None:
-    client.produce(topic, pa.table({"value": [str(value) for value in values]}), partition=partition)
+    client.produce(
+        topic, pa.table({"value": [str(value) for value in values]}), partition=partition
+    )
 
 
 def ranges(folder: Path) -> dict[int, dict[str, Any]]:
@@ -157,12 +162,15 @@ def test_s01_a_driver_killed_at_any_point_reads_the_same_again(
     killed.kill()
     before = ranges(tmp_path)
     for partition in (0, 1):
-        put(client, name, partition, [f"late{partition}"])  # must not creep into a batch that is planned
+        # must not creep into a batch that is planned
+        put(client, name, partition, [f"late{partition}"])
     drivers(name, 300).finish()
     after = ranges(tmp_path)
     assert all(after[batch] == planned for batch, planned in before.items() if batch in after)
     rows = rows_of(spark, tmp_path)
-    assert [row[:2] for row in rows] == [(partition, offset) for partition in (0, 1) for offset in range(601)]
+    assert [row[:2] for row in rows] == [
+        (partition, offset) for partition in (0, 1) for offset in range(601)
+    ]
     assert rows[600][2] == "late0"
 
 
@@ -188,4 +196,6 @@ def test_s02_a_worker_killed_while_it_reads_is_replaced(
     finally:
         cluster.clear_faults()
     driver.finish()
-    assert [row[:2] for row in rows_of(spark, tmp_path)] == [(p, offset) for p in (0, 1) for offset in range(2000)]
+    assert [row[:2] for row in rows_of(spark, tmp_path)] == [
+        (p, offset) for p in (0, 1) for offset in range(2000)
+    ]

@@ -1,4 +1,6 @@
-"""The same program under every kind of Spark: Connect, a pipeline, executors in processes of their own."""
+"""The same program under every kind of Spark: Connect, a pipeline, executors
+in processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
 PATIENCE_SECONDS = 600
-"""Up to six JVMs start for one job: on two cores that do other work too, a minute for each is not long."""
+"""Up to six JVMs start for one job: on two cores that do other work too, a
+minute for each is not long.
+"""
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * PATIENCE_SECONDS)]
 
 HOME = Path(pyspark.__file__).parent
@@ -72,7 +76,12 @@ PROGRAM = """
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    found = {**os.environ, **spark_environment(), "SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    found = {
+        **os.environ,
+        **spark_environment(),
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
+    }
     found |= {"SPARK_DAEMON_JAVA_OPTS": JVM, "SPARK_DAEMON_MEMORY": "256m"}
     return {**found, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
@@ -114,7 +123,9 @@ def test_executors_in_processes_of_their_own(job: Any) -> None:
 
 
 def test_workers_that_talk_to_the_jvm_by_unix_sockets(job: Any) -> None:
-    assert job("master", "local[2]", **{"spark.python.unix.domain.socket.enabled": "true"}) == EXPECTED
+    assert (
+        job("master", "local[2]", **{"spark.python.unix.domain.socket.enabled": "true"}) == EXPECTED
+    )
 
 
 @pytest.fixture
@@ -126,7 +137,15 @@ def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
 
     def start(name: str, kind: str, *arguments: str) -> Path:
         log = logs / name
-        command = [str(HOME / "bin" / "spark-class"), kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        command = [
+            str(HOME / "bin" / "spark-class"),
+            kind,
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
         with log.open("wb") as output:
             started.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment))
         return log
@@ -146,7 +165,8 @@ def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
         workers = []
         for number in (1, 2):
             folder = ["--work-dir", str(tmp_path / f"work{number}")]
-            workers.append(start(f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory",
+            workers.append(start(f"worker{number}", "org.apache.spark.deploy.worker.Worker",
+                                 "--cores", "1", "--memory",
                                  "512m", *folder, address))  # fmt: skip
         for log in workers:
             wait_for(log, "Successfully registered with master")
@@ -179,18 +199,29 @@ PIPELINE = """
 """
 
 
-def run_pipeline(folder: Path, program: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_pipeline(
+    folder: Path, program: str, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a declarative pipeline of one file in a folder of its own, which gets its tables."""
     folder.mkdir()
     (folder / "rows.py").write_text(textwrap.dedent(program))
     spec = folder / "spark-pipeline.yml"
-    spec.write_text(f"name: parley\nstorage: file://{folder}/storage\nlibraries:\n  - glob:\n      include: rows.py\n")
+    spec.write_text(
+        f"name: parley\nstorage: file://{folder}/storage\nlibraries:\n  - glob:\n      "
+        "include: rows.py\n"
+    )
     command = [
         str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(spec),
         "--conf", f"spark.sql.warehouse.dir={folder}/warehouse",
     ]  # fmt: skip
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=PATIENCE_SECONDS, check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
 
 
@@ -204,7 +235,8 @@ def test_a_declarative_pipeline(
         folder = tmp_path / f"attempt{attempt}"
         done = run_pipeline(folder, program, environment)
         if "failed to connect back" not in done.stdout + done.stderr:
-            break  # Spark gives a Python process ten seconds to start, which a busy machine may exceed
+            # Spark gives a Python process ten seconds to start, which a busy machine may exceed
+            break
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     tables = [path for path in folder.rglob("*.parquet") if "streamed" in str(path)]
     import pyarrow.parquet as pq

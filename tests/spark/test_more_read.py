@@ -1,4 +1,6 @@
-"""What parley's source has and Spark's own has not, through Spark: filters, numbers, groups, relative places."""
+"""What parley's source has and Spark's own has not, through Spark: filters,
+numbers, groups, relative places.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ NOW_MS = time.time_ns() // 1_000_000
 @pytest.fixture
 def read(spark: Any, cluster: LocalCluster) -> Any:
     def load(schema_: str | None = None, **options: Any) -> Any:
-        found = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         for name, value in options.items():
             found = found.option(name.replace("__", "."), value)
         return (found.schema(schema_) if schema_ else found).load()
@@ -59,11 +63,15 @@ def test_filters_on_partition_offset_and_time_are_done_by_the_source(
     from pyspark.sql import functions as F
 
     some = where("partition in (0, 2) and offset >= 5 and offset < 8")
-    assert sorted(row.value for row in some.collect()) == [f"{p}:{n}" for p in (0, 2) for n in (5, 6, 7)]
+    assert sorted(row.value for row in some.collect()) == [
+        f"{p}:{n}" for p in (0, 2) for n in (5, 6, 7)
+    ]
     assert some.rdd.getNumPartitions() == 2
     since = datetime.fromtimestamp((NOW_MS + 17_500) / 1000, UTC)
     late = where(F.col("timestamp") >= F.lit(since))
-    assert sorted(row.value for row in late.collect()) == [f"{p}:{n}" for p in range(3) for n in (18, 19)]
+    assert sorted(row.value for row in late.collect()) == [
+        f"{p}:{n}" for p in range(3) for n in (18, 19)
+    ]
     assert where("offset > 100").collect() == []
     assert where("value = '1:3' or offset = 4").count() == 4
     assert where("partition = 7").collect() == []
@@ -76,7 +84,9 @@ def test_numbers_that_java_serializers_wrote(read: Any, client: Client, topic: A
     client.produce(name, pa.table({"key": keys, "value": values}), partition=0)
     rows = read("value double, key bigint", subscribe=name).collect()
     assert [(row.value, row.key) for row in rows] == [(0.5, -1), (None, 2**40)]
-    with pytest.raises(Exception, match=f"key at offset 0 of {name}-0 has 8 bytes and cannot be read as int32"):
+    with pytest.raises(
+        Exception, match=f"key at offset 0 of {name}-0 has 8 bytes and cannot be read as int32"
+    ):
         read("key int", subscribe=name).collect()
 
 
@@ -85,9 +95,16 @@ def test_starts_relative_to_now_and_to_the_end(read: Any, client: Client, topic:
     fill(client, name, 0, 20, start_ms=time.time_ns() // 1_000_000 - 3_600_000)
     fill(client, name, 1, 1, start_ms=time.time_ns() // 1_000_000 - 60_000)
     for option in ("startingOffsets", "startingTimestamp"):
-        assert [row.partition for row in read(subscribe=name, **{option: "-10 minutes"}).collect()] == [1]
+        assert [
+            row.partition for row in read(subscribe=name, **{option: "-10 minutes"}).collect()
+        ] == [1]
     last = read(subscribe=name, startingOffsets="-3 offsets")
-    assert sorted((row.partition, row.offset) for row in last.collect()) == [(0, 17), (0, 18), (0, 19), (1, 0)]
+    assert sorted((row.partition, row.offset) for row in last.collect()) == [
+        (0, 17),
+        (0, 18),
+        (0, 19),
+        (1, 0),
+    ]
 
 
 def test_a_batch_from_where_a_group_is(read: Any, client: Client, topic: Any) -> None:
@@ -98,12 +115,18 @@ def test_a_batch_from_where_a_group_is(read: Any, client: Client, topic: Any) ->
     client.commit_offsets(group, {TopicPartition(name, 0): OffsetAndMetadata(3)})
     options = {"subscribe": name, "kafka__group__id": group}
     some = read(**options, startingOffsets="committed-or-earliest").collect()
-    assert sorted((row.partition, row.offset) for row in some) == [(0, 3), (0, 4), *((1, n) for n in range(5))]
+    assert sorted((row.partition, row.offset) for row in some) == [
+        (0, 3),
+        (0, 4),
+        *((1, n) for n in range(5)),
+    ]
     with pytest.raises(Exception, match=f'group "{group}" has committed nothing for {name}-1'):
         read(**options, startingOffsets="committed").collect()
 
 
-def test_one_hot_partition_of_large_records_is_split_by_bytes(read: Any, client: Client, topic: Any) -> None:
+def test_one_hot_partition_of_large_records_is_split_by_bytes(
+    read: Any, client: Client, topic: Any
+) -> None:
     name = topic(partitions=2)
     client.produce(name, pa.table({"value": [bytes(100)] * 200}), partition=0)
     client.produce(name, pa.table({"value": [bytes(10_000)] * 200}), partition=1)
@@ -113,7 +136,9 @@ def test_one_hot_partition_of_large_records_is_split_by_bytes(read: Any, client:
     assert rows == [(partition, offset) for partition in (0, 1) for offset in range(200)]
 
 
-def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(stream: Any, client: Client, topic: Any) -> None:
+def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(
+    stream: Any, client: Client, topic: Any
+) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": [f"{n:01000d}" for n in range(40)]}), partition=0)
     group = f"{name}-watchers"
@@ -125,7 +150,9 @@ def test_a_stream_with_an_end_bytes_per_batch_a_group_and_its_lag(stream: Any, c
         reportLag="true",
     )
     ran = query.run()
-    sizes = [progress["numInputRows"] for progress in ran.recentProgress if progress["numInputRows"]]
+    sizes = [
+        progress["numInputRows"] for progress in ran.recentProgress if progress["numInputRows"]
+    ]
     assert sum(sizes) == 30
     assert 3 <= len(sizes) <= 4
     first = next(progress for progress in ran.recentProgress if progress["numInputRows"])
@@ -147,12 +174,15 @@ def test_a_table_made_in_sql(spark: Any, cluster: LocalCluster, client: Client, 
     fill(client, name, 0, 4)
     spark.sql(
         f"CREATE TABLE from_kafka USING parley OPTIONS ("
-        f"'kafka.bootstrap.servers' '{cluster.bootstrap_servers}', subscribe '{name}', startingOffsets 'earliest')"
+        f"'kafka.bootstrap.servers' '{cluster.bootstrap_servers}', subscribe '{name}', "
+        "startingOffsets 'earliest')"
     )
     try:
         assert spark.sql("SELECT count(*) AS n FROM from_kafka WHERE offset >= 1").first().n == 3
         assert spark.table("from_kafka").columns[:2] == ["key", "value"]
-        later = spark.read.option("startingOffsets", json.dumps({name: {"0": 3}})).table("from_kafka")
+        later = spark.read.option("startingOffsets", json.dumps({name: {"0": 3}})).table(
+            "from_kafka"
+        )
         assert later.count() == 1
     finally:
         spark.sql("DROP TABLE from_kafka")

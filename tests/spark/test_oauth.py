@@ -1,4 +1,6 @@
-"""Spark jobs that log in with tokens: options cannot carry a function, so the token server's address does."""
+"""Spark jobs that log in with tokens: options cannot carry a function, so the
+token server's address does.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def test_batches_are_written_and_read_with_tokens_of_an_endpoint_or_a_file(
 ) -> None:
     with (
         TokenServer() as server,
-        LocalCluster(brokers=2, security=Security("SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"])) as cluster,
+        LocalCluster(
+            brokers=2, security=Security("SASL_PLAINTEXT", mechanisms=["OAUTHBEARER"])
+        ) as cluster,
     ):
         login = {
             "kafka.bootstrap.servers": cluster.bootstrap_servers,
@@ -29,7 +33,8 @@ def test_batches_are_written_and_read_with_tokens_of_an_endpoint_or_a_file(
         }
         by_server = login | {
             "kafka.sasl.oauthbearer.token.endpoint.url": server.url,
-            "kafka.sasl.jaas.config": f'{MODULE} required clientId="{CLIENT_ID}" clientSecret="{CLIENT_SECRET}";',
+            "kafka.sasl.jaas.config": f'{MODULE} required clientId="{CLIENT_ID}" '
+            f'clientSecret="{CLIENT_SECRET}";',
             "kafka.sasl.login.callback.handler.class": (
                 "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
             ),
@@ -53,7 +58,11 @@ def test_batches_are_written_and_read_with_tokens_of_an_endpoint_or_a_file(
             frame = spark.read.format("parley").options(**options, subscribe="tokens").load()
             assert frame.count() == 100
         shown = [frame._jdf.queryExecution().toString(), repr(frame)]
-        wrong = by_server | {"kafka.sasl.jaas.config": by_server["kafka.sasl.jaas.config"].replace("reader", "nobody")}
+        wrong = by_server | {
+            "kafka.sasl.jaas.config": by_server["kafka.sasl.jaas.config"].replace(
+                "reader", "nobody"
+            )
+        }
         with pytest.raises(Exception, match="invalid_client") as refused:
             spark.read.format("parley").options(**wrong, subscribe="tokens").load().count()
         shown += [str(refused.value), *capfd.readouterr()]

@@ -27,14 +27,21 @@ def test_spark_finds_the_source_without_registration(spark: Any) -> None:
     interpreter = spark_interpreter()
     assert interpreter == sys.executable == os.environ["PYSPARK_PYTHON"]
     assert interpreter_has(interpreter, "pyspark_parley")
-    frame = spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+    frame = (
+        spark.read.format("parley")
+        .option("kafka.bootstrap.servers", "x:1")
+        .option("subscribe", "t")
+        .load()
+    )
     assert frame.columns[:2] == ["key", "value"]
 
 
 def test_registering_does_no_harm_and_may_be_repeated(spark: Any) -> None:
     parley.spark.register(spark)
     parley.spark.register(spark)
-    spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+    spark.read.format("parley").option("kafka.bootstrap.servers", "x:1").option(
+        "subscribe", "t"
+    ).load()
 
 
 @pytest.mark.matrix
@@ -86,17 +93,25 @@ READ = """
 """
 
 
-def run_elsewhere(path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run READ by the path of its interpreter, as cron or an IDE do: `path` is all that PATH has of Python."""
+def run_elsewhere(
+    path: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run READ by the path of its interpreter, as cron or an IDE do: `path` is all
+    that PATH has of Python.
+    """
     environ = {**os.environ, **spark_environment()}
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV"):
         environ.pop(name, None)
     environ |= {"PATH": f"{path}:/usr/bin:/bin", **variables}
     command = [sys.executable, "-c", textwrap.dedent(READ), *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
-def test_an_environment_need_not_be_activated(bare: Path, cluster: LocalCluster, client: Client, topic: Any) -> None:
+def test_an_environment_need_not_be_activated(
+    bare: Path, cluster: LocalCluster, client: Client, topic: Any
+) -> None:
     name = topic(partitions=1)
     client.produce(name, pa.table({"value": ["a", "b"]}))
     done = run_elsewhere(bare, cluster.bootstrap_servers, name)
@@ -129,14 +144,18 @@ def test_a_chosen_interpreter_without_parley_is_refused_in_one_line(
 ) -> None:
     python = str(bare / "python3")
     monkeypatch.setenv("PYSPARK_PYTHON", python)
-    with pytest.raises(ConfigError, match=rf"{python} has no module .*Set PYSPARK_PYTHON={sys.executable}") as caught:
+    with pytest.raises(
+        ConfigError, match=rf"{python} has no module .*Set PYSPARK_PYTHON={sys.executable}"
+    ) as caught:
         settle_interpreter(Context(python, "local[2]"))
     assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match=r'no interpreter "/nowhere/python".* on every executor'):
         settle_interpreter(Context("/nowhere/python", "local[2]"))
 
 
-def test_on_a_cluster_nobody_guesses_which_interpreter_it_has(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_cluster_nobody_guesses_which_interpreter_it_has(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setenv("PATH", str(bare))
     context = Context("python3", "spark://elsewhere:7077")
@@ -156,7 +175,9 @@ def test_an_old_spark_is_refused() -> None:
 
 
 def test_what_every_planner_imports_is_light() -> None:
-    """Spark imports pyspark_parley in each of its planner processes, whatever format they are for."""
+    """Spark imports pyspark_parley in each of its planner processes,
+    whatever format they are for.
+    """
     program = """
         import json, sys
         import pyspark.sql.datasource
@@ -164,15 +185,24 @@ def test_what_every_planner_imports_is_light() -> None:
         import pyspark_parley
         print(json.dumps(sorted(set(sys.modules) - before)))
     """
-    shown = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
     added = json.loads(shown.stdout)
     assert {name for name in added if name.split(".")[0] not in sys.stdlib_module_names} == {
         "parley", "parley.spark", "parley.spark.edge", "parley.spark.source", "pyspark_parley",
     }  # fmt: skip
 
 
-def test_continuous_trigger_and_sparks_own_name_are_not_to_be_had(spark: Any, tmp_path: Any) -> None:
-    stream = spark.readStream.format("parley").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+def test_continuous_trigger_and_sparks_own_name_are_not_to_be_had(
+    spark: Any, tmp_path: Any
+) -> None:
+    stream = (
+        spark.readStream.format("parley")
+        .option("kafka.bootstrap.servers", "x:1")
+        .option("subscribe", "t")
+        .load()
+    )
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
     with pytest.raises(Exception, match=r"(?i)continuous"):
         writer.trigger(continuous="1 second").start()

@@ -1,4 +1,6 @@
-"""S5–S14 through Spark: what a query reads when its topics, its limits or its brokers are disturbed."""
+"""S5–S14 through Spark: what a query reads when its topics, its limits or
+its brokers are disturbed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def put(client: Client, topic: str, partition: int, values: list[Any]) -> None:
-    client.produce(topic, pa.table({"value": [str(value) for value in values]}), partition=partition)
+    client.produce(
+        topic, pa.table({"value": [str(value) for value in values]}), partition=partition
+    )
 
 
 def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> None:
@@ -30,12 +34,23 @@ def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> 
             query.run()
             cluster.elect_unclean("cut", 0, lose=2)
             put(client, "cut", 0, ["x", "y", "z"])
-            with pytest.raises(Exception, match=r"log of cut-0 was truncated: offset 4 .* divergent offset 2"):
+            with pytest.raises(
+                Exception, match=r"log of cut-0 was truncated: offset 4 .* divergent offset 2"
+            ):
                 query.run()
             query.run(failOnDataLoss="false")
             put(client, "cut", 0, ["end"])
             query.run(failOnDataLoss="true")
-    assert sorted(value for _, _, value in query.rows()) == ["a", "b", "c", "d", "end", "x", "y", "z"]
+    assert sorted(value for _, _, value in query.rows()) == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "end",
+        "x",
+        "y",
+        "z",
+    ]
 
 
 def test_s08_partitions_that_are_added_are_read_from_their_beginning(
@@ -50,7 +65,15 @@ def test_s08_partitions_that_are_added_are_read_from_their_beginning(
     for partition in range(3):
         put(client, name, partition, [f"p{partition}", f"q{partition}"])
     query.run()
-    assert sorted(value for _, _, value in query.rows()) == ["a", "p0", "p1", "p2", "q0", "q1", "q2"]
+    assert sorted(value for _, _, value in query.rows()) == [
+        "a",
+        "p0",
+        "p1",
+        "p2",
+        "q0",
+        "q1",
+        "q2",
+    ]
 
 
 @pytest.mark.matrix
@@ -91,7 +114,10 @@ def test_s10_two_queries_and_a_group_on_one_topic_do_not_disturb_each_other(
 ) -> None:
     name = topic(partitions=2)
     put(client, name, 0, list(range(50)))
-    one, two = stream(subscribe=name, maxOffsetsPerTrigger=20), stream(subscribe=name, maxOffsetsPerTrigger=30)
+    one, two = (
+        stream(subscribe=name, maxOffsetsPerTrigger=20),
+        stream(subscribe=name, maxOffsetsPerTrigger=30),
+    )
     one.folder, two.folder = tmp_path / "one", tmp_path / "two"
     one.run()
     put(client, name, 1, list(range(50, 100)))
@@ -121,12 +147,17 @@ def test_s11_other_limits_after_a_restart(stream: Any, client: Client, topic: An
 CANARY = "canary-8b1f"
 
 
-def test_s14_a_password_is_nowhere_to_be_seen(spark: Any, stream: Any, tmp_path: Path, capfd: Any) -> None:
-    security = Security(protocol="SASL_PLAINTEXT", mechanisms=("SCRAM-SHA-256",), users={"alice": CANARY})
+def test_s14_a_password_is_nowhere_to_be_seen(
+    spark: Any, stream: Any, tmp_path: Path, capfd: Any
+) -> None:
+    security = Security(
+        protocol="SASL_PLAINTEXT", mechanisms=("SCRAM-SHA-256",), users={"alice": CANARY}
+    )
     with LocalCluster(brokers=1, release="4.3", security=security) as cluster:
         cluster.create_topic("secret", partitions=1)
         login = (
-            f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{CANARY}";'
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" '
+            f'password="{CANARY}";'
         )
         options = {
             "kafka.security.protocol": "SASL_PLAINTEXT",
@@ -145,7 +176,9 @@ def test_s14_a_password_is_nowhere_to_be_seen(spark: Any, stream: Any, tmp_path:
         frame = query.frame()
         shown = [str(ran.recentProgress), frame._jdf.queryExecution().toString(), repr(frame)]
         wrong = {**options, "kafka.sasl.jaas.config": login.replace('="alice"', '="mallory"')}
-        batch = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        batch = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         with pytest.raises(Exception, match="AuthenticationError") as refused:
             batch.option("subscribe", "secret").options(**wrong).load().collect()
         shown.append(str(refused.value))

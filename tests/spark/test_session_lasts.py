@@ -1,4 +1,6 @@
-"""The session that these tests share: a test that was interrupted in it, and one that lost its Java."""
+"""The session that these tests share: a test that was interrupted in it,
+and one that lost its Java.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def test_a_session_whose_java_was_killed_is_replaced(tmp_path: Path) -> None:
     )
     paths = (str(folder.parents[1]), os.environ.get("PYTHONPATH", ""))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", own.name],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider",
+         own.name],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=2 * GENEROUS_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )  # fmt: skip

@@ -19,7 +19,9 @@ NANOSECONDS = BASE_MS * 1_000_000
 @pytest.fixture
 def read(spark: Any, cluster: LocalCluster) -> Any:
     def load(topic: str, schema: str | None = None) -> Any:
-        found = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        found = spark.read.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         return (found.schema(schema) if schema else found).option("subscribe", topic).load()
 
     return load
@@ -27,14 +29,21 @@ def read(spark: Any, cluster: LocalCluster) -> Any:
 
 def at_times(client: Client, topic: str, *times: int) -> None:
     values = [str(number) for number in range(len(times))]
-    client.produce(topic, pa.table({"value": values, "timestamp": pa.array(times, pa.int64())}), partition=0)
+    client.produce(
+        topic, pa.table({"value": values, "timestamp": pa.array(times, pa.int64())}), partition=0
+    )
 
 
-def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(read: Any, client: Client, topic: Any) -> None:
+def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(
+    read: Any, client: Client, topic: Any
+) -> None:
     name = topic(partitions=1)
     at_times(client, name, BASE_MS, BASE_MS + 1)
     at_times(client, name, BASE_MS + 2, NANOSECONDS, BASE_MS + 3)
-    problem = rf"KAFKA_MALFORMED_RECORD_TIMESTAMP.*{name}-0 at offset 3 .* {NANOSECONDS} ms.*microseconds or nano"
+    problem = (
+        rf"KAFKA_MALFORMED_RECORD_TIMESTAMP.*{name}-0 at offset 3 .* {NANOSECONDS} "
+        r"ms.*microseconds or nano"
+    )
     for schema in (None, "timestamp timestamp"):
         with pytest.raises(Exception, match=problem):
             read(name, schema).collect()
@@ -53,19 +62,25 @@ def test_a_stream_ends_with_the_same_error(client: Client, topic: Any, stream: A
         .option("startingOffsets", "earliest")
         .load()
     )
-    with pytest.raises(Exception, match=rf"KAFKA_MALFORMED_RECORD_TIMESTAMP.*{name}-0 at offset 1 "):
+    with pytest.raises(
+        Exception, match=rf"KAFKA_MALFORMED_RECORD_TIMESTAMP.*{name}-0 at offset 1 "
+    ):
         query.run()
 
 
 def test_the_latest_time_that_spark_has_is_read(read: Any, client: Client, topic: Any) -> None:
     name = topic(partitions=1)
     at_times(client, name, LARGEST_MS, BASE_MS * 1000, 0)
-    rows = read(name).selectExpr("offset", "unix_millis(timestamp) as ms").orderBy("offset").collect()
+    rows = (
+        read(name).selectExpr("offset", "unix_millis(timestamp) as ms").orderBy("offset").collect()
+    )
     assert [row.ms for row in rows] == [LARGEST_MS, BASE_MS * 1000, 0]
 
 
 def written(spark: Any, cluster: LocalCluster, topic: str, rows: Any) -> None:
-    writer = rows.write.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    writer = rows.write.format("parley").option(
+        "kafka.bootstrap.servers", cluster.bootstrap_servers
+    )
     writer.option("topic", topic).mode("append").save()
 
 
@@ -74,11 +89,15 @@ def times_of(client: Client, topic: str) -> dict[str, int]:
         client.fetch(
             TopicPartition(topic, 0),
             0,
-            client.list_offsets({TopicPartition(topic, 0): LATEST})[TopicPartition(topic, 0)].offset,
+            client.list_offsets({TopicPartition(topic, 0): LATEST})[
+                TopicPartition(topic, 0)
+            ].offset,
         )
     )
     times = table.column("timestamp").cast(pa.int64()).to_pylist()
-    return dict(zip((value.decode() for value in table.column("value").to_pylist()), times, strict=True))
+    return dict(
+        zip((value.decode() for value in table.column("value").to_pylist()), times, strict=True)
+    )
 
 
 def test_the_column_timestamp_is_the_records_time(
@@ -105,7 +124,8 @@ def test_the_column_timestamp_is_the_records_time(
         (
             "text",
             "'2024-01-01'",
-            'column "timestamp" has type string, which cannot be written: timestamp is expected.*drop it',
+            'column "timestamp" has type string, which cannot be written: timestamp is '
+            "expected.*drop it",
         ),
         ("number", f"{BASE_MS}L", 'column "timestamp" has type bigint'),
         (

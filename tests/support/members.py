@@ -1,4 +1,6 @@
-"""Members of a group that poll in tasks of their own, and waiting until they share its partitions."""
+"""Members of a group that poll in tasks of their own, and waiting until
+they share its partitions.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .patience import eventually_async
 
 
 class Polling:
-    """A member that polls in a task of its own and keeps what it read; what a poll raises comes out of `stop`."""
+    """A member that polls in a task of its own and keeps what it read; what a poll
+    raises comes out of `stop`.
+    """
 
     def __init__(self, consumer: AsyncConsumer) -> None:
         self.consumer, self.read = consumer, Counter[tuple[int, int]]()

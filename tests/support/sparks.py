@@ -2,13 +2,16 @@
 
 What makes all tests after one fail, on a machine that is too busy for a moment:
 
-- A test that runs into its time limit is interrupted wherever it is, mostly while it waits for Java's answer. The
-  answer then still comes, on the connection that the thread uses for its next call, and from there on each call gets
-  the answer of the one before. So after a failed test the thread gets a new connection.
-- Spark looks for Python data sources once in the life of its Java. If that Python process does not start in time, it
-  warns, and there is no `parley` from then on. So a session without it is not usable, and ends with its Java.
-- Spark gives the Python process of a streaming query ten seconds to start, and fails the query afterwards. So a query
-  that fails with this before it began is started again: from its checkpoint, as its user would.
+- A test that runs into its time limit is interrupted wherever it is, mostly while it waits for
+  Java's answer. The answer then still comes, on the connection that the thread uses for its next
+  call, and from there on each call gets the answer of the one before. So after a failed test the
+  thread gets a new connection.
+- Spark looks for Python data sources once in the life of its Java. If that Python process does not
+  start in time, it warns, and there is no `parley` from then on. So a session without it is not
+  usable, and ends with its Java.
+- Spark gives the Python process of a streaming query ten seconds to start, and fails the query
+  afterwards. So a query that fails with this before it began is started again: from its checkpoint,
+  as its user would.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ def answers(session: Any) -> bool:
 def reconnect(session: Any) -> None:
     """Give up this thread's connection to Java, whatever still comes on it, and make another one.
 
-    To each connection belongs a thread of Java's, which has to know its session: Spark looks there for data sources.
+    To each connection belongs a thread of Java's, which has to know its session: Spark looks there
+    for data sources.
     """
     connection = session.sparkContext._gateway._gateway_client.get_thread_connection()
     if connection is not None:
@@ -68,11 +72,15 @@ def reconnect(session: Any) -> None:
 
 def finds_parley(session: Any) -> bool:
     """Return whether the session found the data source when it looked for data sources."""
-    return bool(session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("parley"))
+    return bool(
+        session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("parley")
+    )
 
 
 def end(session: Any) -> None:
-    """Stop a session and end its Java, whether that still answers or not. The next session starts one of its own."""
+    """Stop a session and end its Java, whether that still answers or not. The next
+    session starts one of its own.
+    """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -94,10 +102,16 @@ def end(session: Any) -> None:
 
 
 def started(start: Callable[[], Any]) -> Any:
-    """Start a streaming query and return it when it has begun, or has failed for a reason of its own."""
+    """Start a streaming query and return it when it has begun, or has failed
+    for a reason of its own.
+    """
     for left in reversed(range(MOST_STARTS)):
         query = start()
-        eventually(lambda query=query: not (query.isActive and query.status["message"].startswith("Initializing")))
+        eventually(
+            lambda query=query: (
+                not (query.isActive and query.status["message"].startswith("Initializing"))
+            )
+        )
         if query.isActive or not left or "failed to connect back" not in str(query.exception()):
             return query
     raise AssertionError("the loop returns")

@@ -13,7 +13,10 @@ _PLAIN = {"COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH), "NO_COLOR": "1", 
 
 def commands_page() -> str:
     """Return the page of commands."""
-    lines = ["# Command line\n", 'The command `parley` is an extra: `pip install "kafka-parley[cli]"`.\n']
+    lines = [
+        "# Command line\n",
+        'The command `parley` is an extra: `pip install "kafka-parley[cli]"`.\n',
+    ]
     with mock.patch.dict(os.environ, _PLAIN):
         for words, help_text in helps():
             anchor = "-".join(words)
@@ -33,8 +36,12 @@ def helps() -> Iterator[tuple[tuple[str, ...], str]]:
     yield from _helps(typer.main.get_command(app), ("parley",), None)
 
 
-def _helps(command: Any, words: tuple[str, ...], parent: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    context = command.make_context(words[-1], [], parent=parent, resilient_parsing=True, max_content_width=WIDTH)
+def _helps(
+    command: Any, words: tuple[str, ...], parent: Any
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    context = command.make_context(
+        words[-1], [], parent=parent, resilient_parsing=True, max_content_width=WIDTH
+    )
     context.terminal_width = WIDTH
     yield words, command.get_help(context).rstrip()
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():

@@ -15,13 +15,21 @@ def errors_page() -> str:
     classes = list(error_classes())
     lines = [
         "# Errors\n",
-        "All of them come from `parley.errors`. The class says whose fault it was, `retriable` whether the same call "
+        "All of them come from `parley.errors`. The class says whose fault it was, "
+        "`retriable` whether the same call "
         "may succeed later. The text says what happened, where, and what to do.\n",
-        "\n".join(f"{'    ' * depth}- [`{cls.__name__}`](#{cls.__name__}): {_line(cls)}" for depth, cls in classes)
+        "\n".join(
+            f"{'    ' * depth}- [`{cls.__name__}`](#{cls.__name__}): {_line(cls)}"
+            for depth, cls in classes
+        )
         + "\n",
     ]
     for _, cls in classes:
-        lines += [f"## `{cls.__name__}` {{#{cls.__name__}}}\n", _head(cls), docstring(inspect.getdoc(cls))]
+        lines += [
+            f"## `{cls.__name__}` {{#{cls.__name__}}}\n",
+            _head(cls),
+            docstring(inspect.getdoc(cls)),
+        ]
     lines += [
         "## Kafka's error codes {#codes}\n",
         "A broker's code becomes a subclass of `BrokerError`, which is named after it.\n",
@@ -54,7 +62,15 @@ def _head(cls: type) -> str:
 
 
 def _codes() -> Iterator[tuple[str, ...]]:
-    for code in sorted(code for code in range(-1, 1000) if not errors.error_name(code).startswith("UNKNOWN_CODE_")):
+    for code in sorted(
+        code for code in range(-1, 1000) if not errors.error_name(code).startswith("UNKNOWN_CODE_")
+    ):
         cls: Any = type(errors.broker_error(code))
         yes = {True: "yes", False: "–"}
-        yield (str(code), f"`{cls.__name__}`", errors.error_name(code), yes[cls.retriable], yes[cls.refresh_metadata])
+        yield (
+            str(code),
+            f"`{cls.__name__}`",
+            errors.error_name(code),
+            yes[cls.retriable],
+            yes[cls.refresh_metadata],
+        )

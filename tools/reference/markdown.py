@@ -17,7 +17,9 @@ _LONGEST = 88
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table. Vertical bars in cells are escaped, but for those in code, which Markdown takes as they are."""
+    """Return a table. Vertical bars in cells are escaped, but for those in code, which
+    Markdown takes as they are.
+    """
     lines = [_row(head), _row(["---"] * len(head)), *(_row(row) for row in rows)]
     return "\n".join(lines) + "\n"
 
@@ -48,7 +50,9 @@ def summary(text: str) -> str:
 
 
 def docstring(text: str | None) -> str:
-    """Return a docstring as Markdown: examples become blocks of code, indented lines stay as they are."""
+    """Return a docstring as Markdown: examples become blocks of code, indented
+    lines stay as they are.
+    """
     if not text:
         return ""
     made = []
@@ -105,7 +109,11 @@ def _parameter_texts(parameters: Sequence[inspect.Parameter]) -> list[str]:
         if one.annotation is not one.empty:
             text += f": {_annotation(one.annotation)}"
         if one.default is not one.empty:
-            text += f" = {default_text(one.default)}" if ":" in text else f"={default_text(one.default)}"
+            text += (
+                f" = {default_text(one.default)}"
+                if ":" in text
+                else f"={default_text(one.default)}"
+            )
         texts.append(text)
     return texts
 
@@ -132,7 +140,14 @@ def attribute_docs(cls: type) -> dict[str, str]:
 @cache
 def owned_parts(cls: type) -> dict[str, tuple[str, str]]:
     """Return the attributes that `__init__` makes and describes: name → class and text."""
-    made = next((one for one in _class_body(cls) if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    made = next(
+        (
+            one
+            for one in _class_body(cls)
+            if isinstance(one, ast.FunctionDef) and one.name == "__init__"
+        ),
+        None,
+    )
     if made is None:
         return {}
     texts = _texts_below(made.body)
@@ -171,6 +186,14 @@ def _texts_below(body: Sequence[ast.stmt]) -> dict[str, str]:
 
 
 def _target(one: ast.stmt) -> str:
-    """Return what an assignment gives a value to, without `self`; an empty text for anything else."""
-    targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
+    """Return what an assignment gives a value to, without `self`; an empty
+    text for anything else.
+    """
+    targets = (
+        one.targets
+        if isinstance(one, ast.Assign)
+        else [one.target]
+        if isinstance(one, ast.AnnAssign)
+        else []
+    )
     return ast.unparse(targets[0]).removeprefix("self.") if targets else ""

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from reference.markdown import attribute_docs, constant_docs, docstring, owned_parts, prose, signature, summary, table
+from reference.markdown import (
+    attribute_docs,
+    constant_docs,
+    docstring,
+    owned_parts,
+    prose,
+    signature,
+    summary,
+    table,
+)
 
 CLIENT_PAGES = {
     "client.md": ("Client", ["Client", "AsyncClient"]),
@@ -19,11 +28,13 @@ CLIENT_PAGES = {
         "Transactions",
         [
             "Transactions", "AsyncTransactions", "TransactionProducer", "AsyncTransactionProducer",
-            "PreparedTransaction", "FencedProducer", "GroupMember", "TransactionListing", "TransactionDescription",
+            "PreparedTransaction", "FencedProducer", "GroupMember", "TransactionListing",
+            "TransactionDescription",
             "TransactionFilter",
         ],
     ),
-    "groups.md": ("Consumer groups", ["GroupDescription", "MemberDescription", "GroupListing", "PartitionLag"]),
+    "groups.md": ("Consumer groups",
+                  ["GroupDescription", "MemberDescription", "GroupListing", "PartitionLag"]),
 }  # fmt: skip
 """Page → its title and names. What stands on none of them comes on `values.md`."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
@@ -31,18 +42,24 @@ _OPTION_GROUPS = ("ClientOptions", "FetchOptions", "ProduceOptions", "ConsumerOp
 
 
 def module_pages() -> dict[str, str]:
-    """Return the pages of `parley` and `parley.client`, of the embedded cluster, and the list of all names."""
+    """Return the pages of `parley` and `parley.client`, of the embedded cluster,
+    and the list of all names.
+    """
     client = {**_public("parley.client"), **_public("parley")}
     placed = {name for _, names in CLIENT_PAGES.values() for name in names}
     homes = {name: page for page, (_, names) in CLIENT_PAGES.items() for name in names}
     homes |= {name: "values.md" for name in client if name not in placed}
     homes["KafkaError"] = "errors.md"
     pages = {
-        page: f"# {title}\n\n" + "".join(_entry(name, client[name], client) for name in names if name in client)
+        page: f"# {title}\n\n"
+        + "".join(_entry(name, client[name], client) for name in names if name in client)
         for page, (title, names) in CLIENT_PAGES.items()
     }
     values = [name for name in sorted(client, key=str.lower) if homes[name] == "values.md"]
-    head = "# Values, options and functions\n\nWhat goes into the calls of a client, and what comes out of them.\n\n"
+    head = (
+        "# Values, options and functions\n\nWhat goes into the calls of a client, and what comes "
+        "out of them.\n\n"
+    )
     pages["values.md"] = head + "".join(_entry(name, client[name], client) for name in values)
     cluster = _public("parley.devcluster")
     pages["devcluster.md"] = _cluster_page(cluster)
@@ -60,8 +77,10 @@ def _index(client: dict[str, Any], homes: dict[str, str], cluster: dict[str, Any
     top = set(importlib.import_module("parley").__all__)
     lines = [
         "# Reference\n",
-        "These pages are made from the code. The names of `parley` and `parley.client` are one set: `parley` has "
-        "those that most programs need, `parley.client` has all of them but `KafkaError`. Names that are not here "
+        "These pages are made from the code. The names of `parley` and `parley.client` are "
+        "one set: `parley` has "
+        "those that most programs need, `parley.client` has all of them but `KafkaError`. "
+        "Names that are not here "
         "are parley's own and may change.\n",
     ]
     rows = [
@@ -74,7 +93,11 @@ def _index(client: dict[str, Any], homes: dict[str, str], cluster: dict[str, Any
     ]
     lines += ["## Client\n", table(("name", "import from", "what it is"), rows)]
     rows = [
-        (f"[`{name}`](devcluster.md#{anchor(name)})", "`parley.devcluster`", _first(name, cluster[name]))
+        (
+            f"[`{name}`](devcluster.md#{anchor(name)})",
+            "`parley.devcluster`",
+            _first(name, cluster[name]),
+        )
         for name in sorted(cluster, key=str.lower)
     ]
     lines += ["## Embedded cluster\n", table(("name", "import from", "what it is"), rows)]
@@ -84,7 +107,10 @@ def _index(client: dict[str, Any], homes: dict[str, str], cluster: dict[str, Any
 def _cluster_page(names: dict[str, Any]) -> str:
     order = ["LocalCluster", "AsyncLocalCluster"]
     order += sorted((name for name in names if name not in order), key=str.lower)
-    head = "# Embedded cluster\n\nThe names of `parley.devcluster`. [How it behaves](../guide/cluster.md).\n\n"
+    head = (
+        "# Embedded cluster\n\nThe names of `parley.devcluster`. [How it "
+        "behaves](../guide/cluster.md).\n\n"
+    )
     return head + "".join(_entry(name, names[name], names) for name in order)
 
 
@@ -103,7 +129,11 @@ def describe(name: str, thing: Any) -> str:
         return _WITHOUT_DOCSTRING[name]
     if inspect.isclass(thing) or inspect.isroutine(thing):
         return inspect.getdoc(thing) or ""
-    homes = [one for key, one in sys.modules.items() if key.startswith("parley.") and vars(one).get(name) is thing]
+    homes = [
+        one
+        for key, one in sys.modules.items()
+        if key.startswith("parley.") and vars(one).get(name) is thing
+    ]
     return next((docs[name] for docs in map(constant_docs, homes) if name in docs), "")
 
 
@@ -148,7 +178,9 @@ def _fields(cls: type) -> str:
         for name in types
         if not name.startswith("_")
     ]
-    rows += [(f"`{name}`", f"`{kind}`", prose(text)) for name, (kind, text) in owned_parts(cls).items()]
+    rows += [
+        (f"`{name}`", f"`{kind}`", prose(text)) for name, (kind, text) in owned_parts(cls).items()
+    ]
     rows += [
         (f"`{name}`", f"`{_returned(one)}`", prose(" ".join((inspect.getdoc(one) or "").split())))
         for name, one in _properties(cls)
@@ -161,7 +193,9 @@ def _returned(one: property) -> str:
 
 
 def _own_attributes(cls: type) -> dict[str, Any]:
-    """Return the public attributes of a class, then those of its bases in parley, in the order of the code."""
+    """Return the public attributes of a class, then those of its bases in parley,
+    in the order of the code.
+    """
     found: dict[str, Any] = {}
     for base in cls.__mro__:
         if base.__module__.startswith("parley"):
@@ -181,7 +215,9 @@ def _methods(cls: type) -> list[tuple[str, Any]]:
 
 
 def _method(owner: str, name: str, defined: Any, others: dict[str, Any]) -> str:
-    """Return the section of a method. A blocking one without a text of its own has that of its twin in asyncio."""
+    """Return the section of a method. A blocking one without a text of its own has
+    that of its twin in asyncio.
+    """
     function = defined.__func__ if isinstance(defined, classmethod | staticmethod) else defined
     text = inspect.getdoc(function)
     if not text:

@@ -1,6 +1,7 @@
 """Arrow at the edges: the schemas, decoded columns as RecordBatches, RecordBatches for producing.
 
-Map: `schema` has the columns; `build` makes batches of what is read, `parse` takes those that are written apart.
+Map: `schema` has the columns; `build` makes batches of what is read, `parse` takes those that are
+written apart.
 """
 
 from parley.arrow.build import to_record_batch, to_spark_batch, valid_utf8, want_for

@@ -41,7 +41,8 @@ def want_for(columns: Sequence[str]) -> int:
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
-    """Return the decoded columns as a batch of RECORD_SCHEMA, or of those of its columns that were decoded.
+    """Return the decoded columns as a batch of RECORD_SCHEMA, or of those of its columns that were
+    decoded.
 
     Timestamps must have been decoded in milliseconds.
     """
@@ -56,7 +57,9 @@ def to_record_batch(columns: Columns) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def to_spark_batch(columns: Columns, topic: str, partition: int, schema: pa.Schema | None = None) -> pa.RecordBatch:
+def to_spark_batch(
+    columns: Columns, topic: str, partition: int, schema: pa.Schema | None = None
+) -> pa.RecordBatch:
     """Return the decoded columns as a batch of `schema` (default: spark_schema() without headers).
 
     `schema` names any of Spark's columns in any order; `key` and `value` may be string instead of
@@ -88,7 +91,11 @@ def valid_utf8(array: pa.Array) -> bool:
 
 
 def _fixed(rows: int, kind: pa.DataType, buffer: Buffer | None) -> pa.Array | None:
-    return None if buffer is None else pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(buffer)], 0)
+    return (
+        None
+        if buffer is None
+        else pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(buffer)], 0)
+    )
 
 
 def _variable(rows: int, kind: pa.DataType, column: VarColumn | None) -> pa.Array | None:
@@ -105,7 +112,9 @@ def _headers(rows: int, kind: pa.DataType, column: HeadersColumn | None) -> pa.A
     keys = _variable(column.count, pa.string(), column.keys)
     values = _variable(column.count, pa.binary(), column.values)
     pairs = pa.Array.from_buffers(_ELEMENT_TYPE, column.count, [None], 0, children=[keys, values])
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(column.offsets)], 0, children=[pairs])
+    return pa.Array.from_buffers(
+        kind, rows, [None, pa.py_buffer(column.offsets)], 0, children=[pairs]
+    )
 
 
 def _headers_or_null(rows: int, kind: pa.DataType, column: HeadersColumn | None) -> pa.Array | None:
@@ -116,7 +125,9 @@ def _headers_or_null(rows: int, kind: pa.DataType, column: HeadersColumn | None)
     if given.true_count == rows:
         return lists
     _, offsets = lists.buffers()[:2]
-    return pa.Array.from_buffers(kind, rows, [given.buffers()[1], offsets], rows - given.true_count, 0, [lists.values])
+    return pa.Array.from_buffers(
+        kind, rows, [given.buffers()[1], offsets], rows - given.true_count, 0, [lists.values]
+    )
 
 
 _ARRAYS: dict[str, Callable[[Columns, pa.DataType], pa.Array | None]] = {

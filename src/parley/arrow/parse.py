@@ -32,7 +32,8 @@ _NAMES = ", ".join(COLUMNS)
 class ProduceColumns:
     """What a batch says: columns for encoding, and where its rows go (None: not said).
 
-    `topic` is a string array and `partition` an int32 array, both with nulls where a row says nothing.
+    `topic` is a string array and `partition` an int32 array, both with nulls where a row says
+    nothing.
     """
 
     columns: Columns
@@ -47,11 +48,14 @@ def columns_from_arrow(batch: pa.RecordBatch, *, now_ms: int) -> ProduceColumns:
     and names that cannot be produced, and for header keys that are null.
     """
     if not batch.num_columns:
-        raise ConfigError(f"a batch to produce needs a column named value or key. It may have: {_NAMES}.")
+        raise ConfigError(
+            f"a batch to produce needs a column named value or key. It may have: {_NAMES}."
+        )
     for name in batch.schema.names:
         if name not in COLUMNS:
             raise ConfigError(
-                f'a batch to produce cannot have a column "{name}".{nearest_hint(name, COLUMNS)} It may have: {_NAMES}.'
+                "a batch to produce cannot have a column "
+                f'"{name}".{nearest_hint(name, COLUMNS)} It may have: {_NAMES}.'
             )
     if len(set(batch.schema.names)) != batch.num_columns:
         raise ConfigError("a batch to produce names a column twice")
@@ -131,7 +135,9 @@ def _timestamps(array: pa.Array | None, now_ms: int) -> Buffer | None:
         # Kafka keeps milliseconds: the rest of finer units is cut off.
         array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
     elif not pa.types.is_int64(array.type):
-        raise ConfigError(f'column "timestamp" has type {array.type}; give a timestamp, or int64 milliseconds')
+        raise ConfigError(
+            f'column "timestamp" has type {array.type}; give a timestamp, or int64 milliseconds'
+        )
     if array.null_count:
         array = pc.fill_null(array, now_ms)
     buffer = array.buffers()[1]
@@ -156,5 +162,7 @@ def _headers(array: pa.Array | None) -> HeadersColumn | None:
     first, last = int32s(ends)[0], int32s(ends)[-1]
     used, used_keys = pairs.slice(first, last - first), keys.slice(first, last - first)
     if used.null_count or used_keys.null_count:
-        raise ConfigError('column "headers" has a header without a key; a header\'s key cannot be null')
+        raise ConfigError(
+            'column "headers" has a header without a key; a header\'s key cannot be null'
+        )
     return HeadersColumn(ends, _flat(keys), _flat(values), len(pairs))

@@ -1,7 +1,7 @@
 """The one place for Arrow schemas: the client's, and Spark's (names, types and order differ).
 
-Spark checks that a batch's schema is *exactly* that of its own conversion with timezone UTC, nullability
-and field names inside lists included; it takes no dictionary, large or view types.
+Spark checks that a batch's schema is *exactly* that of its own conversion with timezone UTC,
+nullability and field names inside lists included; it takes no dictionary, large or view types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ import pyarrow as pa
 HEADERS_TYPE = pa.list_(
     pa.field(
         "element",
-        pa.struct([pa.field("key", pa.string(), nullable=True), pa.field("value", pa.binary(), nullable=True)]),
+        pa.struct(
+            [
+                pa.field("key", pa.string(), nullable=True),
+                pa.field("value", pa.binary(), nullable=True),
+            ]
+        ),
         nullable=True,
     )
 )
@@ -29,7 +34,9 @@ RECORD_SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""What the client's fetch yields. `timestamp_type`: -1 none (timestamp is then -1 ms), 0 create, 1 append."""
+"""What the client's fetch yields. `timestamp_type`: -1 none (timestamp is then
+-1 ms), 0 create, 1 append.
+"""
 
 _SPARK_FIELDS = [
     pa.field("key", pa.binary()),
@@ -46,4 +53,6 @@ SPARK_COLUMNS = tuple(field.name for field in _SPARK_FIELDS)
 @cache
 def spark_schema(include_headers: bool = False) -> pa.Schema:
     """Return the schema of Spark's own `kafka` source as Arrow has it."""
-    return pa.schema(_SPARK_FIELDS + ([pa.field("headers", HEADERS_TYPE)] if include_headers else []))
+    return pa.schema(
+        _SPARK_FIELDS + ([pa.field("headers", HEADERS_TYPE)] if include_headers else [])
+    )

@@ -4,10 +4,11 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker cou
 4 the broker cannot do what was asked; 130 stopped with Ctrl-C.
 Data goes to stdout, everything else to stderr.
 
-Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and `connecting` are shared.
-Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor` (`examination` finds out), `demo`, `cluster`
-(`cluster_settings`, `cluster_security`, `cluster_ctl`), `groups` (`group_lag`, `group_reset` with `reset_plan`;
-`partition_texts` writes and reads `flights:0-2`).
+Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and
+`connecting` are shared. Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor`
+(`examination` finds out), `demo`, `cluster` (`cluster_settings`, `cluster_security`,
+`cluster_ctl`), `groups` (`group_lag`, `group_reset` with `reset_plan`; `partition_texts` writes and
+reads `flights:0-2`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Expected errors become lines on stderr.
 
-    Without the extra `cli` there is no parser of options: `parley doctor` reports all the same, and everything else
-    says what to install.
+    Without the extra `cli` there is no parser of options: `parley doctor` reports all the same, and
+    everything else says what to install.
     """
     try:
         from parley.cli.app import main as run
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _without_parser(arguments: Sequence[str]) -> int:
     if list(arguments) != ["doctor"]:
-        print("parley: the command line is an extra; pip install 'kafka-parley[cli]'", file=sys.stderr)
+        print(
+            "parley: the command line is an extra; pip install 'kafka-parley[cli]'", file=sys.stderr
+        )
         return 1
     from parley.cli import examination
 

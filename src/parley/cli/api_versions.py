@@ -57,9 +57,11 @@ def api_versions(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show what every broker speaks: ranges, the version in use, features, the release it looks like.
+    """Show what every broker speaks: ranges, the version in use, features, the release it looks
+    like.
 
-    Exit codes: 0; 1 a broker failed; 2 usage; 3 none could be reached; 4 a required feature is missing.
+    Exit codes: 0; 1 a broker failed; 2 usage; 3 none could be reached; 4 a required feature is
+    missing.
     """
     features = [Feature.named(name) for name in require.split(",")] if require else []
     findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
@@ -77,11 +79,15 @@ def finish(findings: Sequence[BrokerFinding], features: Sequence[Feature]) -> Ex
     failed = [finding for finding in findings if finding.error is not None]
     for finding in failed:
         say(f"broker {finding.node.id} ({finding.node.address}) failed: {finding.error}")
-    missing = brokers_lacking([finding for finding in findings if finding.versions is not None], features)
+    missing = brokers_lacking(
+        [finding for finding in findings if finding.versions is not None], features
+    )
     for feature, finding in missing:
         say(
-            f"broker {finding.node.id} ({finding.node.address}) lacks {feature.value}: it came with Kafka"
-            f" {FEATURES[feature].first_release}; this broker looks like {looks_like(_versions(finding))}"
+            f"broker {finding.node.id} ({finding.node.address}) lacks {feature.value}: it "
+            "came with Kafka"
+            f" {FEATURES[feature].first_release}; this broker looks like "
+            f"{looks_like(_versions(finding))}"
         )
     if missing:
         return ExitCode.UNSUPPORTED
@@ -92,7 +98,8 @@ def kafka_text(findings: Sequence[BrokerFinding]) -> Iterator[str]:
     """Yield what Kafka's tool prints of each broker; a failed one gets its ERROR line."""
     for finding in findings:
         node = finding.node
-        host, rack = printable(node.host), None if node.rack is None else printable(node.rack)  # a broker says them
+        # a broker says them
+        host, rack = printable(node.host), None if node.rack is None else printable(node.rack)
         if finding.versions is None:
             head = f"{host}:{node.port} (id: {node.id} rack: {rack or 'null'} isFenced: false)"
             yield f"{head} -> ERROR: {finding.error}\n"
@@ -122,7 +129,9 @@ def as_json(finding: BrokerFinding) -> dict[str, Any]:
             }
             for key, (low, high) in sorted(versions.ranges.items())
         ],
-        "supported_features": {name: list(span) for name, span in versions.supported_features.items()},
+        "supported_features": {
+            name: list(span) for name, span in versions.supported_features.items()
+        },
         "finalized_features": dict(versions.finalized_features),
         "finalized_features_epoch": versions.finalized_features_epoch,
         "features": [feature.value for feature in Feature if versions.supports(feature)],
@@ -137,16 +146,22 @@ def why_unusable(versions: BrokerVersions, key: int) -> str:
         return "not known to parley"
     if error.broker_range is not None and error.broker_range[0] > error.client_range[1]:
         return "broker too new"
-    return "broker too old" if versions.ranges[key].max < error.client_range[0] else "must not be used"
+    return (
+        "broker too old" if versions.ranges[key].max < error.client_range[0] else "must not be used"
+    )
 
 
 def print_table(findings: Sequence[BrokerFinding]) -> None:
-    """Print a column per broker: the range and, after the arrow, the version in use; * where brokers differ."""
+    """Print a column per broker: the range and, after the arrow, the version in
+    use; * where brokers differ.
+    """
     draw_table(wide_console(sys.stdout), findings)
 
 
 def draw_table(console: Console, findings: Sequence[BrokerFinding]) -> None:
-    """Draw what `print_table` prints on a console; tools/make_pictures.py has one that becomes a picture."""
+    """Draw what `print_table` prints on a console; tools/make_pictures.py has
+    one that becomes a picture.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -158,13 +173,25 @@ def draw_table(console: Console, findings: Sequence[BrokerFinding]) -> None:
     table.add_column("")
     table.add_row("", "address", *(finding.node.address for finding in findings), "")
     table.add_row("", "looks like", *(_summary(finding) for finding in findings), "")
-    for key in sorted({key for f in findings if f.versions is not None for key in f.versions.ranges}):
+    for key in sorted(
+        {key for f in findings if f.versions is not None for key in f.versions.ranges}
+    ):
         cells = [_cell(finding, key) for finding in findings]
-        differ = len({cell for cell, f in zip(cells, findings, strict=True) if f.versions is not None}) > 1
+        differ = (
+            len({cell for cell, f in zip(cells, findings, strict=True) if f.versions is not None})
+            > 1
+        )
         style = "yellow" if differ else ""
-        table.add_row(str(key), api_name(key), *(Text(cell, style) for cell in cells), "*" if differ else "")
-    for name in sorted({n for f in findings if f.versions is not None for n in f.versions.finalized_features}):
-        levels = [f.versions.finalized_features.get(name) if f.versions is not None else None for f in findings]
+        table.add_row(
+            str(key), api_name(key), *(Text(cell, style) for cell in cells), "*" if differ else ""
+        )
+    for name in sorted(
+        {n for f in findings if f.versions is not None for n in f.versions.finalized_features}
+    ):
+        levels = [
+            f.versions.finalized_features.get(name) if f.versions is not None else None
+            for f in findings
+        ]
         table.add_row("", name, *("-" if level is None else str(level) for level in levels),
                       "*" if len(set(levels)) > 1 else "")  # fmt: skip
     console.print(table)
@@ -198,7 +225,11 @@ def _cell(finding: BrokerFinding, key: int) -> str:
     if advertised is None:
         return "-"
     usable = versions.usable(key)
-    return f"{advertised} → {usable.max}" if usable is not None else f"{advertised} ({why_unusable(versions, key)})"
+    return (
+        f"{advertised} → {usable.max}"
+        if usable is not None
+        else f"{advertised} ({why_unusable(versions, key)})"
+    )
 
 
 def _versions(finding: BrokerFinding) -> BrokerVersions:

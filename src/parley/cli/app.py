@@ -17,7 +17,10 @@ from parley.errors import nearest_hint
 
 OPTIONS = (
     ("--version", "Show the version and exit."),
-    ("--install-completion", "Let this shell (bash, zsh, fish, PowerShell) complete parley's words."),
+    (
+        "--install-completion",
+        "Let this shell (bash, zsh, fish, PowerShell) complete parley's words.",
+    ),
     ("--show-completion", "Print what --install-completion would install."),
     ("--help", "Show this help and exit."),
 )
@@ -34,7 +37,8 @@ class LazyGroup(TyperGroup):
         if entry is None:
             return None
         command_app = importlib.import_module(entry.module).app
-        command_app.rich_markup_mode = None  # help as plain text everywhere, square brackets included
+        # help as plain text everywhere, square brackets included
+        command_app.rich_markup_mode = None
         command = typer.main.get_command(command_app)
         command.name = cmd_name
         return command
@@ -49,7 +53,8 @@ class LazyGroup(TyperGroup):
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         named: dict[str, Any] = {
-            name: TyperCommand(name, short_help=entry.summary) for name, entry in sorted(COMMANDS.items())
+            name: TyperCommand(name, short_help=entry.summary)
+            for name, entry in sorted(COMMANDS.items())
         }
         table = TyperGroup(name="parley", commands=named)
         return table.shell_complete(typer.Context(table), incomplete)
@@ -65,7 +70,8 @@ class LazyGroup(TyperGroup):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
         formatter.write_paragraph()
         formatter.write_text(
-            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by the broker,"
+            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by "
+            "the broker,"
             " 130 stopped with Ctrl-C."
         )
 
@@ -88,12 +94,16 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def root(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True)) -> None:
+def root(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True),
+) -> None:
     """Apache Kafka of any release, from Python and Spark."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Expected errors become one line on stderr, and one per note."""
+    """Run the command line and return its exit code. Expected errors become one line
+    on stderr, and one per note.
+    """
     command = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="parley", standalone_mode=False)
@@ -115,6 +125,7 @@ def _ended_by(error: BaseException) -> int:
     if not is_expected(error):
         raise error
     if not isinstance(error, KeyboardInterrupt):
-        for line in (error, *getattr(error, "__notes__", ())):  # notes: what else failed, and what to do
+        # notes: what else failed, and what to do
+        for line in (error, *getattr(error, "__notes__", ())):
             print(f"parley: {line}", file=sys.stderr)
     return exit_code_of(error)

@@ -13,7 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.cluster_ctl import CTL_SETTINGS, ctl
-from parley.cli.cluster_security import PLAINTEXT, client_files, data_folder, make_listeners, read_users
+from parley.cli.cluster_security import (
+    PLAINTEXT,
+    client_files,
+    data_folder,
+    make_listeners,
+    read_users,
+)
 from parley.cli.cluster_settings import cluster_settings, parse_broker_ids
 from parley.cli.completion import (
     complete_broker_releases,
@@ -38,25 +44,34 @@ COLUMNS = ("broker", "release", "address")
 API_COLUMNS = ("key", "api", "versions", "answer", "errors", "note")
 
 DESCRIPTORS_PER_BROKER, DESCRIPTORS_FOR_CLIENTS = 2, 512
-"""A listener each and a connection each, for whoever asks all of them; and what a few busy clients have open."""
+"""A listener each and a connection each, for whoever asks all of them; and what a
+few busy clients have open.
+"""
 
 
 @app.callback()
 def cluster() -> None:
-    """Run an embedded Kafka cluster. Any Kafka client can use it; it is for development, not for production."""
+    """Run an embedded Kafka cluster. Any Kafka client can use it; it is for
+    development, not for production.
+    """
 
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
 def start(
-    brokers: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many brokers, with ids from 1 on.")] = 3,
+    brokers: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="How many brokers, with ids from 1 on.")
+    ] = 3,
     broker_ids: Annotated[
-        str | None, typer.Option(metavar="ID,ID,…", help="The brokers by their ids, instead of --brokers.")
+        str | None,
+        typer.Option(metavar="ID,ID,…", help="The brokers by their ids, instead of --brokers."),
     ] = None,
     release: Annotated[
         str,
         typer.Option(
-            metavar="RELEASE", help="The Kafka release that brokers speak as.", autocompletion=complete_releases
+            metavar="RELEASE",
+            help="The Kafka release that brokers speak as.",
+            autocompletion=complete_releases,
         ),
     ] = "4.3",
     broker: Annotated[
@@ -71,19 +86,30 @@ def start(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A setting by its name in server.properties, such as num.partitions=3. Repeatable.",
+            help="A setting by its name in server.properties, such as num.partitions=3. "
+            "Repeatable.",
             autocompletion=complete_settings,
         ),
     ] = None,
-    rack: Annotated[list[str] | None, typer.Option(metavar="ID=RACK", help="A broker's rack. Repeatable.")] = None,
+    rack: Annotated[
+        list[str] | None, typer.Option(metavar="ID=RACK", help="A broker's rack. Repeatable.")
+    ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data-dir", "--data", metavar="DIR", help="Keep records here; without it they are in memory."),
+        typer.Option(
+            "--data-dir",
+            "--data",
+            metavar="DIR",
+            help="Keep records here; without it they are in memory.",
+        ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, metavar="PORT", help="The first broker's port; the others follow. [default: free ports]"
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="The first broker's port; the others follow. [default: free ports]",
         ),
     ] = None,
     host: Annotated[
@@ -93,23 +119,32 @@ def start(
         list[str] | None,
         typer.Option(
             metavar="PROTOCOL",
-            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Repeat it for several listeners. [default: PLAINTEXT]",
+            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Repeat it for several listeners. "
+            "[default: PLAINTEXT]",
             autocompletion=complete_protocols,
         ),
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[:PASSWORD]", help="Who may log in; a random password without one. Repeatable."),
+        typer.Option(
+            metavar="NAME[:PASSWORD]",
+            help="Who may log in; a random password without one. Repeatable.",
+        ),
     ] = None,
     users_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="More users, one NAME:PASSWORD a line; other users of the machine do not see them."
+            metavar="FILE",
+            help="More users, one NAME:PASSWORD a line; other users of the machine do not see "
+            "them.",
         ),
     ] = None,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(metavar="MECHANISM", help="Only this SASL mechanism. Repeatable. [default: all of the release]"),
+        typer.Option(
+            metavar="MECHANISM",
+            help="Only this SASL mechanism. Repeatable. [default: all of the release]",
+        ),
     ] = None,
     client_auth: Annotated[
         str,
@@ -123,21 +158,27 @@ def start(
 ) -> None:
     """Start a cluster and run it until Ctrl-C.
 
-    Prints the bootstrap servers and the brokers once all of them accept connections. Ctrl-C stops the
-    cluster in order, so that with --data-dir nothing is lost, and exits with 130; SIGTERM does the same and
-    exits with 0.
+    Prints the bootstrap servers and the brokers once all of them accept connections. Ctrl-C stops
+    the cluster in order, so that with --data-dir nothing is lost, and exits with 130; SIGTERM does
+    the same and exits with 0.
 
-    The folder of --data-dir, or one that is printed and removed at the end, has the control socket for
-    `parley cluster ctl`. With another protocol than PLAINTEXT, a file client.properties for Kafka's tools and
-    for parley's --command-config is written there too, with the CA and a password; with several listeners each
-    has its own, such as client.SASL_SSL.properties. TLS needs the extra tls.
+    The folder of --data-dir, or one that is printed and removed at the end, has the control socket
+    for `parley cluster ctl`. With another protocol than PLAINTEXT, a file client.properties for
+    Kafka's tools and for parley's --command-config is written there too, with the CA and a
+    password; with several listeners each has its own, such as client.SASL_SSL.properties. TLS needs
+    the extra tls.
     """
     listeners = make_listeners(
-        security_protocol or [PLAINTEXT], read_users(user or [], users_file), mechanism or [], client_auth
+        security_protocol or [PLAINTEXT],
+        read_users(user or [], users_file),
+        mechanism or [],
+        client_auth,
     )
     warn_about(host, listeners)
     ids = list(range(1, brokers + 1)) if broker_ids is None else parse_broker_ids(broker_ids)
-    if refused := raise_descriptor_limit(DESCRIPTORS_PER_BROKER * len(ids) * len(listeners) + DESCRIPTORS_FOR_CLIENTS):
+    if refused := raise_descriptor_limit(
+        DESCRIPTORS_PER_BROKER * len(ids) * len(listeners) + DESCRIPTORS_FOR_CLIENTS
+    ):
         say(f"warning: {refused}")
     local = AsyncLocalCluster(
         ids,
@@ -167,8 +208,8 @@ def apis(
 ) -> None:
     """Show which APIs an embedded cluster acts on, and what it answers to the others.
 
-    Every version shown is answered: served (acted on), empty (a valid answer with nothing in it) or refused
-    (with one of the errors shown, and why).
+    Every version shown is answered: served (acted on), empty (a valid answer with nothing in it) or
+    refused (with one of the errors shown, and why).
     """
     rows = [
         {
@@ -196,7 +237,9 @@ def parse_releases(entries: list[str]) -> dict[int, str]:
         if not separator or not number.isdecimal() or not name:
             raise ConfigError(f'--broker {entry}: expected ID=RELEASE, as in "--broker 1=2.4"')
         if int(number) in chosen:
-            raise ConfigError(f"--broker {entry}: broker {number} has release {chosen[int(number)]} already")
+            raise ConfigError(
+                f"--broker {entry}: broker {number} has release {chosen[int(number)]} already"
+            )
         chosen[int(number)] = name
     return chosen
 
@@ -213,7 +256,9 @@ def warn_about(host: str, protocols: Iterable[str] = (PLAINTEXT,)) -> None:
         say(f"warning: listening on {host}, {who} may read and write; this is not for production")
 
 
-async def _run(cluster: AsyncLocalCluster, data: Path | None, output_format: OutputFormat | None) -> int:
+async def _run(
+    cluster: AsyncLocalCluster, data: Path | None, output_format: OutputFormat | None
+) -> int:
     """Run until a signal comes; return which."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[int] = loop.create_future()
@@ -233,11 +278,20 @@ async def _run(cluster: AsyncLocalCluster, data: Path | None, output_format: Out
 
 
 def _announce(
-    cluster: AsyncLocalCluster, control: Path, files: Mapping[str, Path], output_format: OutputFormat | None
+    cluster: AsyncLocalCluster,
+    control: Path,
+    files: Mapping[str, Path],
+    output_format: OutputFormat | None,
 ) -> None:
-    """Print where the cluster is. `files` are the clients' properties by the listener that they are for."""
+    """Print where the cluster is. `files` are the clients' properties by the
+    listener that they are for.
+    """
     rows = [
-        {"broker": broker.id, "release": broker.release, "address": ", ".join(map(str, broker.addresses.values()))}
+        {
+            "broker": broker.id,
+            "release": broker.release,
+            "address": ", ".join(map(str, broker.addresses.values())),
+        }
         for broker in cluster.brokers
     ]
     first, *others = cluster.listeners

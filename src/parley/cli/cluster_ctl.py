@@ -1,4 +1,6 @@
-"""`parley cluster ctl`: drive a cluster that `parley cluster start` runs, through the socket in its folder."""
+"""`parley cluster ctl`: drive a cluster that `parley cluster start` runs, through
+the socket in its folder.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from parley.errors import ConfigError, KafkaError, NetworkError, nearest_hint
 from parley.net.lines import LineClient
 
 # Everything behind the command's name belongs to it: the table of commands knows its options.
-CTL_SETTINGS = {"allow_extra_args": True, "allow_interspersed_args": False, "ignore_unknown_options": True}
+CTL_SETTINGS = {
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+    "ignore_unknown_options": True,
+}
 
 
 def ctl(
@@ -25,15 +31,19 @@ def ctl(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The folder of the cluster that runs: its --data-dir, or what it printed as control=."
+            metavar="DIR",
+            help="The folder of the cluster that runs: its --data-dir, or what it printed as "
+            "control=.",
         ),
     ] = None,
 ) -> None:
-    """Send a command to a running cluster: move leaders, kill and isolate brokers, ask for faults, and more.
+    """Send a command to a running cluster: move leaders, kill and isolate brokers, ask for faults,
+    and more.
 
-    `parley cluster ctl --data-dir D move-leader --topic t --partition 0 --to 2` sends one command and prints
-    its result as JSON. `ctl --data-dir D -` reads JSON lines from stdin, as the socket takes them, and prints
-    one line for each. `ctl help` lists the commands, `ctl help COMMAND` explains one.
+    `parley cluster ctl --data-dir D move-leader --topic t --partition 0 --to 2` sends one command
+    and prints its result as JSON. `ctl --data-dir D -` reads JSON lines from stdin, as the socket
+    takes them, and prints one line for each. `ctl help` lists the commands, `ctl help COMMAND`
+    explains one.
     """
     words = list(ctx.args)
     if not words or words[0] == "help" or words[-1] == "--help":
@@ -64,7 +74,10 @@ def parse_arguments(command: Command, words: Sequence[str]) -> dict[str, Any]:
         option, given, value = left.pop(0).partition("=")
         argument = options.get(option)
         if argument is None:
-            raise ConfigError(f'{command.name} has no "{option}".{nearest_hint(option, options)} Use: {command.usage}')
+            raise ConfigError(
+                f'{command.name} has no "{option}".{nearest_hint(option, options)} Use: '
+                f"{command.usage}"
+            )
         if argument.name in found:
             raise ConfigError(f"{command.name} has {option} twice")
         found[argument.name] = argument.parse(value if given else _value(argument, left))
@@ -83,11 +96,15 @@ def _value(argument: Argument, left: list[str]) -> str:
 
 def _socket_of(data_dir: Path | None) -> Path:
     if data_dir is None:
-        raise ConfigError("--data-dir is needed: the folder of a cluster that runs, `parley cluster start` prints it")
+        raise ConfigError(
+            "--data-dir is needed: the folder of a cluster that runs, `parley cluster start` "
+            "prints it"
+        )
     path = data_dir if data_dir.is_socket() else data_dir / SOCKET_NAME
     if not path.is_socket():
         raise NetworkError(
-            f"{data_dir}: no cluster runs on this folder; `parley cluster start --data-dir {data_dir}` starts one",
+            f"{data_dir}: no cluster runs on this folder; `parley cluster start --data-dir "
+            f"{data_dir}` starts one",
             address=str(path),
             stage="connect",
         )
@@ -96,7 +113,9 @@ def _socket_of(data_dir: Path | None) -> Path:
 
 def _ask(socket: Path, command: str, arguments: dict[str, Any]) -> Any:
     with LineClient(socket) as client:
-        answer = json.loads(client.ask(json.dumps({"command": command, "arguments": arguments}).encode()))
+        answer = json.loads(
+            client.ask(json.dumps({"command": command, "arguments": arguments}).encode())
+        )
     if not answer["ok"]:
         raise KafkaError(answer["error"])
     return answer["result"]

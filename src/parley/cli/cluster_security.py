@@ -1,4 +1,6 @@
-"""What `parley cluster start` writes for clients of a secured cluster: the CA and a client.properties file."""
+"""What `parley cluster start` writes for clients of a secured cluster: the CA and
+a client.properties file.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,23 @@ PLAINTEXT = "PLAINTEXT"
 def make_listeners(
     protocols: Sequence[str], users: Sequence[str], mechanisms: Sequence[str], client_auth: str
 ) -> dict[str, Security]:
-    """Return a listener for each protocol, named like it; where a login is wanted and no user is named, there is one.
+    """Return a listener for each protocol, named like it; where a login is wanted and no user is
+    named, there is one.
 
-    With several listeners, users and mechanisms are for those with a login, `client_auth` for those with TLS.
-    Raises ConfigError for options that do not fit together.
+    With several listeners, users and mechanisms are for those with a login, `client_auth` for those
+    with TLS. Raises ConfigError for options that do not fit together.
     """
     names = [protocol.upper() for protocol in protocols]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"--security-protocol names {name} twice; each listener has a protocol of its own")
+            raise ConfigError(
+                f"--security-protocol names {name} twice; each listener has a protocol of its own"
+            )
     known = parse_users(users)
     if not known and any(name.startswith("SASL") for name in names):
         known = parse_users(["client"])
-    with_login = [name for name in names if name.startswith("SASL")] or names  # without any, Security refuses them
+    # without any, Security refuses them
+    with_login = [name for name in names if name.startswith("SASL")] or names
     with_tls = [name for name in names if name.endswith("SSL")] or names
     return {
         name: Security(
@@ -50,11 +56,14 @@ def make_listeners(
 def read_users(entries: Sequence[str], file: Path | None) -> list[str]:
     """Return the users of the command line and of a file, which has one NAME:PASSWORD a line.
 
-    Says so where a password stands on the command line, which every user of the machine can read. Raises
-    ConfigError for a file that cannot be read; no password is shown.
+    Says so where a password stands on the command line, which every user of the machine can read.
+    Raises ConfigError for a file that cannot be read; no password is shown.
     """
     if any(":" in entry for entry in entries):
-        say("warning: a password on the command line shows in the list of processes; --users-file keeps it private")
+        say(
+            "warning: a password on the command line shows in the list of processes; "
+            "--users-file keeps it private"
+        )
     if file is None:
         return list(entries)
     try:
@@ -83,7 +92,9 @@ def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
 
 @contextmanager
 def data_folder(data: Path | None) -> Iterator[Path]:
-    """Yield the folder for the cluster's files: the data folder, else a private one that is removed at the end."""
+    """Yield the folder for the cluster's files: the data folder, else a private one
+    that is removed at the end.
+    """
     if data is not None:
         yield data
         return
@@ -99,13 +110,18 @@ def client_files(cluster: AsyncLocalCluster, folder: Path) -> dict[str, Path]:
 
     Nothing for listeners in plaintext: clients need nothing but an address there.
     """
-    secured = [name for name, security in cluster.listeners.items() if security.protocol != PLAINTEXT]
+    secured = [
+        name for name, security in cluster.listeners.items() if security.protocol != PLAINTEXT
+    ]
     alone = len(cluster.listeners) == 1
     return {name: write_client_files(cluster, folder, None if alone else name) for name in secured}
 
 
-def write_client_files(cluster: AsyncLocalCluster, folder: Path, listener: str | None = None) -> Path:
-    """Write client.properties and the PEM files that it names, readable by this user only; return its path.
+def write_client_files(
+    cluster: AsyncLocalCluster, folder: Path, listener: str | None = None
+) -> Path:
+    """Write client.properties and the PEM files that it names, readable by this user only; return
+    its path.
 
     With a listener's name the file is client.NAME.properties.
     """
@@ -118,7 +134,10 @@ def write_client_files(cluster: AsyncLocalCluster, folder: Path, listener: str |
         own = properties.pop("ssl.keystore.key") + chain
         properties["ssl.keystore.location"] = str(_write(folder / "client.pem", own))
     text = "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
-    return _write(folder / ("client.properties" if listener is None else f"client.{listener}.properties"), text)
+    return _write(
+        folder / ("client.properties" if listener is None else f"client.{listener}.properties"),
+        text,
+    )
 
 
 def _write(path: Path, text: str) -> Path:

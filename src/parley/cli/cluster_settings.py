@@ -1,4 +1,6 @@
-"""Options of `parley cluster start` that become a cluster's settings: server.properties names, racks, broker ids."""
+"""Options of `parley cluster start` that become a cluster's settings:
+server.properties names, racks, broker ids.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def cluster_settings(host: str, overrides: Sequence[str], racks: Sequence[str]) 
     for entry in overrides:
         name, equals, value = entry.partition("=")
         if not equals:
-            raise ConfigError(f'--override {entry}: expected NAME=VALUE, as in "--override num.partitions=3"')
+            raise ConfigError(
+                f'--override {entry}: expected NAME=VALUE, as in "--override num.partitions=3"'
+            )
         if name in TOPIC_SETTINGS:
             topics[TOPIC_SETTINGS[name]] = _value(entry, name, value)
         elif name in SETTINGS:
@@ -55,10 +59,14 @@ def cluster_settings(host: str, overrides: Sequence[str], racks: Sequence[str]) 
             known = [*SETTINGS, *TOPIC_SETTINGS]
             raise ConfigError(
                 f"--override {entry}: the embedded cluster has no setting {name}."
-                f"{nearest_hint(name, known)} It has {', '.join(sorted(known))}; topics take theirs when they are made"
+                f"{nearest_hint(name, known)} It has {', '.join(sorted(known))}; topics take "
+                "theirs when they are made"
             )
     return ClusterSettings(
-        host=host, racks=parse_racks(racks), topic_defaults=replace(TopicSettings(), **topics), **found
+        host=host,
+        racks=parse_racks(racks),
+        topic_defaults=replace(TopicSettings(), **topics),
+        **found,
     )
 
 
@@ -68,7 +76,9 @@ def parse_racks(entries: Sequence[str]) -> dict[int, str]:
     for entry in entries:
         number, _, rack = entry.partition("=")
         if not number.isdecimal() or not rack or int(number) in found:
-            raise ConfigError(f'--rack {entry}: expected ID=RACK once for each broker, as in "--rack 1=eu-1a"')
+            raise ConfigError(
+                f'--rack {entry}: expected ID=RACK once for each broker, as in "--rack 1=eu-1a"'
+            )
         found[int(number)] = rack
     return found
 
@@ -81,12 +91,18 @@ def parse_broker_ids(text: str) -> list[int]:
     """
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise ConfigError(f'--broker-ids {text}: expected whole numbers with commas, as in "--broker-ids 101,102,103"')
+        raise ConfigError(
+            f'--broker-ids {text}: expected whole numbers with commas, as in "--broker-ids '
+            '101,102,103"'
+        )
     return [int(part) for part in parts]
 
 
 def _value(entry: str, name: str, value: str) -> int | bool:
-    named = {"auto.create.topics.enable": _BOOLEANS, "log.message.timestamp.type": _TIMESTAMP_TYPES}.get(name)
+    named = {
+        "auto.create.topics.enable": _BOOLEANS,
+        "log.message.timestamp.type": _TIMESTAMP_TYPES,
+    }.get(name)
     if named is not None:
         if value.lower() not in named:
             raise ConfigError(f"--override {entry}: the value is one of {', '.join(named)}")

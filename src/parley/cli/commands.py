@@ -13,12 +13,32 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "api-versions": Command("parley.cli.api_versions", "Show what every broker of a cluster speaks, side by side."),
-    "cluster": Command("parley.cli.cluster", "Run an embedded Kafka cluster whose brokers speak as chosen releases."),
-    "demo": Command("parley.cli.demo", "Run the demo job: a rolling upgrade under a Spark stream, with an account."),
-    "discovery": Command("parley.cli.discovery", "Compare the ways of learning what a broker speaks (KIP-35)."),
-    "doctor": Command("parley.cli.doctor", "Say what this installation can do, and what is missing for more."),
-    "features": Command("parley.cli.features", "Show which features a cluster's brokers have; --require for scripts."),
-    "groups": Command("parley.cli.groups", "List and describe consumer groups; show lag, reset offsets, delete."),
-    "protocol": Command("parley.cli.protocol", "Show what each release of Kafka speaks, and what changed between two."),
+    "api-versions": Command(
+        "parley.cli.api_versions", "Show what every broker of a cluster speaks, side by side."
+    ),
+    "cluster": Command(
+        "parley.cli.cluster",
+        "Run an embedded Kafka cluster whose brokers speak as chosen releases.",
+    ),
+    "demo": Command(
+        "parley.cli.demo",
+        "Run the demo job: a rolling upgrade under a Spark stream, with an account.",
+    ),
+    "discovery": Command(
+        "parley.cli.discovery", "Compare the ways of learning what a broker speaks (KIP-35)."
+    ),
+    "doctor": Command(
+        "parley.cli.doctor", "Say what this installation can do, and what is missing for more."
+    ),
+    "features": Command(
+        "parley.cli.features",
+        "Show which features a cluster's brokers have; --require for scripts.",
+    ),
+    "groups": Command(
+        "parley.cli.groups", "List and describe consumer groups; show lag, reset offsets, delete."
+    ),
+    "protocol": Command(
+        "parley.cli.protocol",
+        "Show what each release of Kafka speaks, and what changed between two.",
+    ),
 }

@@ -1,4 +1,6 @@
-"""What a shell may complete in the values of options: releases, features, and where a list has got to."""
+"""What a shell may complete in the values of options: releases, features, and
+where a list has got to.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def complete_releases(incomplete: str) -> list[str]:
 
 
 def complete_features(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Yield completions of the last name in a comma-separated list, with the KIP and the first release."""
+    """Yield completions of the last name in a comma-separated list, with the
+    KIP and the first release.
+    """
     from parley.versions import FEATURES, Feature
 
     done, comma, last = incomplete.rpartition(",")
@@ -23,20 +27,31 @@ def complete_features(incomplete: str) -> Iterator[tuple[str, str]]:
     for feature in Feature:
         if feature.value.startswith(last) and feature.value not in named:
             need = FEATURES[feature]
-            yield f"{done}{comma}{feature.value}", f"{need.kip or 'no KIP'}, since Kafka {need.first_release}"
+            yield (
+                f"{done}{comma}{feature.value}",
+                f"{need.kip or 'no KIP'}, since Kafka {need.first_release}",
+            )
 
 
 def complete_broker_releases(incomplete: str) -> list[str]:
     """Return completions of `ID=RELEASE`; nothing before there is an id."""
     number, equals, name = incomplete.partition("=")
-    return [f"{number}={found}" for found in complete_releases(name)] if equals and number.isdecimal() else []
+    return (
+        [f"{number}={found}" for found in complete_releases(name)]
+        if equals and number.isdecimal()
+        else []
+    )
 
 
 def complete_protocol_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return what may come next behind `parley protocol`: a release, or `diff` and two of them, or `pages`."""
+    """Return what may come next behind `parley protocol`: a release, or `diff` and
+    two of them, or `pages`.
+    """
     match ctx.params.get("words") or []:
         case []:
-            return [word for word in ("diff", "pages") if word.startswith(incomplete)] + complete_releases(incomplete)
+            return [
+                word for word in ("diff", "pages") if word.startswith(incomplete)
+            ] + complete_releases(incomplete)
         case ["diff"] | ["diff", _]:
             return complete_releases(incomplete)
         case _:
@@ -53,7 +68,9 @@ def complete_settings(incomplete: str) -> list[str]:
     """Return the settings for `--override` that begin so, with their equals sign."""
     from parley.cli.cluster_settings import SETTINGS, TOPIC_SETTINGS
 
-    return [f"{name}=" for name in sorted([*SETTINGS, *TOPIC_SETTINGS]) if name.startswith(incomplete)]
+    return [
+        f"{name}=" for name in sorted([*SETTINGS, *TOPIC_SETTINGS]) if name.startswith(incomplete)
+    ]
 
 
 def complete_client_auth(incomplete: str) -> list[str]:

@@ -12,7 +12,12 @@ import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.output import say
-from parley.client import ClientOptions, connect_options as client_connect_options, option_names, read_properties
+from parley.client import (
+    ClientOptions,
+    connect_options as client_connect_options,
+    option_names,
+    read_properties,
+)
 from parley.net import ConnectOptions
 
 Result = TypeVar("Result")
@@ -20,12 +25,20 @@ Result = TypeVar("Result")
 BootstrapOption = Annotated[
     str,
     typer.Option(
-        "--bootstrap-server", "-b", metavar="HOST:PORT,…", help="One or more brokers of the cluster, with commas."
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT,…",
+        help="One or more brokers of the cluster, with commas.",
     ),
 ]
-TimeoutOption = Annotated[int, typer.Option("--timeout-ms", metavar="MS", help="How long one broker may take.", min=1)]
+TimeoutOption = Annotated[
+    int, typer.Option("--timeout-ms", metavar="MS", help="How long one broker may take.", min=1)
+]
 CallTimeoutOption = Annotated[
-    int, typer.Option("--timeout-ms", metavar="MS", help="How long each call may take, with its retries.", min=1)
+    int,
+    typer.Option(
+        "--timeout-ms", metavar="MS", help="How long each call may take, with its retries.", min=1
+    ),
 ]
 PinnedReleaseOption = Annotated[
     str | None,
@@ -53,7 +66,9 @@ def connect_options(
 ) -> ConnectOptions:
     """Return the options; ConfigError names what is wrong with them."""
     return replace(
-        ConnectOptions() if command_config is None else client_connect_options(read_command_config(command_config)),
+        ConnectOptions()
+        if command_config is None
+        else client_connect_options(read_command_config(command_config)),
         bootstrap_servers=bootstrap_server,
         client_id="parley-cli",
         socket_connection_setup_timeout_ms=timeout_ms,
@@ -65,7 +80,9 @@ def connect_options(
 def client_options(
     bootstrap_server: str, timeout_ms: int, release: str | None, command_config: Path | None = None
 ) -> ClientOptions:
-    """Return the options of a client whose calls end within `timeout_ms`; ConfigError names what is wrong with them."""
+    """Return the options of a client whose calls end within `timeout_ms`; ConfigError
+    names what is wrong with them.
+    """
     return replace(
         ClientOptions() if command_config is None else read_command_config(command_config),
         bootstrap_servers=bootstrap_server,
@@ -78,9 +95,11 @@ def client_options(
 
 
 def read_command_config(path: Path) -> ClientOptions:
-    """Return the options in a file of Kafka's names. Those that parley does not have are named on stderr.
+    """Return the options in a file of Kafka's names. Those that parley does not have are named on
+    stderr.
 
-    Raises ConfigError, without the file's values, when it cannot be read or an option cannot be used.
+    Raises ConfigError, without the file's values, when it cannot be read or an option cannot be
+    used.
     """
     names, found = option_names(ClientOptions), {}
     for name, value in read_properties(path).items():

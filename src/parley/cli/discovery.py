@@ -23,7 +23,16 @@ from parley.protocol import Dialect
 
 app = typer.Typer(add_completion=False)
 
-COLUMNS = ("strategy", "broker", "round_trips", "connections", "sent_bytes", "received_bytes", "apis", "outcome")
+COLUMNS = (
+    "strategy",
+    "broker",
+    "round_trips",
+    "connections",
+    "sent_bytes",
+    "received_bytes",
+    "apis",
+    "outcome",
+)
 
 MIXED = ("0.9", "0.10.0", "2.4", "3.9", "4.3")
 """The releases of the cluster that is compared on."""
@@ -47,7 +56,9 @@ def compare_command(
     ] = None,
     output_format: FormatOption = None,
 ) -> None:
-    """Run every strategy against every broker of a mixed cluster; print round trips, bytes and outcome."""
+    """Run every strategy against every broker of a mixed cluster; print round
+    trips, bytes and outcome.
+    """
     names = tuple(broker or MIXED)
     costs = asyncio.run(run(names))
     rows = [
@@ -66,11 +77,16 @@ def compare_command(
     print_rows("discovery compare", COLUMNS, rows, output_format)
     for strategy in STRATEGIES:
         found = shared_apis([cost for _, cost in costs if cost.strategy == strategy])
-        say(f"{strategy}: " + (f"{found} APIs in common" if found is not None else "no common view of the cluster"))
+        say(
+            f"{strategy}: "
+            + (f"{found} APIs in common" if found is not None else "no common view of the cluster")
+        )
 
 
 async def run(names: tuple[str, ...]) -> list[tuple[str, Cost]]:
-    """Return the costs of every strategy, each on a cluster that speaks its design, with the broker's label."""
+    """Return the costs of every strategy, each on a cluster that speaks its design,
+    with the broker's label.
+    """
     costs = []
     async with AsyncLocalCluster(len(names), releases=dict(enumerate(names, start=1))) as cluster:
         for name, strategy in STRATEGIES.items():
@@ -82,7 +98,9 @@ async def run(names: tuple[str, ...]) -> list[tuple[str, Cost]]:
 
 
 def _dialect(strategy: str, release: str, number: int) -> Dialect | None:
-    """Return what a broker speaks for a strategy: the oldest knows nothing of any design, the next only v1."""
+    """Return what a broker speaks for a strategy: the oldest knows nothing of any
+    design, the next only v1.
+    """
     if strategy == "accepted" or number == 0:
         return None
     if strategy in ("draft-30", "option-2"):

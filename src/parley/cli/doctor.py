@@ -21,6 +21,8 @@ def doctor(output_format: FormatOption = None) -> None:
     if output_format is OutputFormat.TABLE or (output_format is None and sys.stdout.isatty()):
         print("\n".join(examination.report_lines(findings)))
     else:
-        print_rows("doctor", Finding._fields, [finding._asdict() for finding in findings], output_format)
+        print_rows(
+            "doctor", Finding._fields, [finding._asdict() for finding in findings], output_format
+        )
     if any(finding.status == BROKEN for finding in findings):
         raise typer.Exit(ExitCode.FAILED)

@@ -19,7 +19,9 @@ import parley
 from parley.errors import NotInstalledError
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
-"""`missing` costs a feature or speed; `broken` means that parley does not work here (exit code 1)."""
+"""`missing` costs a feature or speed; `broken` means that parley does not
+work here (exit code 1).
+"""
 
 
 class Finding(NamedTuple):
@@ -65,7 +67,9 @@ def version_of(distribution: str) -> str | None:
 
 
 def python_finding() -> Finding:
-    """Return which Python runs this, and which parley: one on PYTHONPATH may hide the installed one."""
+    """Return which Python runs this, and which parley: one on PYTHONPATH may
+    hide the installed one.
+    """
     found = f"{platform.python_version()} ({sys.executable}), parley {parley.__version__}"
     installed, place = version_of("kafka-parley"), Path(parley.__file__).parent
     if installed is None:
@@ -73,14 +77,18 @@ def python_finding() -> Finding:
         return Finding("python", OK, f"{found} from {place}, not installed", remedy)
     if installed != parley.__version__:
         remedy = f"take {place.parent} off PYTHONPATH, or install parley again"
-        return Finding("python", OK, f"{found} from {place}, though {installed} is installed", remedy)
+        return Finding(
+            "python", OK, f"{found} from {place}, though {installed} is installed", remedy
+        )
     return Finding("python", OK, found)
 
 
 def library_finding(name: str, needed_for: str) -> Finding:
     """Return the version of a required library."""
     if importlib.util.find_spec(name) is None:
-        return Finding(name, BROKEN, f"not installed; needed for {needed_for}", f"pip install {name}")
+        return Finding(
+            name, BROKEN, f"not installed; needed for {needed_for}", f"pip install {name}"
+        )
     return Finding(name, OK, version_of(name) or "of unknown version")
 
 
@@ -89,11 +97,18 @@ def kernel_finding() -> Finding:
     try:
         from parley.records import NATIVE_REMEDY, PURE_COST, kernel_info
     except ImportError as error:
-        return Finding("kernel", BROKEN, f"neither kernel loads: {error}", "pip install --force-reinstall kafka-parley")
+        return Finding(
+            "kernel",
+            BROKEN,
+            f"neither kernel loads: {error}",
+            "pip install --force-reinstall kafka-parley",
+        )
     kernel = kernel_info()
     if kernel.native:
         return Finding("kernel", OK, f"native ({kernel.name} {kernel.version})")
-    return Finding("kernel", MISSING, f"pure Python, because {kernel.reason}: {PURE_COST}", NATIVE_REMEDY)
+    return Finding(
+        "kernel", MISSING, f"pure Python, because {kernel.reason}: {PURE_COST}", NATIVE_REMEDY
+    )
 
 
 def command_line_finding() -> Finding:
@@ -106,7 +121,9 @@ def command_line_finding() -> Finding:
 
 
 def cluster_finding() -> Finding:
-    """Return whether the embedded cluster is there, and of the same release: it is a distribution of its own."""
+    """Return whether the embedded cluster is there, and of the same release: it is
+    a distribution of its own.
+    """
     try:
         importlib.import_module("parley.devcluster")
     except NotInstalledError:
@@ -117,7 +134,9 @@ def cluster_finding() -> Finding:
     installed = version_of("kafka-parley-cluster")
     if installed not in {None, parley.__version__}:
         remedy = f'pip install "kafka-parley[cluster]=={parley.__version__}"'
-        return Finding("cluster", MISSING, f"kafka-parley-cluster {installed} is for another parley", remedy)
+        return Finding(
+            "cluster", MISSING, f"kafka-parley-cluster {installed} is for another parley", remedy
+        )
     return Finding("cluster", OK, "the embedded cluster and its pytest plugin are there")
 
 
@@ -127,7 +146,12 @@ def java_finding() -> Finding:
 
     java = find_java()
     if java is None:
-        return Finding("java", MISSING, "no Java 17 or later: Spark does not start", "pip install 'kafka-parley[java]'")
+        return Finding(
+            "java",
+            MISSING,
+            "no Java 17 or later: Spark does not start",
+            "pip install 'kafka-parley[java]'",
+        )
     return Finding("java", OK, f"{java.major}, from {java.origin} ({java.home})")
 
 
@@ -138,7 +162,9 @@ def spark_finding() -> Finding:
     if found is None:
         return Finding("pyspark", MISSING, 'not installed: no format("parley"), no demo', remedy)
     if tuple(int(part) for part in found.split(".")[:2]) < (4, 2):
-        return Finding("pyspark", MISSING, f"{found} is too old for the data source, which needs 4.2", remedy)
+        return Finding(
+            "pyspark", MISSING, f"{found} is too old for the data source, which needs 4.2", remedy
+        )
     return Finding("pyspark", OK, found)
 
 
@@ -151,15 +177,21 @@ def worker_finding() -> Finding:
     named = "PYSPARK_PYTHON" if chosen else "python3 on PATH"
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     if interpreter is None:
-        found = f"there is no {chosen} (PYSPARK_PYTHON)" if chosen else "there is no python3 on PATH"
-        return Finding("spark workers", MISSING, f"{found}: Spark could start no Python worker", remedy)
+        found = (
+            f"there is no {chosen} (PYSPARK_PYTHON)" if chosen else "there is no python3 on PATH"
+        )
+        return Finding(
+            "spark workers", MISSING, f"{found}: Spark could start no Python worker", remedy
+        )
     if interpreter_has(interpreter, "pyspark_parley"):
         return Finding("spark workers", OK, f"{interpreter} ({named}) has parley")
     return Finding(
         "spark workers",
         MISSING,
-        f"Spark's workers would run {interpreter} ({named}), where parley is not installed; here, in {sys.executable}, "
-        'it is. parley.spark.register helps a local session, if PYSPARK_PYTHON is not set; elsewhere format("parley") '
+        f"Spark's workers would run {interpreter} ({named}), where parley is not installed; "
+        f"here, in {sys.executable}, "
+        "it is. parley.spark.register helps a local session, if PYSPARK_PYTHON is not set; "
+        'elsewhere format("parley") '
         "would not be found",
         f"{remedy}, or install kafka-parley for {interpreter}",
     )
@@ -168,9 +200,14 @@ def worker_finding() -> Finding:
 def tls_finding() -> Finding:
     """Return whether TLS extras are there."""
     if importlib.util.find_spec("cryptography") is not None:
-        return Finding("tls extra", OK, f"cryptography {version_of('cryptography') or 'of unknown version'}")
+        return Finding(
+            "tls extra", OK, f"cryptography {version_of('cryptography') or 'of unknown version'}"
+        )
     return Finding(
-        "tls extra", MISSING, "no encrypted private keys, no test certificates", "pip install 'kafka-parley[tls]'"
+        "tls extra",
+        MISSING,
+        "no encrypted private keys, no test certificates",
+        "pip install 'kafka-parley[tls]'",
     )
 
 
@@ -178,8 +215,11 @@ def broker_finding() -> Finding:
     """Return whether tests could start real brokers here."""
     from parley.host import find_tool, java17
 
-    lacking = [name for name, there in (("mvn", find_tool("mvn")), ("Java 17", java17())) if there is None]
+    lacking = [
+        name for name, there in (("mvn", find_tool("mvn")), ("Java 17", java17())) if there is None
+    ]
     if lacking:
-        return Finding("real brokers", MISSING, f"no {' and no '.join(lacking)}: tests that need them are skipped",
+        return Finding("real brokers", MISSING,
+                       f"no {' and no '.join(lacking)}: tests that need them are skipped",
                        "install Maven and a JDK 17")  # fmt: skip
     return Finding("real brokers", OK, "mvn and Java 17 are there")

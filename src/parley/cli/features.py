@@ -39,16 +39,30 @@ def features(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show, for each feature, which brokers have it, the release it came with and what parley does without it."""
+    """Show, for each feature, which brokers have it, the release it came with and
+    what parley does without it.
+    """
     wanted = [Feature.named(name) for name in require.split(",")] if require else list(Feature)
     findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
     rows: list[dict[str, Any]] = []
     for feature in wanted:
         need = FEATURES[feature]
-        row: dict[str, Any] = {"feature": feature.value, "since": need.first_release, "kip": need.kip}
+        row: dict[str, Any] = {
+            "feature": feature.value,
+            "since": need.first_release,
+            "kip": need.kip,
+        }
         for finding in findings:
-            row[f"broker_{finding.node.id}"] = None if finding.versions is None else finding.versions.supports(feature)
+            row[f"broker_{finding.node.id}"] = (
+                None if finding.versions is None else finding.versions.supports(feature)
+            )
         rows.append({**row, "otherwise": need.otherwise})
-    columns = ["feature", "since", "kip", *(f"broker_{finding.node.id}" for finding in findings), "otherwise"]
+    columns = [
+        "feature",
+        "since",
+        "kip",
+        *(f"broker_{finding.node.id}" for finding in findings),
+        "otherwise",
+    ]
     print_rows("features", columns, rows, output_format)
     raise typer.Exit(finish(findings, wanted if require else []))

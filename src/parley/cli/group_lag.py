@@ -23,7 +23,17 @@ from parley.errors import ConfigError
 from parley.types import TopicPartition
 
 COLUMNS = ("topic", "partition", "committed", "end_offset", "lag", "member_id", "client_id", "host")
-WATCH_COLUMNS = ("topic", "partition", "committed", "end_offset", "lag", "change", "member_id", "client_id", "host")
+WATCH_COLUMNS = (
+    "topic",
+    "partition",
+    "committed",
+    "end_offset",
+    "lag",
+    "change",
+    "member_id",
+    "client_id",
+    "host",
+)
 Lags = Mapping[TopicPartition, PartitionLag]
 
 
@@ -32,17 +42,24 @@ def lag(
     group: Annotated[str, typer.Argument(metavar="GROUP", hidden=True)],
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC[:0,1]", help="Only this topic, or these partitions of it. Repeatable."),
+        typer.Option(
+            metavar="TOPIC[:0,1]", help="Only this topic, or these partitions of it. Repeatable."
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    interval_ms: Annotated[int, typer.Option(metavar="MS", help="How often --watch looks.", min=100)] = 1_000,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+    ] = False,
+    interval_ms: Annotated[
+        int, typer.Option(metavar="MS", help="How often --watch looks.", min=100)
+    ] = 1_000,
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: FormatOption = None,
     timeout_ms: CallTimeoutOption = 30_000,
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show, for each partition, what the group has committed, where the partition ends, and who has it.
+    """Show, for each partition, what the group has committed, where the partition ends, and who has
+    it.
 
     --watch adds how the lag has changed since the look before; in a pipe each look has its time.
     """
@@ -51,7 +68,11 @@ def lag(
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
         wanted = partitions_of(client, topic) if topic else None
         if watch:
-            watch_lag(lambda: client.group_lag(group, wanted), output_format, lambda: time.sleep(interval_ms / 1_000))
+            watch_lag(
+                lambda: client.group_lag(group, wanted),
+                output_format,
+                lambda: time.sleep(interval_ms / 1_000),
+            )
         found = client.group_lag(group, wanted)
     print_rows("groups lag", COLUMNS, [_row(tp, one) for tp, one in found.items()], output_format)
     say(f'group "{group}": {summary(found)}')
@@ -70,10 +91,13 @@ def partitions_of(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
     return list(dict.fromkeys(found))
 
 
-def watch_lag(look: Callable[[], Lags], output_format: OutputFormat | None, pause: Callable[[], None]) -> NoReturn:
+def watch_lag(
+    look: Callable[[], Lags], output_format: OutputFormat | None, pause: Callable[[], None]
+) -> NoReturn:
     """Print what `look` finds, pausing in between, until something is raised: Ctrl-C, or an error.
 
-    On a terminal each look replaces the one before; elsewhere the rows of each follow with their time.
+    On a terminal each look replaces the one before; elsewhere the rows of each follow with their
+    time.
     """
     on_screen = sys.stdout.isatty() and output_format in (None, OutputFormat.TABLE)
     before: Lags = {}
@@ -83,7 +107,10 @@ def watch_lag(look: Callable[[], Lags], output_format: OutputFormat | None, paus
         with Live(console=wide_console(sys.stdout), auto_refresh=False) as screen:
             while True:
                 before, rows = _again(look, before)
-                screen.update(table(WATCH_COLUMNS, rows, caption=f"{_clock()}  {summary(before)}"), refresh=True)
+                screen.update(
+                    table(WATCH_COLUMNS, rows, caption=f"{_clock()}  {summary(before)}"),
+                    refresh=True,
+                )
                 pause()
     heading = True
     while True:
@@ -97,7 +124,9 @@ def watch_lag(look: Callable[[], Lags], output_format: OutputFormat | None, paus
 
 def _again(look: Callable[[], Lags], before: Lags) -> tuple[Lags, list[dict[str, Any]]]:
     found = look()
-    return found, [{**_row(tp, one), "change": _change(before.get(tp), one)} for tp, one in found.items()]
+    return found, [
+        {**_row(tp, one), "change": _change(before.get(tp), one)} for tp, one in found.items()
+    ]
 
 
 def _change(before: PartitionLag | None, now: PartitionLag) -> int | None:

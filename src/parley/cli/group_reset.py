@@ -1,4 +1,6 @@
-"""`parley groups reset-offsets`: where a group goes on reading, planned first and written on demand."""
+"""`parley groups reset-offsets`: where a group goes on reading, planned
+first and written on demand.
+"""
 
 from __future__ import annotations
 
@@ -30,32 +32,48 @@ COLUMNS = ("topic", "partition", "current_offset", "new_offset", "change")
 # size: every option of the command line is a parameter, given by its name
 def reset_offsets(
     group: Annotated[str, typer.Argument(metavar="GROUP", hidden=True)],
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the first record.")
+    ] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
     to_datetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="To a time, as 2026-01-31T23:59:59.000; UTC without a zone.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="To a time, as 2026-01-31T23:59:59.000; UTC without a zone."
+        ),
     ] = None,
     by_duration: Annotated[
         str | None, typer.Option(metavar="DURATION", help="To so long before now: P7D, PT1H30M.")
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="So many offsets on, or back if it is negative.")
+        int | None,
+        typer.Option(metavar="COUNT", help="So many offsets on, or back if it is negative."),
     ] = None,
     to_offset: Annotated[int | None, typer.Option(metavar="OFFSET", help="To this offset.")] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="To the offsets of a CSV file: topic,partition,offset.", dir_okay=False),
+        typer.Option(
+            metavar="FILE",
+            help="To the offsets of a CSV file: topic,partition,offset.",
+            dir_okay=False,
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC[:0,1]", help="This topic, or these partitions of it. Repeatable."),
+        typer.Option(
+            metavar="TOPIC[:0,1]", help="This topic, or these partitions of it. Repeatable."
+        ),
     ] = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every partition that the group has committed.")
     ] = False,
     execute: Annotated[
         bool,
-        typer.Option("--execute/--dry-run", help="Write it, or only show it. [default: --dry-run]", show_default=False),
+        typer.Option(
+            "--execute/--dry-run",
+            help="Write it, or only show it. [default: --dry-run]",
+            show_default=False,
+        ),
     ] = False,
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: FormatOption = None,
@@ -81,7 +99,9 @@ def reset_offsets(
     check_scope(reset, topic, all_topics=all_topics)
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
         check_members(client, group, execute=execute)
-        wanted = list(listed) or (partitions_of(client, topic) if topic else list(client.list_group_offsets(group)))
+        wanted = list(listed) or (
+            partitions_of(client, topic) if topic else list(client.list_group_offsets(group))
+        )
         moves = plan(reset, known_of(client, group, wanted, timestamp_ms), listed)
         if execute:
             client.alter_group_offsets(group, {move.partition: move.new for move in moves})
@@ -110,11 +130,15 @@ def check_scope(reset: Reset, topic: Sequence[str] | None, *, all_topics: bool) 
     if sum(said) > 1:
         raise ConfigError("give one of --topic, --all-topics and --from-file, which says it itself")
     if not any(said):
-        raise ConfigError("give --topic TOPIC, --topic TOPIC:0,1 or --all-topics: it is not said which partitions")
+        raise ConfigError(
+            "give --topic TOPIC, --topic TOPIC:0,1 or --all-topics: it is not said which partitions"
+        )
 
 
 def check_members(client: Client, group: str, *, execute: bool) -> None:
-    """Raise KafkaError, before anything is written, for a group that has members; a dry run only says so."""
+    """Raise KafkaError, before anything is written, for a group that has
+    members; a dry run only says so.
+    """
     found = _described(client, group)
     if found is None or not found.members:
         return
@@ -141,13 +165,21 @@ def _described(client: Client, group: str) -> GroupDescription | None:
 def known_of(
     client: Client, group: str, wanted: Sequence[TopicPartition], timestamp_ms: int | None
 ) -> dict[TopicPartition, Known]:
-    """Return what has to be known of partitions to plan their offsets. Raises the error of one that does not exist."""
+    """Return what has to be known of partitions to plan their offsets. Raises the error
+    of one that does not exist.
+    """
     committed = client.list_group_offsets(group, wanted)
     begins = client.list_offsets(dict.fromkeys(wanted, EARLIEST))
     ends = client.list_offsets(dict.fromkeys(wanted, LATEST))
-    times = {} if timestamp_ms is None else client.list_offsets(dict.fromkeys(wanted, Timestamp(timestamp_ms)))
+    times = (
+        {}
+        if timestamp_ms is None
+        else client.list_offsets(dict.fromkeys(wanted, Timestamp(timestamp_ms)))
+    )
     return {
-        tp: Known(begins[tp].offset, ends[tp].offset, committed[tp], times[tp].offset if times else None)
+        tp: Known(
+            begins[tp].offset, ends[tp].offset, committed[tp], times[tp].offset if times else None
+        )
         for tp in wanted
     }
 

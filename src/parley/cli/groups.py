@@ -41,7 +41,9 @@ def list_command(
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--type", metavar="TYPE,…", help="Only classic, consumer, share or streams (Kafka 3.8)."),
+        typer.Option(
+            "--type", metavar="TYPE,…", help="Only classic, consumer, share or streams (Kafka 3.8)."
+        ),
     ] = None,
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: FormatOption = None,
@@ -51,7 +53,9 @@ def list_command(
 ) -> None:
     """List the groups of the cluster, each with the broker that coordinates it."""
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
-        found = client.list_groups(state.split(",") if state else [], kind.split(",") if kind else [])
+        found = client.list_groups(
+            state.split(",") if state else [], kind.split(",") if kind else []
+        )
     rows = [
         {
             "group": one.group_id,
@@ -68,7 +72,9 @@ def list_command(
 @app.command()
 def describe(
     group: GroupsArgument,
-    members: Annotated[bool, typer.Option("--members", help="Show each member and what it has.")] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show each member and what it has.")
+    ] = False,
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: FormatOption = None,
     timeout_ms: CallTimeoutOption = 30_000,
@@ -82,7 +88,12 @@ def describe(
         rows = [_member_row(one, member) for one in found.values() for member in one.members]
         print_rows("groups describe --members", MEMBER_COLUMNS, rows, output_format)
     else:
-        print_rows("groups describe", STATE_COLUMNS, [_state_row(one) for one in found.values()], output_format)
+        print_rows(
+            "groups describe",
+            STATE_COLUMNS,
+            [_state_row(one) for one in found.values()],
+            output_format,
+        )
 
 
 app.command("lag")(lag)
@@ -117,9 +128,13 @@ def remove_member(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Take members out of a group: the others take over what they had. One that still runs joins again."""
+    """Take members out of a group: the others take over what they had. One that
+    still runs joins again.
+    """
     if bool(member) == every:
-        raise ConfigError("name members, or give --all: `parley groups describe --members` shows their ids")
+        raise ConfigError(
+            "name members, or give --all: `parley groups describe --members` shows their ids"
+        )
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
         removed = client.remove_members(group, member if not every else None)
     for one in removed:

@@ -38,7 +38,9 @@ class OutputFormat(StrEnum):
 FormatOption = Annotated[
     OutputFormat | None,
     typer.Option(
-        "--format", metavar="FORMAT", help="table, json, jsonl or csv. [default: table; in a pipe tab-separated lines]"
+        "--format",
+        metavar="FORMAT",
+        help="table, json, jsonl or csv. [default: table; in a pipe tab-separated lines]",
     ),
 ]
 """The type of every command's `--format` option."""
@@ -59,7 +61,9 @@ def print_rows(
     """
     stream = stream if stream is not None else sys.stdout
     if output_format is OutputFormat.JSON:
-        print_document(command, {"rows": [{name: row.get(name) for name in columns} for row in rows]}, stream)
+        print_document(
+            command, {"rows": [{name: row.get(name) for name in columns} for row in rows]}, stream
+        )
     elif output_format is OutputFormat.JSONL:
         for row in rows:
             print(json.dumps({name: row.get(name) for name in columns}, default=str), file=stream)
@@ -80,7 +84,10 @@ def print_rows(
 def print_document(command: str, document: Mapping[str, Any], stream: TextIO | None = None) -> None:
     """Print one JSON object inside the envelope that says what it is."""
     envelope = {"_command": command, "_version": JSON_VERSION, **document}
-    print(json.dumps(envelope, indent=2, default=str), file=stream if stream is not None else sys.stdout)
+    print(
+        json.dumps(envelope, indent=2, default=str),
+        file=stream if stream is not None else sys.stdout,
+    )
 
 
 def say(text: str) -> None:
@@ -92,11 +99,15 @@ def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stre
     wide_console(stream).print(table(columns, rows))
 
 
-def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], caption: str | None = None) -> Table:
+def table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], caption: str | None = None
+) -> Table:
     """Return rows as a table, with a line of text below it; numbers stand to the right."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
+    made = Table(
+        box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left"
+    )
     for name in columns:
         numbers = any(_is_number(row.get(name)) for row in rows)
         made.add_column(_heading(name), overflow="fold", justify="right" if numbers else "left")
@@ -110,10 +121,14 @@ def _is_number(value: Any) -> bool:
 
 
 def wide_console(stream: TextIO) -> Console:
-    """Return a console for tables: as wide as the terminal, and in a pipe as wide as the table is."""
+    """Return a console for tables: as wide as the terminal, and in a pipe
+    as wide as the table is.
+    """
     from rich.console import Console
 
-    return Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else _UNFOLDED)
+    return Console(
+        file=stream, highlight=False, markup=False, width=None if stream.isatty() else _UNFOLDED
+    )
 
 
 def _heading(name: str) -> str:
@@ -121,7 +136,9 @@ def _heading(name: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text without tabs and line breaks, which would break the columns, or what a terminal obeys."""
+    """Return a value as text without tabs and line breaks, which would break the
+    columns, or what a terminal obeys.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):

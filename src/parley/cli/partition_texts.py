@@ -1,4 +1,6 @@
-"""Partitions as people write and read them on the command line: `flights`, `flights:0`, `flights:0-2,5`."""
+"""Partitions as people write and read them on the command line: `flights`,
+`flights:0`, `flights:0-2,5`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def read_partitions(text: str) -> tuple[str, tuple[int, ...] | None]:
     """
     topic, colon, parts = text.partition(":")
     if not topic:
-        raise ConfigError(f'"{text}" names no topic: give TOPIC, or TOPIC:0,2 for some of its partitions')
+        raise ConfigError(
+            f'"{text}" names no topic: give TOPIC, or TOPIC:0,2 for some of its partitions'
+        )
     return topic, tuple(dict.fromkeys(_indexes(text, parts))) if colon else None
 
 

@@ -38,7 +38,8 @@ def protocol(
         case []:
             columns = ("release", "apis", "record_format")
             rows = [
-                {"release": r.name, "apis": len(r.ranges), "record_format": r.record_magic} for r in releases().values()
+                {"release": r.name, "apis": len(r.ranges), "record_format": r.record_magic}
+                for r in releases().values()
             ]
             print_rows("protocol", columns, rows, output_format)
         case ["diff", older, newer]:
@@ -49,7 +50,9 @@ def protocol(
             entries = [entry._asdict() for entry in documentation.entries(release(name))]
             print_rows("protocol", ENTRY_COLUMNS, entries, output_format)
         case _:
-            raise ConfigError("parley protocol takes a release, `diff OLDER NEWER` or `pages DIRECTORY`")
+            raise ConfigError(
+                "parley protocol takes a release, `diff OLDER NEWER` or `pages DIRECTORY`"
+            )
 
 
 def _show_differences(older: str, newer: str, output_format: FormatOption) -> None:
@@ -57,7 +60,10 @@ def _show_differences(older: str, newer: str, output_format: FormatOption) -> No
     rows = [difference._asdict() for difference in documentation.differences(before, after)]
     print_rows("protocol diff", DIFFERENCE_COLUMNS, rows, output_format)
     gained, lost = documentation.feature_differences(before, after)
-    say(f"features gained from {before.name} to {after.name}: {', '.join(f.value for f in gained) or 'none'}")
+    say(
+        f"features gained from {before.name} to {after.name}: "
+        f"{', '.join(f.value for f in gained) or 'none'}"
+    )
     say(f"features lost: {', '.join(f.value for f in lost) or 'none'}")
 
 

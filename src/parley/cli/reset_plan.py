@@ -1,4 +1,6 @@
-"""Where a group's offsets go when they are reset: the places that people name, and offsets within the log. Pure."""
+"""Where a group's offsets go when they are reset: the places that people name, and
+offsets within the log. Pure.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,20 @@ class Reset:
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in self.__slots__}
         named = [
-            f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None and value is not False
+            f"--{name.replace('_', '-')}"
+            for name, value in given.items()
+            if value is not None and value is not False
         ]
         if len(named) != 1:
-            options = "--to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by, --to-offset or --from-file"
-            what = f"{' and '.join(named)} are {len(named)} places" if named else "it is not said where to"
+            options = (
+                "--to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by, "
+                "--to-offset or --from-file"
+            )
+            what = (
+                f"{' and '.join(named)} are {len(named)} places"
+                if named
+                else "it is not said where to"
+            )
             raise ConfigError(f"{what}: give one of {options}")
         if self.to_offset is not None and self.to_offset < 0:
             raise ConfigError(f"--to-offset {self.to_offset}: offsets start at 0")
@@ -47,11 +58,15 @@ class Reset:
         """Return the time that offsets are looked up by, None where they are not."""
         if self.to_datetime is not None:
             return read_datetime(self.to_datetime)
-        return None if self.by_duration is None else max(0, now_ms - read_duration(self.by_duration))
+        return (
+            None if self.by_duration is None else max(0, now_ms - read_duration(self.by_duration))
+        )
 
 
 class Known(NamedTuple):
-    """What is known of a partition: its first offset, the one after its last, and what the group has committed."""
+    """What is known of a partition: its first offset, the one after its last, and
+    what the group has committed.
+    """
 
     begin: int
     end: int
@@ -61,7 +76,9 @@ class Known(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A partition's offset before and after. `asked` is where it was to go, if the log does not reach so far."""
+    """A partition's offset before and after. `asked` is where it was to go, if the
+    log does not reach so far.
+    """
 
     partition: TopicPartition
     current: int | None
@@ -69,10 +86,13 @@ class Move(NamedTuple):
     asked: int | None = None
 
 
-def plan(reset: Reset, known: Mapping[TopicPartition, Known], listed: Mapping[TopicPartition, int]) -> list[Move]:
+def plan(
+    reset: Reset, known: Mapping[TopicPartition, Known], listed: Mapping[TopicPartition, int]
+) -> list[Move]:
     """Return where each partition goes. `listed` are the offsets of a file.
 
-    An offset outside of the log becomes the nearest one inside. Raises ConfigError where there is no offset to shift.
+    An offset outside of the log becomes the nearest one inside. Raises ConfigError where there is
+    no offset to shift.
     """
     moves = []
     for tp, found in sorted(known.items()):
@@ -90,7 +110,10 @@ def _wanted(reset: Reset, tp: TopicPartition, found: Known) -> int:
         return reset.to_offset
     if reset.shift_by is not None:
         if found.committed is None:
-            raise ConfigError(f"--shift-by: the group has committed nothing for {tp}; leave it out, or say where to")
+            raise ConfigError(
+                f"--shift-by: the group has committed nothing for {tp}; leave it out, or say "
+                "where to"
+            )
         return found.committed.offset + reset.shift_by
     if found.by_time is not None and found.by_time >= 0:
         return found.by_time
@@ -98,7 +121,8 @@ def _wanted(reset: Reset, tp: TopicPartition, found: Known) -> int:
 
 
 def read_datetime(text: str) -> int:
-    """Return milliseconds since 1970 of a date and time as Java's tool takes it: UTC unless it names a zone.
+    """Return milliseconds since 1970 of a date and time as Java's tool takes it: UTC unless it
+    names a zone.
 
     >>> read_datetime("1970-01-02T00:00:00.000"), read_datetime("1970-01-01T01:00:00+01:00")
     (86400000, 0)
@@ -106,7 +130,9 @@ def read_datetime(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f'--to-datetime "{text}" is no date and time: give 2026-01-31T23:59:59.000') from None
+        raise ConfigError(
+            f'--to-datetime "{text}" is no date and time: give 2026-01-31T23:59:59.000'
+        ) from None
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     ms = (found - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if ms < 0:
@@ -121,9 +147,13 @@ def read_duration(text: str) -> int:
     (604800000, 5400000, 500)
     """
     found = _DURATION.fullmatch(text.upper())
-    parts = {name: float(value) for name, value in found.groupdict().items() if value} if found else {}
+    parts = (
+        {name: float(value) for name, value in found.groupdict().items() if value} if found else {}
+    )
     if not parts:
-        raise ConfigError(f'--by-duration "{text}" is no duration: give P7D for a week, PT1H30M for 90 minutes')
+        raise ConfigError(
+            f'--by-duration "{text}" is no duration: give P7D for a week, PT1H30M for 90 minutes'
+        )
     try:
         return timedelta(**parts) // timedelta(milliseconds=1)
     except OverflowError:
@@ -131,7 +161,9 @@ def read_duration(text: str) -> int:
 
 
 def read_offsets(name: str, lines: TextIO) -> dict[TopicPartition, int]:
-    """Return the offsets in a file of Java's tool, `topic,partition,offset` in each line. Raises ConfigError."""
+    """Return the offsets in a file of Java's tool, `topic,partition,offset` in each
+    line. Raises ConfigError.
+    """
     found: dict[TopicPartition, int] = {}
     reader = csv.reader(lines)
     for row in reader:
@@ -145,11 +177,17 @@ def read_offsets(name: str, lines: TextIO) -> dict[TopicPartition, int]:
             raise ConfigError(f"{where}: {tp} stands there twice")
         found[tp] = int(row[2])
     if not found:
-        raise ConfigError(f"{name} names no partition: topic,partition,offset is expected in each line")
+        raise ConfigError(
+            f"{name} names no partition: topic,partition,offset is expected in each line"
+        )
     return found
 
 
 def _is_offset(row: list[str]) -> bool:
-    if len(row) != 3 or not row[0] or not (row[1].strip().isdecimal() and row[2].strip().isdecimal()):
+    if (
+        len(row) != 3
+        or not row[0]
+        or not (row[1].strip().isdecimal() and row[2].strip().isdecimal())
+    ):
         return False
     return int(row[1]) < 2**31 and int(row[2]) < 2**63

@@ -3,9 +3,9 @@
 Names are imported when they are first used, so that asking for the options alone loads neither
 pyarrow nor the network. What is not in `__all__` is for parley's own upper layers and may change.
 
-Map: What users see: `async_client`, `client`, `results`, `shapes`, `events`; `loop_thread` runs the loop of the
-blocking ones. Rooms, each of which imports only from those behind it: `consumer`, `transactions`, `group` and `admin`,
-`fetch` and `produce`, `offsets`, `cluster`, `options`.
+Map: What users see: `async_client`, `client`, `results`, `shapes`, `events`; `loop_thread` runs the
+loop of the blocking ones. Rooms, each of which imports only from those behind it: `consumer`,
+`transactions`, `group` and `admin`, `fetch` and `produce`, `offsets`, `cluster`, `options`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ _NAMES = {
     "parley.client.admin.groups": ("GroupListing",),
     "parley.client.async_client": ("AsyncClient",),
     "parley.client.client": ("Client",),
-    "parley.client.cluster.view": ("ClusterMetadata", "LeaderAndEpoch", "PartitionMetadata", "TopicMetadata"),
+    "parley.client.cluster.view": (
+        "ClusterMetadata",
+        "LeaderAndEpoch",
+        "PartitionMetadata",
+        "TopicMetadata",
+    ),
     "parley.client.consumer.async_consumer": ("AsyncConsumer",),
     "parley.client.consumer.consumer": ("Consumer",),
     "parley.client.consumer.listener": ("ConsumerRebalanceListener",),
@@ -56,22 +61,46 @@ _NAMES = {
     "parley.client.transactions.async_producer": ("AsyncTransactionProducer",),
     "parley.client.transactions.calls": ("AsyncTransactions", "Transactions"),
     "parley.client.transactions.handover": ("FencedProducer", "PreparedTransaction"),
-    "parley.client.transactions.listing": ("TransactionDescription", "TransactionFilter", "TransactionListing"),
+    "parley.client.transactions.listing": (
+        "TransactionDescription",
+        "TransactionFilter",
+        "TransactionListing",
+    ),
     "parley.client.transactions.producer": ("TransactionProducer",),
-    "parley.types": ("Node", "OffsetAndMetadata", "Secret", "TopicPartition", "format_uuid", "parse_uuid"),
+    "parley.types": (
+        "Node",
+        "OffsetAndMetadata",
+        "Secret",
+        "TopicPartition",
+        "format_uuid",
+        "parse_uuid",
+    ),
 }
-"""Where each public name comes from. Type checkers read `__init__.pyi`, which `tools/write_stubs.py` makes of this."""
+"""Where each public name comes from. Type checkers read `__init__.pyi`, which
+`tools/write_stubs.py` makes of this.
+"""
 
 _OWN_NAMES = {
     "parley.client.cluster.connecting": ("connect_options",),
-    "parley.client.cluster.survey": ("BrokerFinding", "brokers_lacking", "kips_of", "looks_like", "survey"),
+    "parley.client.cluster.survey": (
+        "BrokerFinding",
+        "brokers_lacking",
+        "kips_of",
+        "looks_like",
+        "survey",
+    ),
     "parley.client.fetch.recreation": ("rewound",),
     "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
     "parley.client.produce.rows": ("SLICE_ROWS",),
 }
 """The same of what only parley's upper layers use."""
 
-_HOME = {name: module for table in (_NAMES, _OWN_NAMES) for module, names in table.items() for name in names}
+_HOME = {
+    name: module
+    for table in (_NAMES, _OWN_NAMES)
+    for module, names in table.items()
+    for name in names
+}
 
 __all__ = [name for names in _NAMES.values() for name in names]
 

@@ -8,7 +8,14 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from parley.client.admin import described_groups, group_lag, group_members, group_offsets, groups, topics as admin
+from parley.client.admin import (
+    described_groups,
+    group_lag,
+    group_members,
+    group_offsets,
+    groups,
+    topics as admin,
+)
 from parley.client.admin.calls import of_client
 from parley.client.cluster import abilities
 from parley.client.cluster.call_deadline import working_until
@@ -66,9 +73,10 @@ class AsyncClient:
     >>> asyncio.run(rows())
     2
 
-    Options are those of ClientOptions, given as one or by name. `require` names the features that every
-    broker must have; `start` checks them. `on_event` is called in the loop with each event (`PossibleDataLoss`,
-    `TopicRecreated`) and must not block. Raises ConfigError for unknown options and features.
+    Options are those of ClientOptions, given as one or by name. `require` names the features that
+    every broker must have; `start` checks them. `on_event` is called in the loop with each event
+    (`PossibleDataLoss`, `TopicRecreated`) and must not block. Raises ConfigError for unknown
+    options and features.
     """
 
     def __init__(
@@ -85,21 +93,24 @@ class AsyncClient:
         self.options = client_options(options, named)
         arguments.listener("on_event", on_event)
         self._require = abilities.named_features(require)
-        self._make = partial(Cluster, self.options, backend=backend, clock=clock, rng=rng, on_event=on_event)
+        self._make = partial(
+            Cluster, self.options, backend=backend, clock=clock, rng=rng, on_event=on_event
+        )
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
         self._closed = False
         self.transactions = AsyncTransactions(self._begin)
         """Transactional producers, and what else concerns transactions."""
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> AsyncClient:
-        """Reach a broker and learn about the cluster. `async with` does it, and so does the first call.
+        """Reach a broker and learn about the cluster. `async with` does it, and so does the first
+        call.
 
         Raises BrokersUnreachable, naming each address and the stage it failed in (at once, or after
-        `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of each call), and
-        UnsupportedVersionError where a broker lacks a feature that `require` names.
+        `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of
+        each call), and UnsupportedVersionError where a broker lacks a feature that `require` names.
         """
         await self._begin(None)
         return self
@@ -119,7 +130,10 @@ class AsyncClient:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -127,7 +141,9 @@ class AsyncClient:
         return (await self._begin(None))[0]
 
     async def _begin(self, timeout_ms: int | None) -> tuple[Cluster, Deadline]:
-        """Return the state of the client, started, and the deadline of a call: starting is part of the call."""
+        """Return the state of the client, started, and the deadline of a call:
+        starting is part of the call.
+        """
         if self._closed:
             raise LocalProtocolError("this client is closed; make a new one")
         if self._cluster is not None:
@@ -144,10 +160,11 @@ class AsyncClient:
             raise
         return cluster, deadline
 
-    # -- the cluster ----------------------------------------------------------------------------------
+    # -- the cluster -------------------------------------------------------------------------------
 
     async def metadata(self, topics: Names | None = None) -> ClusterMetadata:
-        """Return brokers, leaders and partitions of some topics, or of all when none are named. Always asks.
+        """Return brokers, leaders and partitions of some topics, or of all when none are named.
+        Always asks.
 
         Creates no topic. Raises the error of a topic that is missing or may not be seen.
         """
@@ -193,19 +210,22 @@ class AsyncClient:
         feature: Feature | None = None,
         allowed: VersionRange | None = None,
     ) -> R:
-        """Send any request to a broker (None: any) in the negotiated version, and return the answer as it is.
+        """Send any request to a broker (None: any) in the negotiated version, and return the answer
+        as it is.
 
-        Error codes inside the answer are the caller's to read. `allowed` narrows the versions, `feature`
-        says what the request is for. `timeout_ms` (else `request_timeout_ms`) includes connecting.
-        Raises UnsupportedVersionError, before a byte is sent, where the broker does not have the API, none of
-        these versions, or not the feature; RequestTimedOut at the deadline.
+        Error codes inside the answer are the caller's to read. `allowed` narrows the versions,
+        `feature` says what the request is for. `timeout_ms` (else `request_timeout_ms`) includes
+        connecting. Raises UnsupportedVersionError, before a byte is sent, where the broker does not
+        have the API, none of these versions, or not the feature; RequestTimedOut at the deadline.
         """
         arguments.broker_id(node_id)
         arguments.request(message)
         arguments.timeout(timeout_ms)
         arguments.optional("feature", feature, Feature)
         arguments.optional("allowed", allowed, VersionRange)
-        cluster, deadline = await self._begin(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
+        cluster, deadline = await self._begin(
+            self.options.request_timeout_ms if timeout_ms is None else timeout_ms
+        )
         with working_until(deadline):
             conn = await cluster.connection(node_id)
         if feature is not None:
@@ -213,12 +233,18 @@ class AsyncClient:
         left_ms = max(1, deadline.remaining_ms(cluster.now_ms()))
         return (await cluster.ask(conn, message, left_ms, allowed)).message
 
-    # -- topics ---------------------------------------------------------------------------------------
+    # -- topics ------------------------------------------------------------------------------------
 
     async def create_topics(
-        self, topics: Several[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+        self,
+        topics: Several[NewTopic],
+        *,
+        timeout_ms: int | None = None,
+        validate_only: bool = False,
     ) -> dict[str, CreatedTopic]:
-        """Create topics; they can be used when this returns. Raises the first topic's error, noting the others."""
+        """Create topics; they can be used when this returns. Raises the first topic's
+        error, noting the others.
+        """
         wanted = admin.new_topics(topics)
         arguments.timeout(timeout_ms)
         arguments.flag("validate_only", validate_only)
@@ -226,13 +252,15 @@ class AsyncClient:
         return await admin.create_topics(cluster, wanted, deadline, validate_only=validate_only)
 
     async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises the first topic's error, noting the others; ConfigError for a single text."""
+        """Delete topics. Raises the first topic's error, noting the others;
+        ConfigError for a single text.
+        """
         wanted = arguments.topic_names("names", names)
         arguments.timeout(timeout_ms)
         cluster, deadline = await self._begin(timeout_ms)
         await admin.delete_topics(cluster, wanted, deadline)
 
-    # -- offsets --------------------------------------------------------------------------------------
+    # -- offsets -----------------------------------------------------------------------------------
 
     async def list_offsets(
         self,
@@ -241,7 +269,9 @@ class AsyncClient:
         isolation_level: str = READ_UNCOMMITTED,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after Timestamp(ms)."""
+        """Return the offset of each place: EARLIEST, LATEST, MAX_TIMESTAMP, or the first
+        at or after Timestamp(ms).
+        """
         FetchOptions(isolation_level=isolation_level)
         wanted = arguments.by_partition("specs", specs, 'TopicPartition("flights", 0): EARLIEST')
         arguments.timeout(timeout_ms)
@@ -253,9 +283,9 @@ class AsyncClient:
     ) -> dict[TopicPartition, EpochEndOffset]:
         """Return where leader epochs end in the leaders' logs (OffsetForLeaderEpoch v3+, KIP-320).
 
-        A position whose epoch ends below it was truncated: its records belong to another history. An epoch
-        is given as `epoch`, `(epoch,)` or `(epoch, current_leader_epoch)`. Where a leader cannot be asked
-        the answer has `available=False`; nothing is raised for that.
+        A position whose epoch ends below it was truncated: its records belong to another history.
+        An epoch is given as `epoch`, `(epoch,)` or `(epoch, current_leader_epoch)`. Where a leader
+        cannot be asked the answer has `available=False`; nothing is raised for that.
         """
         wanted = arguments.by_partition("epochs", epochs, 'TopicPartition("flights", 0): 3')
         arguments.timeout(timeout_ms)
@@ -270,22 +300,25 @@ class AsyncClient:
         text("group_id", group_id)
         wanted = arguments.offsets_to_commit(offsets)
         cluster = await self._started()
-        await committed.commit_offsets(cluster, ConsumerGroupMetadata(group_id), wanted, cluster.deadline())
+        await committed.commit_offsets(
+            cluster, ConsumerGroupMetadata(group_id), wanted, cluster.deadline()
+        )
 
     async def committed_offsets(
         self, group_id: str, partitions: Several[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of each partition, None where the group has committed none.
 
-        Where a transaction that is not ended yet has offsets of these partitions, the answer waits for its end
-        (KIP-447, brokers from 2.5 on; older ones return the offset before). Raises RequestTimedOut at the deadline.
+        Where a transaction that is not ended yet has offsets of these partitions, the answer waits
+        for its end (KIP-447, brokers from 2.5 on; older ones return the offset before). Raises
+        RequestTimedOut at the deadline.
         """
         text("group_id", group_id)
         wanted = arguments.partitions(partitions)
         cluster = await self._started()
         return await committed.committed_offsets(cluster, group_id, wanted, cluster.deadline())
 
-    # -- groups ---------------------------------------------------------------------------------------
+    # -- groups ------------------------------------------------------------------------------------
 
     list_groups = of_client(groups.list_groups)
     describe_groups = of_client(described_groups.describe_groups)
@@ -296,7 +329,7 @@ class AsyncClient:
     remove_members = of_client(group_members.remove_members)
     group_lag = of_client(group_lag.group_lag)
 
-    # -- reading --------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     async def fetch(
         self,
@@ -305,7 +338,8 @@ class AsyncClient:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
-        """Yield the records of a partition from `start` up to, not including, `end` (None: forever).
+        """Yield the records of a partition from `start` up to, not including, `end` (None:
+        forever).
 
         See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
         """
@@ -319,12 +353,13 @@ class AsyncClient:
     async def fetch_many(
         self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
     ) -> AsyncGenerator[FetchedBatch, None]:
-        """Yield the records of several partitions as they come: in order per partition, mixed across them.
+        """Yield the records of several partitions as they come: in order per partition, mixed
+        across them.
 
         A range is `start`, `(start, end)` or a PartitionRange; ends may be places such as EARLIEST.
         Follows leaders as they move. Raises DataLossError where promised offsets are gone,
-        CorruptRecordError where records are damaged, the broker's error otherwise; in each case after
-        everything in front was yielded, and fetching again from there meets the same.
+        CorruptRecordError where records are damaged, the broker's error otherwise; in each case
+        after everything in front was yielded, and fetching again from there meets the same.
         """
         options = options if options is not None else FetchOptions()
         from parley.client.fetch.decode import decode
@@ -339,7 +374,7 @@ class AsyncClient:
         finally:
             await reading.close()
 
-    # -- writing --------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     async def produce(
         self,
@@ -350,9 +385,10 @@ class AsyncClient:
     ) -> ProduceResult:
         """Write rows and return when all are acknowledged, with their offsets.
 
-        `rows` is a RecordBatch, a Table or an iterable of RecordBatches with a column `value` or `key`,
-        and optionally `headers`, `timestamp`, `partition` and (with `topic=None`) `topic`. Rows of one
-        partition keep their order. Raises the first error; a note on it says how many rows were written.
+        `rows` is a RecordBatch, a Table or an iterable of RecordBatches with a column `value` or
+        `key`, and optionally `headers`, `timestamp`, `partition` and (with `topic=None`) `topic`.
+        Rows of one partition keep their order. Raises the first error; a note on it says how many
+        rows were written.
         """
         options = arguments.writing(topic, partition, options)
         await self._started()

@@ -1,10 +1,12 @@
-"""The blocking client, for Spark tasks, scripts and notebooks: the same operations, from any thread.
+"""The blocking client, for Spark tasks, scripts and notebooks: the same operations, from any
+thread.
 
 1. One event loop in one thread serves all blocking clients of a process; it only moves bytes.
-2. Decoding and encoding run in the thread that calls, so that readers in several threads use several
-   processors.
+2. Decoding and encoding run in the thread that calls, so that readers in several threads use
+   several processors.
 3. After a fork nothing of the parent's loop, connections or clients is touched: a client that came
-   along begins again with its options when it is first used in the child. (Spark forks its workers.)
+   along begins again with its options when it is first used in the child. (Spark forks its
+   workers.)
 """
 
 from __future__ import annotations
@@ -26,7 +28,12 @@ from parley.client.fetch.ranges import Range, open_read
 from parley.client.loop_thread import leave_behind, shared_loop
 from parley.client.offsets.list_offsets import Spec
 from parley.client.options import arguments
-from parley.client.options.client_options import ClientOptions, FetchOptions, ProduceOptions, client_options
+from parley.client.options.client_options import (
+    ClientOptions,
+    FetchOptions,
+    ProduceOptions,
+    client_options,
+)
 from parley.client.options.values import ClientOptionValues
 from parley.client.produce.calls import write_blocking
 from parley.client.results import (
@@ -58,8 +65,8 @@ class Client:
     ...         print(batch.num_rows)
     2
 
-    Options and methods are those of AsyncClient, whose docstrings say what they raise. `on_event` is called in
-    the loop's thread; a pickled copy has none.
+    Options and methods are those of AsyncClient, whose docstrings say what they raise. `on_event`
+    is called in the loop's thread; a pickled copy has none.
     """
 
     def __init__(
@@ -82,12 +89,15 @@ class Client:
         """Transactional producers, and what else concerns transactions."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), require=self._require), (self.options,)  # a copy in another process begins again
+        # a copy in another process begins again
+        return partial(type(self), require=self._require), (self.options,)
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def start(self) -> Client:
-        """Reach a broker. Raises BrokersUnreachable, naming each address and the stage it failed in."""
+        """Reach a broker. Raises BrokersUnreachable, naming each address and
+        the stage it failed in.
+        """
         self._run(self._async().start())
         return self
 
@@ -102,26 +112,32 @@ class Client:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _async(self) -> AsyncClient:
         if self._closed:
             raise LocalProtocolError("this client is closed; make a new one")
-        if self._pid != os.getpid():  # forked: the locks and sockets that came along belong to the parent
+        # forked: the locks and sockets that came along belong to the parent
+        if self._pid != os.getpid():
             leave_behind(self._client)
             self._guard, self._client, self._pid = threading.Lock(), None, os.getpid()
         with self._guard:
             if self._client is None:
-                self._client = AsyncClient(self.options, require=self._require, on_event=self._on_event)
+                self._client = AsyncClient(
+                    self.options, require=self._require, on_event=self._on_event
+                )
             return self._client
 
     @staticmethod
     def _run(work: Work[T]) -> T:
         return shared_loop().call(work)
 
-    # -- cluster, topics, offsets, groups -------------------------------------------------------------
+    # -- cluster, topics, offsets, groups ----------------------------------------------------------
 
     metadata = blocking(AsyncClient.metadata)
     api_versions = blocking(AsyncClient.api_versions)
@@ -147,7 +163,7 @@ class Client:
     remove_members = blocking(AsyncClient.remove_members)
     group_lag = blocking(AsyncClient.group_lag)
 
-    # -- reading and writing --------------------------------------------------------------------------
+    # -- reading and writing -----------------------------------------------------------------------
 
     def fetch(
         self,
@@ -156,16 +172,20 @@ class Client:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the records of a partition from `start` up to, not including, `end` (None: forever)."""
+        """Yield the records of a partition from `start` up to, not including,
+        `end` (None: forever).
+        """
         for found in self.fetch_many({arguments.partition(tp): (start, end)}, options):
             yield found.batch
 
     def fetch_many(
         self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
     ) -> Iterator[FetchedBatch]:
-        """Yield the records of several partitions as they come: in order per partition, mixed across them.
+        """Yield the records of several partitions as they come: in order per partition, mixed
+        across them.
 
-        The next answer is received while this thread decodes the one before; leaving the iterator ends that.
+        The next answer is received while this thread decodes the one before; leaving the iterator
+        ends that.
         """
         options = options if options is not None else FetchOptions()
         client, loop = self._async(), shared_loop()

@@ -1,4 +1,6 @@
-"""What a client reports to its application without being asked: values, handed to `on_event` as they happen."""
+"""What a client reports to its application without being asked: values, handed to
+`on_event` as they happen.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ class PossibleDataLoss:
     """Leadership went backwards and was believed, since five answers in a row agreed on it.
 
     Either a leader was elected that had not kept up (unclean), or the topic was deleted and created
-    again on a cluster without topic ids. What was read or written there may be gone: compare positions
-    with the log (`offsets_for_leader_epochs`), and write again what must be there.
+    again on a cluster without topic ids. What was read or written there may be gone: compare
+    positions with the log (`offsets_for_leader_epochs`), and write again what must be there.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -37,10 +39,14 @@ Listener = Callable[[Event], None]
 
 
 def notify(listener: Listener | None, event: Event) -> None:
-    """Hand an event to the application, and to the log. What the listener raises is logged, never passed on."""
+    """Hand an event to the application, and to the log. What the listener raises is
+    logged, never passed on.
+    """
     if isinstance(event, PossibleDataLoss):
         names = ", ".join(map(str, event.partitions))
-        log.warning("leadership went backwards in five agreeing answers: records of %s may be lost", names)
+        log.warning(
+            "leadership went backwards in five agreeing answers: records of %s may be lost", names
+        )
     else:
         log.info('topic "%s" was deleted and created again', event.topic)
     if listener is None:

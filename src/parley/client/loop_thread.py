@@ -33,7 +33,9 @@ class LoopThread:
         """Run a coroutine in the loop, and do not wait for it."""
         if threading.current_thread() is self._thread:
             work.close()
-            raise LocalProtocolError("a blocking call was made inside parley's own event loop; use AsyncClient there")
+            raise LocalProtocolError(
+                "a blocking call was made inside parley's own event loop; use AsyncClient there"
+            )
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, work: Work[T]) -> T:
@@ -42,13 +44,17 @@ class LoopThread:
 
 
 class CallerThread:
-    """Lets what runs in the loop call back into the thread that waits for it, as a listener expects it."""
+    """Lets what runs in the loop call back into the thread that waits for it,
+    as a listener expects it.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[queue.SimpleQueue[Callable[[], None] | None]] = []
 
     def wait_for(self, loop_thread: LoopThread, work: Work[T]) -> T:
-        """Run a coroutine in the loop, and in this thread what `call` asks for meanwhile; return what it returns."""
+        """Run a coroutine in the loop, and in this thread what `call` asks for
+        meanwhile; return what it returns.
+        """
         calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._waiting.append(calls)
         try:
@@ -59,7 +65,9 @@ class CallerThread:
             self._waiting.remove(calls)
 
     async def call(self, call: Callable[[], object]) -> None:
-        """Call in the thread that waits innermost, and return when the call does. Raises what it raises."""
+        """Call in the thread that waits innermost, and return when the call
+        does. Raises what it raises.
+        """
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
@@ -107,7 +115,9 @@ def shared_loop() -> LoopThread:
 
 
 def leave_behind(of_the_parent: object) -> None:
-    """Keep what a fork brought along, unused: collecting it would close descriptors that the parent still polls."""
+    """Keep what a fork brought along, unused: collecting it would close descriptors
+    that the parent still polls.
+    """
     _left_behind.append(of_the_parent)
 
 

@@ -14,7 +14,9 @@ from parley.types import Names, TopicPartition, texts
 
 
 class BatchShape(Protocol):
-    """What `FetchOptions.shape` needs: the columns to decode, and how a RecordBatch is made of them."""
+    """What `FetchOptions.shape` needs: the columns to decode, and how a
+    RecordBatch is made of them.
+    """
 
     want: int
     timestamp_scale: int
@@ -53,12 +55,16 @@ def record_shape(columns: Names | None = None) -> BatchShape:
     names = RECORD_SCHEMA.names if columns is None else texts("columns", columns, "columns")
     for name in names:
         if name not in RECORD_SCHEMA.names:
-            raise ConfigError(f'there is no column "{name}" to read.{nearest_hint(name, RECORD_SCHEMA.names)}')
+            raise ConfigError(
+                f'there is no column "{name}" to read.{nearest_hint(name, RECORD_SCHEMA.names)}'
+            )
     return _RecordShape(names)
 
 
 def spark_shape(schema: pa.Schema | None = None, *, include_headers: bool = False) -> BatchShape:
-    """Return the shape of Spark's `kafka` source: `schema` names any of its columns, in any order."""
+    """Return the shape of Spark's `kafka` source: `schema` names any of its
+    columns, in any order.
+    """
     return _SparkShape(spark_schema(include_headers) if schema is None else schema)
 
 

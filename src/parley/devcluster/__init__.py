@@ -1,4 +1,5 @@
-"""A Kafka cluster for development and tests, in this process, each broker speaking as its own release.
+"""A Kafka cluster for development and tests, in this process, each broker speaking as its own
+release.
 
 >>> with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
 ...     cluster.bootstrap_servers.count("127.0.0.1")
@@ -6,10 +7,11 @@
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 
-Map: `cluster` holds `broker`s, `blocking` is its blocking form, `scenes` are what can be done to it; `control` drives
-it from outside. `handlers` answer requests, by the `policy` of a `release`; `apis` lists them. `faults`, `security`,
-`patterns`; `timers` end what lasts too long, `directory_lock` keeps a data directory to one cluster, `refusals`
-turns refusals into errors. `state` has no clock and no socket.
+Map: `cluster` holds `broker`s, `blocking` is its blocking form, `scenes` are what can be done to
+it; `control` drives it from outside. `handlers` answer requests, by the `policy` of a `release`;
+`apis` lists them. `faults`, `security`, `patterns`; `timers` end what lasts too long,
+`directory_lock` keeps a data directory to one cluster, `refusals` turns refusals into errors.
+`state` has no clock and no socket.
 """
 
 from importlib.util import find_spec

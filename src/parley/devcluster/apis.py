@@ -1,4 +1,6 @@
-"""Which APIs the embedded cluster acts on, and what it answers to the others: one table for people and tests."""
+"""Which APIs the embedded cluster acts on, and what it answers to the others: one
+table for people and tests.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ NOT_IMPLEMENTED = "\n\nNot implemented:"
 class ApiAnswer:
     """One API: the versions that are answered, and how.
 
-    `answer` is served (acted on), empty (a valid answer with nothing in it) or refused; `errors` are
-    those of an API that is not acted on.
+    `answer` is served (acted on), empty (a valid answer with nothing in it) or refused; `errors`
+    are those of an API that is not acted on.
     """
 
     key: int

@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class LocalCluster:
-    """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any thread.
+    """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any
+    thread.
 
     >>> with LocalCluster(brokers=1, release="3.9") as cluster:
     ...     cluster.create_topic("events", partitions=2)
@@ -43,7 +44,8 @@ class LocalCluster:
         listeners: Mapping[str, Security] | None = None,
     ) -> None:
         self._cluster: AsyncLocalCluster = AsyncLocalCluster(
-            brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings, seed=seed,
+            brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings,
+            seed=seed,
             security=security, listeners=listeners,
         )  # fmt: skip
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,11 +56,14 @@ class LocalCluster:
     def start(self) -> LocalCluster:
         """Start every broker; return the cluster.
 
-        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data directory.
+        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data
+        directory.
         """
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="parley-cluster", daemon=True)
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="parley-cluster", daemon=True
+            )
             self._thread.start()
             try:
                 self._run(self._cluster.start())
@@ -88,7 +93,10 @@ class LocalCluster:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -118,15 +126,21 @@ class LocalCluster:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients of TLS listeners are to trust. Raises ConfigError where there is none."""
+        """The certificate that clients of TLS listeners are to trust. Raises
+        ConfigError where there is none.
+        """
         return self._cluster.ca_pem
 
     def client_certificate(self, name: str) -> Certificate:
-        """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
+        """Return a client's certificate for mutual TLS. Raises ConfigError where
+        the cluster has no CA.
+        """
         return self._cluster.client_certificate(name)
 
     def bootstrap(self, listener: str | None = None) -> str:
-        """Return `host:port,…` of the brokers that run, on a listener. Raises ConfigError for an unknown one."""
+        """Return `host:port,…` of the brokers that run, on a listener. Raises
+        ConfigError for an unknown one.
+        """
         return self._cluster.bootstrap(listener)
 
     @property
@@ -137,7 +151,9 @@ class LocalCluster:
     def client_properties(
         self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
     ) -> dict[str, str]:
-        """Return how a client connects, in the names of Kafka's client.properties; a password is among them."""
+        """Return how a client connects, in the names of Kafka's client.properties;
+        a password is among them.
+        """
         return self._cluster.client_properties(user, mechanism, listener=listener)
 
     @property

@@ -49,11 +49,14 @@ class Shared:
 class Broker:
     """A broker: `release` and `address` say how and where it speaks, `running` whether it does.
 
-    It has a socket for each of the cluster's listeners; `address` is that of the first, `addresses` has all.
-    `dialect` may be set at any time: what it speaks besides its release (KIP-35's drafts, for comparison).
+    It has a socket for each of the cluster's listeners; `address` is that of the first, `addresses`
+    has all. `dialect` may be set at any time: what it speaks besides its release (KIP-35's drafts,
+    for comparison).
     """
 
-    def __init__(self, broker_id: int, release: str, shared: Shared, host: str, ports: Mapping[str, int]) -> None:
+    def __init__(
+        self, broker_id: int, release: str, shared: Shared, host: str, ports: Mapping[str, int]
+    ) -> None:
         self.id = broker_id
         self._shared = shared
         self.profile: Profile = self._profile_of(release)
@@ -99,7 +102,9 @@ class Broker:
         return FetchSessions(lambda: self._shared.rng.randrange(1, 2**31), slots)
 
     async def listen(self) -> None:
-        """Begin to accept connections, at the same ports as before. Raises NetworkError when one is taken."""
+        """Begin to accept connections, at the same ports as before. Raises
+        NetworkError when one is taken.
+        """
         self.give_up_ports()
         self._fetch_sessions = self._no_sessions()
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
@@ -128,21 +133,27 @@ class Broker:
         self.addresses = {listener: server.address for listener, server in servers.items()}
 
     async def close(self) -> None:
-        """End every connection in order and stop accepting. Its ports stay its own until `give_up_ports`."""
+        """End every connection in order and stop accepting. Its ports stay its
+        own until `give_up_ports`.
+        """
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.close()
         self._hold_ports(servers)
 
     async def abort(self) -> None:
-        """Reset every connection and stop accepting: a killed process. Its ports stay its own, as after `close`."""
+        """Reset every connection and stop accepting: a killed process. Its ports stay
+        its own, as after `close`.
+        """
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.abort()
         self._hold_ports(servers)
 
     def _hold_ports(self, servers: Mapping[str, Server]) -> None:
-        """Let nobody else listen where this broker did: its clients would take another cluster for its own."""
+        """Let nobody else listen where this broker did: its clients would take
+        another cluster for its own.
+        """
         backend = self._shared.backend or AsyncioBackend()
         self._held_ports += [backend.hold(server.address) for server in servers.values()]
 
@@ -181,11 +192,16 @@ class Broker:
     def _faults_of(self, request: RequestReceived) -> dict[Kind, Fault]:
         names = {} if self.state is None else self.state.image.names
         return self._shared.faults.take(
-            request.api_key, self.id, request.client_id, lambda: asked_about(self._whole(request), names)
+            request.api_key,
+            self.id,
+            request.client_id,
+            lambda: asked_about(self._whole(request), names),
         )
 
     def _whole(self, request: RequestReceived) -> Message:
-        """Return the request with all that it asks for: a Fetch names only what its session does not know."""
+        """Return the request with all that it asks for: a Fetch names only what
+        its session does not know.
+        """
         message = request.message
         if not isinstance(message, FetchRequest):
             return message
@@ -197,7 +213,9 @@ class Broker:
 
         return act
 
-    async def _answer(self, listener: str, connection: ServerConnection, request: RequestReceived) -> None:
+    async def _answer(
+        self, listener: str, connection: ServerConnection, request: RequestReceived
+    ) -> None:
         answer = await self._handle(listener, connection, request, request.message)
         if isinstance(answer, NoAnswer):
             connection.drop(request)
@@ -207,7 +225,11 @@ class Broker:
             await connection.respond(request, answer)
 
     async def _handle(
-        self, listener: str, connection: ServerConnection, request: RequestReceived, message: Message
+        self,
+        listener: str,
+        connection: ServerConnection,
+        request: RequestReceived,
+        message: Message,
     ) -> Message | NoAnswer | None:
         """Return the answer, a NoAnswer, or None when the connection ended meanwhile."""
         state = self.state
@@ -218,7 +240,15 @@ class Broker:
             if refusal is not None:
                 return refusal
         now_ms, sessions = self._shared.now_ms(), self._fetch_sessions
-        call = Call(self._shared.state, state, self.profile, request.version, now_ms, sessions, request.client_id)
+        call = Call(
+            self._shared.state,
+            state,
+            self.profile,
+            request.version,
+            now_ms,
+            sessions,
+            request.client_id,
+        )
         call.client_host = f"/{connection.peer.host}"
         call.listener = None if listener == self._shared.listeners.first else listener
         handler = HANDLERS[request.api_key]
@@ -296,12 +326,16 @@ class Broker:
 
     def _refused(self, api_key: int, version: int, decision: Decision) -> None:
         reason = decision.reason if isinstance(decision, Close) else type(decision).__name__.lower()
-        entry = JournalEntry(self._shared.now_ms(), self.id, api_name(api_key), version, refused=reason)
+        entry = JournalEntry(
+            self._shared.now_ms(), self.id, api_name(api_key), version, refused=reason
+        )
         self._shared.requests.note(entry)
 
 
 def _forget_records(produce: ProduceRequest) -> None:
-    """Let go of the receive buffer: the records are in the log, the journal keeps the rest of the request."""
+    """Let go of the receive buffer: the records are in the log, the journal keeps
+    the rest of the request.
+    """
     for topic in produce.topic_data:
         for partition in topic.partition_data:
             partition.records = None

@@ -43,14 +43,15 @@ DEFAULT_REPLICAS = 3
 class AsyncLocalCluster(SceneCalls, FaultCalls):
     """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
 
-    `brokers` says how many, with ids from 1 on, or lists their ids. `release` holds for all of them,
-    `releases` for single ones by id. With `data_dir` records, topics, offsets and producer ids survive, also
-    a kill -9; one cluster at a time may run on it. `port` is the first broker's, the others follow; without it
-    free ports are taken. `clock` drives every wait; `seed` makes cluster and topic ids repeatable. `security` is
-    what clients must do to connect: TLS, a login. `listeners` gives every broker several sockets, each with a
-    name and a security of its own; clients of one are given the brokers' addresses on it. `backend` is the
-    network, sockets if not given. Raises ConfigError for unknown releases and broker ids, and for releases that
-    cannot do what is wanted.
+    `brokers` says how many, with ids from 1 on, or lists their ids. `release` holds for all of
+    them, `releases` for single ones by id. With `data_dir` records, topics, offsets and producer
+    ids survive, also a kill -9; one cluster at a time may run on it. `port` is the first broker's,
+    the others follow; without it free ports are taken. `clock` drives every wait; `seed` makes
+    cluster and topic ids repeatable. `security` is what clients must do to connect: TLS, a login.
+    `listeners` gives every broker several sockets, each with a name and a security of its own;
+    clients of one are given the brokers' addresses on it. `backend` is the network, sockets if not
+    given. Raises ConfigError for unknown releases and broker ids, and for releases that cannot do
+    what is wanted.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         self.settings = settings or ClusterSettings()
         for broker_id in [*(releases or {}), *self.settings.racks]:
             if broker_id not in ids:
-                raise ConfigError(f"there is no broker {broker_id}: the ids are {', '.join(map(str, ids))}")
+                raise ConfigError(
+                    f"there is no broker {broker_id}: the ids are {', '.join(map(str, ids))}"
+                )
         self._listeners = Listeners(wanted_listeners(security, listeners), self.settings.host)
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
@@ -95,12 +98,13 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     async def start(self) -> None:
         """Start every broker; nothing runs when it raises.
 
-        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data directory,
-        DataLossError when what lies there is damaged.
+        Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data
+        directory, DataLossError when what lies there is damaged.
         """
         if self._state is not None:
             return
-        self._lock = None if self._directory is None else DirectoryLock(self._directory)  # before anything is read
+        # before anything is read
+        self._lock = None if self._directory is None else DirectoryLock(self._directory)
         try:
             self._state = self._make_state()
             self._make_brokers(self._state)
@@ -113,13 +117,19 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     def _make_brokers(self, state: ClusterState) -> None:
         state.controller.rules_of = self._rules_of
         now_ms = self._wall_clock()
-        self._timers = Timers([state.transactions, state.classic_groups, state.consumer_groups], self._clock, now_ms)
+        self._timers = Timers(
+            [state.transactions, state.classic_groups, state.consumer_groups], self._clock, now_ms
+        )
         self._timers.arm()
         state.transactions.epochs_per_fence = self._epochs_per_fence
-        shared = Shared(state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._timers)
+        shared = Shared(
+            state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._timers
+        )
         shared.backend, shared.rng = self._backend, self._session_rng
         for broker_id, name in self._names.items():
-            self._brokers[broker_id] = Broker(broker_id, name, shared, self.settings.host, self._ports[broker_id])
+            self._brokers[broker_id] = Broker(
+                broker_id, name, shared, self.settings.host, self._ports[broker_id]
+            )
 
     def _make_state(self) -> ClusterState:
         return ClusterState(
@@ -131,7 +141,9 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         )
 
     async def close(self) -> None:
-        """Stop every broker in order; with a data directory everything is on disk then. Idempotent."""
+        """Stop every broker in order; with a data directory everything is on
+        disk then. Idempotent.
+        """
         state, self._state = self._state, None
         try:
             if state is not None:
@@ -148,7 +160,9 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         for broker in self._brokers.values():
             await broker.close()
             broker.give_up_ports()
-            self._ports[broker.id] = {listener: address.port for listener, address in broker.addresses.items()}
+            self._ports[broker.id] = {
+                listener: address.port for listener, address in broker.addresses.items()
+            }
         for stopped in self._stopped_states.values():
             stopped.close(sync=True)
         self._stopped_states.clear()
@@ -159,15 +173,24 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
     def _wall_clock(self) -> Callable[[], int]:
-        """Return the time of day as `clock` moves it, so that a manual clock moves timestamps too."""
+        """Return the time of day as `clock` moves it, so that a manual clock
+        moves timestamps too.
+        """
         if isinstance(self._clock, AdvancingClock):
             return self._clock.time_of_day_ms
-        first = time.time_ns() // 1_000_000 if self.settings.start_time_ms is None else self.settings.start_time_ms
+        first = (
+            time.time_ns() // 1_000_000
+            if self.settings.start_time_ms is None
+            else self.settings.start_time_ms
+        )
         zero = self._clock.now_ms()
         return lambda: first + self._clock.now_ms() - zero
 
@@ -198,10 +221,14 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         return self.bootstrap()
 
     def bootstrap(self, listener: str | None = None) -> str:
-        """Return `host:port,…` of the brokers that run, on a listener. Raises ConfigError for an unknown one."""
+        """Return `host:port,…` of the brokers that run, on a listener. Raises
+        ConfigError for an unknown one.
+        """
         self._listeners.of(listener)
         name = self._listeners.first if listener is None else listener
-        return ",".join(str(broker.addresses[name]) for broker in self._brokers.values() if broker.running)
+        return ",".join(
+            str(broker.addresses[name]) for broker in self._brokers.values() if broker.running
+        )
 
     @property
     def listeners(self) -> Mapping[str, Security]:
@@ -210,20 +237,25 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients of TLS listeners are to trust. Raises ConfigError where there is none."""
+        """The certificate that clients of TLS listeners are to trust. Raises
+        ConfigError where there is none.
+        """
         return self._listeners.trusted().ca_pem
 
     def client_certificate(self, name: str) -> Certificate:
-        """Return a client's certificate for mutual TLS. Raises ConfigError where the cluster has no CA."""
+        """Return a client's certificate for mutual TLS. Raises ConfigError where
+        the cluster has no CA.
+        """
         return self._listeners.trusted().client_certificate(name)
 
     def client_properties(
         self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
     ) -> dict[str, str]:
-        """Return how a client connects, in the names of Kafka's client.properties; a password is among them.
+        """Return how a client connects, in the names of Kafka's client.properties; a password is
+        among them.
 
-        Without `user` the first one logs in, without `mechanism` by the strongest that every broker offers,
-        without `listener` at the first one.
+        Without `user` the first one logs in, without `mechanism` by the strongest that every broker
+        offers, without `listener` at the first one.
         """
         releases = [broker.profile.release for broker in self._brokers.values()]
         found = self._listeners.of(listener).client_properties(user, mechanism, releases)
@@ -243,7 +275,9 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         """Return a broker. Raises ConfigError when there is none of that id."""
         found = self._brokers.get(broker_id)
         if found is None:
-            raise ConfigError(f"there is no broker {broker_id}; known are {', '.join(map(str, self._brokers))}")
+            raise ConfigError(
+                f"there is no broker {broker_id}; known are {', '.join(map(str, self._brokers))}"
+            )
         return found
 
     async def _bring_up(self, brokers: Sequence[Broker]) -> None:
@@ -252,12 +286,18 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             state = self._stopped_states.pop(broker.id, None) or self.state.make_broker(broker.id)
             broker.state = state
             await broker.listen()
-            endpoints = {name: (address.host, address.port) for name, address in broker.addresses.items()}
-            images[state] = BrokerImage(broker.id, *broker.address, self.settings.racks.get(broker.id), endpoints)
+            endpoints = {
+                name: (address.host, address.port) for name, address in broker.addresses.items()
+            }
+            images[state] = BrokerImage(
+                broker.id, *broker.address, self.settings.racks.get(broker.id), endpoints
+            )
         self.state.brokers_up(images, now_ms=self.now_ms)
 
     async def start_broker(self, broker_id: int, release: str | None = None) -> None:
-        """Start a broker that was stopped or killed, at its old port, as another release if one is named."""
+        """Start a broker that was stopped or killed, at its old port, as another
+        release if one is named.
+        """
         broker = self.broker(broker_id)
         if broker.running:
             raise ConfigError(f"broker {broker_id} runs already; stop it first")
@@ -299,7 +339,9 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         return broker
 
     def _keep_state(self, stopped: BrokerState, *, sync: bool) -> None:
-        """Keep a stopped broker's memory; what lies on disk is closed and recovered at its next start."""
+        """Keep a stopped broker's memory; what lies on disk is closed and
+        recovered at its next start.
+        """
         if self._directory is None:
             self._stopped_states[stopped.id] = stopped
         else:
@@ -333,7 +375,8 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
             self.state.delete_topic(name, now_ms=self.now_ms)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's place.
+        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's
+        place.
 
         Raises ConfigError when `to` does not run or its replica is not in sync.
         """
@@ -353,16 +396,22 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     # -- transactions --------------------------------------------------------------------------
 
     def transactions(self) -> dict[str, Transaction]:
-        """Return what the coordinators know of each transactional id: state, producer, epoch, partitions."""
+        """Return what the coordinators know of each transactional id: state,
+        producer, epoch, partitions.
+        """
         return {held.transactional_id: held for held in self.state.transactions}
 
     def _epochs_per_fence(self, transactional_id: str) -> int:
         alive = self.state.image.brokers
-        found = self._brokers.get(self.state.coordinators.of(TRANSACTION, transactional_id, alive.keys()))
+        found = self._brokers.get(
+            self.state.coordinators.of(TRANSACTION, transactional_id, alive.keys())
+        )
         return 1 if found is None else found.profile.behaviour.epochs_per_fence
 
     def move_coordinator(self, transactional_id: str, to: int) -> None:
-        """Let broker `to` coordinate a transactional id while it runs. Raises ConfigError when it does not."""
+        """Let broker `to` coordinate a transactional id while it runs. Raises
+        ConfigError when it does not.
+        """
         self._running(to)
         self.state.coordinators.move(TRANSACTION, transactional_id, to)
         self.state.transactions.coordinators_changed()
@@ -378,13 +427,18 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
 
 def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
-    """Return the ids of the brokers that are wanted. Raises ConfigError for none, and for ids that cannot be."""
+    """Return the ids of the brokers that are wanted. Raises ConfigError for none,
+    and for ids that cannot be.
+    """
     ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
     if not ids:
         raise ConfigError(
-            f"a cluster of {brokers if isinstance(brokers, int) else 0} brokers cannot be; at least 1 is needed"
+            f"a cluster of {brokers if isinstance(brokers, int) else 0} brokers cannot be; "
+            "at least 1 is needed"
         )
     for broker_id in ids:
         if broker_id < 0 or ids.count(broker_id) > 1:
-            raise ConfigError(f"broker id {broker_id} is negative or given twice; ids are whole numbers from 0 on")
+            raise ConfigError(
+                f"broker id {broker_id} is negative or given twice; ids are whole numbers from 0 on"
+            )
     return ids

@@ -1,9 +1,10 @@
 """One cluster at a time on a data directory: a lock that the system takes back from whoever dies.
 
 Rules of this file:
-1. The lock is flock's, on a file of its own that is never removed: the directory counts as free as soon as its
-   holder's process is gone, however it went.
-2. It is held by an open file, not by a process: a second cluster in the same process is refused too.
+1. The lock is flock's, on a file of its own that is never removed: the directory counts as free as
+   soon as its holder's process is gone, however it went.
+2. It is held by an open file, not by a process: a second cluster in the same process is refused
+   too.
 3. A process that was forked holds nothing: what it inherited is closed at once.
 """
 
@@ -26,8 +27,9 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Lock a directory, which is made if it is missing.
 
-        Raises ConfigError, naming the holder's process, when another cluster runs on it, and OSError when
-        the directory cannot be written. Nothing that lies in it was read or changed then.
+        Raises ConfigError, naming the holder's process, when another cluster runs on it, and
+        OSError when the directory cannot be written. Nothing that lies in it was read or changed
+        then.
         """
         make_private(directory)
         self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -68,7 +70,8 @@ def _held(directory: Path, holder: str) -> str:
     else:
         who, remedy = f"the cluster of process {holder or 'unknown'}", "Stop that one"
     return (
-        f'the data directory "{directory}" is in use by {who}. {remedy}, or give this cluster a directory of its own.'
+        f'the data directory "{directory}" is in use by {who}. {remedy}, or give this cluster a '
+        "directory of its own."
     )
 
 

@@ -1,4 +1,6 @@
-"""What a broker does with a request before it reads its body: the profile, as the connection asks it."""
+"""What a broker does with a request before it reads its body: the profile,
+as the connection asks it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ class ReleasePolicy:
         if behaviour.silent_refusals:
             return Swallow(needs_client_id=True)
         if api_key == API_VERSIONS and served is not None:
-            flexible = min(served.max, api_version) >= FIRST_NAME_VERSION  # which then every later one is
+            # which then every later one is
+            flexible = min(served.max, api_version) >= FIRST_NAME_VERSION
             return Respond(unsupported(self._profile), 0, header_version=2 if flexible else 1)
         return Close(f"release {self._profile.name} does not serve API {api_key} v{api_version}")
 

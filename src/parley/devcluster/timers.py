@@ -1,6 +1,7 @@
 """Ends what has lasted too long, by the cluster's clock: one timer, set to whatever is due next.
 
-What can be due is the state's: transactions, members of groups. Each says when, and is asked to end it then.
+What can be due is the state's: transactions, members of groups. Each says when, and is asked to end
+it then.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Timers:
 
     def arm(self) -> None:
         """Set the timer to what is due next; called after whatever may have changed that."""
-        due_ms = min((due for part in self._parts if (due := part.next_due_ms) is not None), default=None)
+        due_ms = min(
+            (due for part in self._parts if (due := part.next_due_ms) is not None), default=None
+        )
         if due_ms == self._due_ms:
             return
         self.cancel()

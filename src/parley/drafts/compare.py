@@ -13,12 +13,16 @@ from parley.net import Address, AsyncioBackend, Backend, parse_address
 from parley.versions import ClusterView
 
 SILENCE_MS = 500
-"""How long a broker may say nothing before it counts as silent (loopback answers within a few ms)."""
+"""How long a broker may say nothing before it counts as silent (loopback
+answers within a few ms).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one strategy found out about one broker, and at what price. Bytes include the size fields."""
+    """What one strategy found out about one broker, and at what price. Bytes
+    include the size fields.
+    """
 
     strategy: str
     broker: str
@@ -68,7 +72,9 @@ class _Wire:
         except TimeoutError:
             silent = True
         taken, self.frames = tuple(self.frames[:count]), self.frames[count:]
-        return Answers(taken, closed=self.closed and len(taken) < count, silent=silent and not taken)
+        return Answers(
+            taken, closed=self.closed and len(taken) < count, silent=silent and not taken
+        )
 
 
 async def ask(
@@ -112,9 +118,14 @@ async def ask(
 
 
 async def compare(
-    strategies: Mapping[str, Strategy], brokers: Sequence[Address | str], *, backend: Backend | None = None
+    strategies: Mapping[str, Strategy],
+    brokers: Sequence[Address | str],
+    *,
+    backend: Backend | None = None,
 ) -> list[Cost]:
-    """Run every strategy against every broker, one at a time; a broker that cannot be reached costs nothing."""
+    """Run every strategy against every broker, one at a time; a broker that cannot
+    be reached costs nothing.
+    """
     costs = []
     for name, strategy in strategies.items():
         for broker in brokers:
@@ -126,7 +137,9 @@ async def compare(
 
 
 def shared_apis(costs: Sequence[Cost]) -> int | None:
-    """Return how many APIs all brokers have in common by one strategy's findings; None if one stayed unknown."""
+    """Return how many APIs all brokers have in common by one strategy's findings;
+    None if one stayed unknown.
+    """
     if not costs or not all(cost.outcome.ranges for cost in costs):
         return None
     return len(ClusterView({cost.broker: cost.outcome.ranges for cost in costs}).ranges)

@@ -39,11 +39,17 @@ class DraftDialect:
             return None
         if api_version not in self.versions:
             return Close(f"this broker has Metadata {self.versions} of the draft")
-        return Translate(_DraftTranslator(api_version, {**self._ranges, METADATA: VersionRange(0, self.versions.max)}))
+        return Translate(
+            _DraftTranslator(
+                api_version, {**self._ranges, METADATA: VersionRange(0, self.versions.max)}
+            )
+        )
 
 
 class DocumentedDialect:
-    """Option 3: Metadata v2 answers the number of the release's protocol page, and nothing about ranges."""
+    """Option 3: Metadata v2 answers the number of the release's protocol page,
+    and nothing about ranges.
+    """
 
     def __init__(self, release_name: str) -> None:
         self._release_name = release_name
@@ -58,7 +64,8 @@ class DocumentedDialect:
 
 
 class EmptyAnswerDialect:
-    """The sub-proposal: what the broker does not know is answered with a correlation id and no body.
+    """The sub-proposal: what the broker does not know is answered with a correlation id and no
+    body.
 
     The size field is 4 then, for flexible versions too: there is no tag section to be read.
     """
@@ -95,11 +102,18 @@ class _DraftTranslator:
             keys = [key for key in (self._keys or sorted(self._ranges)) if key in self._ranges]
         answer = response(
             api_versions=[
-                response.SingleApiVersions(api_key=k, min_version=self._ranges[k].min, max_version=self._ranges[k].max)
+                response.SingleApiVersions(
+                    api_key=k, min_version=self._ranges[k].min, max_version=self._ranges[k].max
+                )
                 for k in keys
             ],
-            brokers=[response.DraftBroker(node_id=b.node_id, host=b.host, port=b.port) for b in message.brokers],
-            topic_metadata=_topics(message, response.DraftTopic, response.DraftPartition) if self._topics else [],
+            brokers=[
+                response.DraftBroker(node_id=b.node_id, host=b.host, port=b.port)
+                for b in message.brokers
+            ],
+            topic_metadata=_topics(message, response.DraftTopic, response.DraftPartition)
+            if self._topics
+            else [],
         )
         return encode_draft_response(answer, self._version, correlation_id)
 
@@ -123,17 +137,26 @@ class _DocumentedTranslator:
         answer = response(
             protocol_version=protocol_version(self._release_name),
             build_description=build_description(self._release_name),
-            brokers=[response.DocumentedBroker(node_id=b.node_id, host=b.host, port=b.port) for b in message.brokers],
+            brokers=[
+                response.DocumentedBroker(node_id=b.node_id, host=b.host, port=b.port)
+                for b in message.brokers
+            ],
             topic_metadata=(
-                _topics(message, response.DocumentedTopic, response.DocumentedPartition) if self._topics else []
+                _topics(message, response.DocumentedTopic, response.DocumentedPartition)
+                if self._topics
+                else []
             ),
         )
         return encode_draft_response(answer, 2, correlation_id)
 
 
 def _real_request(topics: list[str] | None) -> Any:
-    """Metadata v0 reads an empty list as "all"; null topics need no topic at all, and one cannot be named."""
-    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics or []])
+    """Metadata v0 reads an empty list as "all"; null topics need no topic at all,
+    and one cannot be named.
+    """
+    return MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics or []]
+    )
 
 
 def _topics(message: Any, topic_class: Any, partition_class: Any) -> list[Any]:

@@ -1,4 +1,5 @@
-"""The order of metadata as KIP-232 was first drafted: one order of whole answers, instead of epochs of partitions.
+"""The order of metadata as KIP-232 was first drafted: one order of whole answers, instead of epochs
+of partitions.
 
 Kafka's Metadata has no such fields. Only comparisons use this, with answers that they stamp.
 """
@@ -37,7 +38,11 @@ class GlobalOrderCache(MetadataCache):
         """Take an answer or refuse it; nothing is judged by its epoch, and by its id neither."""
         order = update.order if isinstance(update, StampedUpdate) else (-1, -1)
         if order < self._order:
-            named = {TopicPartition(t.name, found.partition) for t in update.topics for found in t.partitions}
+            named = {
+                TopicPartition(t.name, found.partition)
+                for t in update.topics
+                for found in t.partitions
+            }
             return Applied(outdated=frozenset(named))
         self._order = order
         self._last_epochs.clear()
@@ -45,7 +50,11 @@ class GlobalOrderCache(MetadataCache):
         return super().apply(update, full=full)
 
     def _keep_missing(
-        self, topic: TopicUpdate, old: TopicMetadata | None, partitions: dict[int, PartitionMetadata], findings: object
+        self,
+        topic: TopicUpdate,
+        old: TopicMetadata | None,
+        partitions: dict[int, PartitionMetadata],
+        findings: object,
     ) -> None:
         """What an answer in order leaves out is gone."""
         self._rewinds.pop(topic.name, None)

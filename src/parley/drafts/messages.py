@@ -39,7 +39,9 @@ def _pair(file_name: str) -> tuple[type[Message], type[Message]]:
     return request, make_message_class(schema.response, schema.key, __name__)
 
 
-def encode_draft_request(message: Message, version: int, correlation_id: int, client_id: str) -> bytes:
+def encode_draft_request(
+    message: Message, version: int, correlation_id: int, client_id: str
+) -> bytes:
     """Return a draft request with its header (v1, as all of that time), without the size."""
     name = client_id.encode()
     head = _HEAD.pack(METADATA, version, correlation_id) + struct.pack(">h", len(name)) + name
@@ -53,14 +55,20 @@ def decode_draft_request(request_class: type[M], version: int, frame: memoryview
     return decode_at(request_class, version, frame, cursor.pos)[0]
 
 
-def encode_draft_response(message: Message, version: int, correlation_id: int) -> list[bytes | memoryview]:
+def encode_draft_response(
+    message: Message, version: int, correlation_id: int
+) -> list[bytes | memoryview]:
     """Return a draft response with its header, without the size."""
     return [_CORRELATION_ID.pack(correlation_id), *encode_body(message, version)]
 
 
 def decode_draft_response(response_class: type[M], version: int, body: memoryview) -> M:
-    """Return the draft response in a body, the correlation id already taken off. Raises RemoteProtocolError."""
+    """Return the draft response in a body, the correlation id already taken off.
+    Raises RemoteProtocolError.
+    """
     message, end = decode_at(response_class, version, body)
     if end != len(body):
-        raise RemoteProtocolError(f"{len(body) - end} bytes stand behind a {response_class.__name__} v{version}")
+        raise RemoteProtocolError(
+            f"{len(body) - end} bytes stand behind a {response_class.__name__} v{version}"
+        )
     return message

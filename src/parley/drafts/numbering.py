@@ -1,8 +1,8 @@
 """Option 3's one number for the whole protocol, and what a client deduces from it.
 
-Each release page has a number, one higher than the page before. 0.10.0 is 4, as in the KIP's example.
-The deduction is the option's weak spot: "a feature needs at least page N" cannot say that a later
-release lost it again, and a backported version would need a page in between.
+Each release page has a number, one higher than the page before. 0.10.0 is 4, as in the KIP's
+example. The deduction is the option's weak spot: "a feature needs at least page N" cannot say that
+a later release lost it again, and a backported version would need a page in between.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ def build_description(release_name: str) -> str:
 
 
 def documented_ranges(number: int) -> dict[int, VersionRange]:
-    """Return what the page with that number lists. Raises RemoteProtocolError when there is no such page."""
+    """Return what the page with that number lists. Raises RemoteProtocolError
+    when there is no such page.
+    """
     names = list(releases())
     if not _FIRST <= number < _FIRST + len(names):
         raise RemoteProtocolError(
-            f"the broker speaks protocol version {number}, of which there is no page: the newest known is"
-            f" {_FIRST + len(names) - 1}. Under option 3 a client older than the broker can deduce nothing."
+            f"the broker speaks protocol version {number}, of which there is no page: the "
+            "newest known is"
+            f" {_FIRST + len(names) - 1}. Under option 3 a client older than the broker can "
+            "deduce nothing."
         )
     return dict(releases()[names[number - _FIRST]].ranges)
 
@@ -55,9 +59,13 @@ def minimal_numbers() -> dict[Feature, int]:
 
 
 def wrongly_deduced(number: int) -> list[Feature]:
-    """Return the features that the minimal numbers promise for a release which does not have them."""
+    """Return the features that the minimal numbers promise for a release
+    which does not have them.
+    """
     names = list(releases())
     versions = BrokerVersions.from_release(names[number - _FIRST])
     return [
-        feature for feature, least in minimal_numbers().items() if least <= number and not versions.supports(feature)
+        feature
+        for feature, least in minimal_numbers().items()
+        if least <= number and not versions.supports(feature)
     ]

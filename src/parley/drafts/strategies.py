@@ -1,7 +1,7 @@
 """Ways for a client to learn what a broker speaks, behind one interface, without I/O.
 
-A strategy is a generator: it yields what to send and is sent what came back. The runner counts round
-trips and bytes, so that the designs can be compared on the same wire.
+A strategy is a generator: it yields what to send and is sent what came back. The runner counts
+round trips and bytes, so that the designs can be compared on the same wire.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ CLIENT_ID = "parley-discovery"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Frames to send in one go, and how many answers to wait for. `reconnect`: on a fresh connection."""
+    """Frames to send in one go, and how many answers to wait for.
+    `reconnect`: on a fresh connection.
+    """
 
     frames: tuple[bytes, ...]
     answers: int = 1
@@ -56,11 +58,15 @@ Strategy = Callable[[], Steps]
 
 
 def accepted() -> Steps:
-    """KIP-35 as accepted: ApiVersions, newest first, v0 after error 35; ListGroups finds a silent 0.9."""
+    """KIP-35 as accepted: ApiVersions, newest first, v0 after error 35;
+    ListGroups finds a silent 0.9.
+    """
     negotiation = Negotiation(CLIENT_RANGES[ApiKey.API_VERSIONS], "parley", "discovery")
     correlation_id = 0
     while True:
-        asked = encode_request(negotiation.request(), negotiation.version, correlation_id, CLIENT_ID)
+        asked = encode_request(
+            negotiation.request(), negotiation.version, correlation_id, CLIENT_ID
+        )
         frames = (b"".join(asked), b"".join(canary_request(correlation_id + 1, CLIENT_ID)))
         first = correlation_id == 0
         answers = yield Exchange(frames if first else frames[:1], answers=2 if first else 1)
@@ -79,12 +85,16 @@ def accepted() -> Steps:
 
 
 def draft() -> Steps:
-    """KIP-35's draft: Metadata v1 with all keys and no topics; after a closed connection, one version up."""
+    """KIP-35's draft: Metadata v1 with all keys and no topics; after a closed
+    connection, one version up.
+    """
     return (yield from _metadata_with_versions((1, 2)))
 
 
 def option_2() -> Steps:
-    """Option 2 of the accepted page: the same message; after a closed connection, one version down."""
+    """Option 2 of the accepted page: the same message; after a closed
+    connection, one version down.
+    """
     return (yield from _metadata_with_versions((2, 1, 0)))
 
 
@@ -102,12 +112,16 @@ def option_3() -> Steps:
     wrong = wrongly_deduced(answer.protocol_version)
     summary = f"protocol version {answer.protocol_version}"
     if wrong:
-        summary += f"; minimal numbers would promise {len(wrong)} features that it lost ({wrong[0].value})"
+        summary += (
+            f"; minimal numbers would promise {len(wrong)} features that it lost ({wrong[0].value})"
+        )
     return Outcome(summary, ranges)
 
 
 def empty_answers() -> Steps:
-    """The sub-proposal: an answer without a body says "not supported by the server" and keeps the connection."""
+    """The sub-proposal: an answer without a body says "not supported by the server"
+    and keeps the connection.
+    """
     newest = CLIENT_RANGES[ApiKey.API_VERSIONS].max
     for version in range(newest, -1, -1):
         negotiation = Negotiation(VersionRange(0, version), "parley", "discovery")
@@ -132,7 +146,10 @@ def _metadata_with_versions(versions: tuple[int, ...]) -> Steps:
     for version in versions:
         tried.append(f"v{version}")
         if version == 0:
-            return Outcome(f"nothing: Metadata {', '.join(tried[:-1])} closed the connection, v0 carries no versions")
+            return Outcome(
+                f"nothing: Metadata {', '.join(tried[:-1])} closed the connection, v0 "
+                "carries no versions"
+            )
         asked = encode_draft_request(request(api_keys=[], topics=None), version, version, CLIENT_ID)
         answers = yield Exchange((asked,), reconnect=len(tried) > 1)
         if answers.silent:
@@ -145,7 +162,10 @@ def _metadata_with_versions(versions: tuple[int, ...]) -> Steps:
             return Outcome("nothing: the answer is not the draft's")
         ranges = {e.api_key: (e.min_version, e.max_version) for e in answer.api_versions}
         return Outcome(f"Metadata v{version}", ranges)
-    return Outcome(f"nothing: Metadata {', '.join(tried)} closed the connection; is it the version, or something else?")
+    return Outcome(
+        f"nothing: Metadata {', '.join(tried)} closed the connection; is it the version, or "
+        "something else?"
+    )
 
 
 def _correlation_id(frame: memoryview) -> int:

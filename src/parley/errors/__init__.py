@@ -22,13 +22,20 @@ same request be sent again (`retriable`, `refresh_metadata`).
       CommitFailedError       offsets that a group did not take, by partition
       TransactionError        what became of a transaction; `transactions` lists the kinds
 
-Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a member, `broker` one
-for each code of codes.txt, `codes` the codes by name.
+Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
+member, `broker` one for each code of codes.txt, `codes` the codes by name.
 """
 
 from typing import TYPE_CHECKING
 
-from parley.errors.broker import BrokerError, ErrorCode, UnknownBrokerError, broker_error, error_name, named
+from parley.errors.broker import (
+    BrokerError,
+    ErrorCode,
+    UnknownBrokerError,
+    broker_error,
+    error_name,
+    named,
+)
 from parley.errors.groups import CommitFailedError
 from parley.errors.transactions import (
     ProducerFencedError,

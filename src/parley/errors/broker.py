@@ -51,7 +51,8 @@ class BrokerError(KafkaError):
         super().__init__(self._text())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The classes are made of a table and cannot be found by name: Spark's workers pickle errors.
+        # The classes are made of a table and cannot be found by name: Spark's workers pickle
+        # errors.
         facts = {name: value for name, value in vars(self).items() if name in _FACTS}
         return _restored, (self.code, self.broker_message, facts)
 
@@ -66,7 +67,11 @@ class BrokerError(KafkaError):
         text = f"{self.name} ({self.code})"
         if where:
             text += f" [{', '.join(where)}]"
-        return f"{text}: {printable(self.broker_message, _MAX_MESSAGE_CHARS)}" if self.broker_message else text
+        return (
+            f"{text}: {printable(self.broker_message, _MAX_MESSAGE_CHARS)}"
+            if self.broker_message
+            else text
+        )
 
 
 class UnknownBrokerError(BrokerError):
@@ -93,7 +98,9 @@ def error_codes() -> dict[int, ErrorCode]:
     for line in text.splitlines():
         if line and not line.startswith("#"):
             code, name, retriable, refresh = line.split()
-            table[int(code)] = ErrorCode(int(code), name, retriable == "retriable", refresh == "refresh")
+            table[int(code)] = ErrorCode(
+                int(code), name, retriable == "retriable", refresh == "refresh"
+            )
     return table
 
 
@@ -107,7 +114,11 @@ def error_name(code: int) -> str:
     return known.name if known is not None else f"UNKNOWN_CODE_{code}"
 
 
-_OTHER_NAMES = {13: "BrokerNetworkError", 90: "BrokerProducerFencedError", 120: "BrokerTransactionAbortableError"}
+_OTHER_NAMES = {
+    13: "BrokerNetworkError",
+    90: "BrokerProducerFencedError",
+    120: "BrokerTransactionAbortableError",
+}
 """Where an error that is no answer of a broker has the name already."""
 _NO_ERRORS = (0, 35)
 """NONE; and UNSUPPORTED_VERSION, which is UnsupportedVersionError whoever says it."""
@@ -122,7 +133,11 @@ def error_names() -> dict[str, int]:
     >>> error_names()["NotLeaderOrFollowerError"], error_names()["KafkaStorageError"]
     (6, 56)
     """
-    return {_error_class_name(entry): entry.code for entry in error_codes().values() if entry.code not in _NO_ERRORS}
+    return {
+        _error_class_name(entry): entry.code
+        for entry in error_codes().values()
+        if entry.code not in _NO_ERRORS
+    }
 
 
 def _error_class_name(entry: ErrorCode) -> str:
@@ -136,10 +151,14 @@ def _codes_by_name() -> dict[str, int]:
 
 
 def named(module: str, name: str) -> int | type[BrokerError]:
-    """Return the code or the error of a name: a module's attribute. Raises AttributeError where there is none."""
+    """Return the code or the error of a name: a module's attribute. Raises
+    AttributeError where there is none.
+    """
     code = (_codes_by_name() if name.isupper() else error_names()).get(name)
     if code is None:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}: no error code of Kafka has that name")
+        raise AttributeError(
+            f"module {module!r} has no attribute {name!r}: no error code of Kafka has that name"
+        )
     return code if name.isupper() else _class_for(error_codes()[code])
 
 
@@ -158,7 +177,8 @@ def _class_for(entry: ErrorCode) -> type[BrokerError]:
                 "refresh_metadata": entry.refresh_metadata,
             },
         )
-        found = BrokerError.by_code.setdefault(entry.code, found)  # two threads must leave with the same class
+        # two threads must leave with the same class
+        found = BrokerError.by_code.setdefault(entry.code, found)
     return found
 
 
@@ -185,6 +205,14 @@ def broker_error(
     entry = error_codes().get(code)
     if entry is None:
         return UnknownBrokerError(
-            message, code=code, topic=topic, partition=partition, api=api, version=version, broker=broker
+            message,
+            code=code,
+            topic=topic,
+            partition=partition,
+            api=api,
+            version=version,
+            broker=broker,
         )
-    return _class_for(entry)(message, topic=topic, partition=partition, api=api, version=version, broker=broker)
+    return _class_for(entry)(
+        message, topic=topic, partition=partition, api=api, version=version, broker=broker
+    )

@@ -1,4 +1,5 @@
-"""What can become of a transaction, as exceptions: each says what it means for the records (KIP-98, KIP-890).
+"""What can become of a transaction, as exceptions: each says what it means for the records (KIP-98,
+KIP-890).
 
 TransactionError
   TransactionAbortableError     abort, then go on with the same producer
@@ -15,7 +16,9 @@ from parley.errors.tree import KafkaError
 
 
 class TransactionError(KafkaError):
-    """Something about a transaction; `code` is Kafka's error code where a broker gave one, else None."""
+    """Something about a transaction; `code` is Kafka's error code where a
+    broker gave one, else None.
+    """
 
     def __init__(
         self,
@@ -34,32 +37,42 @@ class TransactionError(KafkaError):
 
 
 class TransactionAbortableError(TransactionError):
-    """The open transaction cannot be committed any more. Call `abort_transaction`, then begin it again."""
+    """The open transaction cannot be committed any more. Call
+    `abort_transaction`, then begin it again.
+    """
 
 
 class TransactionFatalError(TransactionError):
-    """The producer cannot go on. Close it; a new one of the same id aborts what this one left open."""
+    """The producer cannot go on. Close it; a new one of the same id aborts
+    what this one left open.
+    """
 
 
 class ProducerFencedError(TransactionFatalError):
     """The epoch is over (47 INVALID_PRODUCER_EPOCH, 90 PRODUCER_FENCED).
 
-    Another producer has begun with the same transactional id, or the coordinator aborted the transaction
-    after transaction_timeout_ms. If it had not been committed before, its records are discarded.
+    Another producer has begun with the same transactional id, or the coordinator aborted the
+    transaction after transaction_timeout_ms. If it had not been committed before, its records are
+    discarded.
     """
 
 
 class TransactionAbortedError(TransactionError):
-    """A commit was asked for and the transaction is aborted (48 INVALID_TXN_STATE): its records are discarded."""
+    """A commit was asked for and the transaction is aborted (48 INVALID_TXN_STATE):
+    its records are discarded.
+    """
 
 
 class TransactionCommittedError(TransactionError):
-    """An abort was asked for and the transaction is committed (48 INVALID_TXN_STATE): its records stay."""
+    """An abort was asked for and the transaction is committed (48
+    INVALID_TXN_STATE): its records stay.
+    """
 
 
 class TransactionForgottenError(TransactionError):
     """The coordinator knows no such transaction (49 INVALID_PRODUCER_ID_MAPPING).
 
-    The transactional id expired (transactional.id.expiration.ms, 7 days) or has another producer id now.
-    Neither happens while a transaction is open: this one ended earlier, which way cannot be known any more.
+    The transactional id expired (transactional.id.expiration.ms, 7 days) or has another producer id
+    now. Neither happens while a transaction is open: this one ended earlier, which way cannot be
+    known any more.
     """

@@ -23,7 +23,9 @@ Error = TypeVar("Error", bound=KafkaError)
 
 
 def own_copy(error: Error) -> Error:
-    """Return an error of the same class, text and fields, with notes of its own and without traceback or cause."""
+    """Return an error of the same class, text and fields, with notes of its own and
+    without traceback or cause.
+    """
     made = copy.copy(error)
     if hasattr(error, "__notes__"):
         made.__notes__ = list(error.__notes__)
@@ -45,7 +47,12 @@ class CorruptRecordError(RemoteProtocolError):
     """
 
     def __init__(
-        self, message: str, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
     ) -> None:
         super().__init__(message)
         self.topic = topic
@@ -92,14 +99,18 @@ class NetworkError(KafkaError):
     retriable = True
     refresh_metadata = True
 
-    def __init__(self, message: str, *, address: str | None = None, stage: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, address: str | None = None, stage: str | None = None
+    ) -> None:
         super().__init__(message)
         self.address = address
         self.stage = stage
 
 
 class RequestTimedOut(NetworkError):
-    """A deadline passed before the answer came. Whether the broker acted on the request is unknown."""
+    """A deadline passed before the answer came. Whether the broker acted on
+    the request is unknown.
+    """
 
 
 ADDRESSES_SHOWN = 5
@@ -114,10 +125,15 @@ class BrokersUnreachable(NetworkError):
 
     def __init__(self, failures: dict[str, Exception]) -> None:
         shown = list(failures.items())[:ADDRESSES_SHOWN]
-        lines = [f"{address}: {str(error).removeprefix(f'{address}: ')}" for address, error in shown]
+        lines = [
+            f"{address}: {str(error).removeprefix(f'{address}: ')}" for address, error in shown
+        ]
         if len(failures) > len(shown):
             lines.append(f"and {len(failures) - len(shown)} more")
-        super().__init__(f"no broker could be reached ({'; '.join(lines)}). Check the addresses and the listeners.")
+        super().__init__(
+            f"no broker could be reached ({'; '.join(lines)}). Check the addresses and the "
+            "listeners."
+        )
         self.failures = failures
         self.retriable = any(getattr(error, "retriable", True) for error in failures.values())
 
@@ -126,18 +142,24 @@ class BrokersUnreachable(NetworkError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker refused the credentials or the mechanism. Retrying with the same ones is useless."""
+    """The broker refused the credentials or the mechanism. Retrying with
+    the same ones is useless.
+    """
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option or argument cannot be used; the text names it, the allowed values and the remedy."""
+    """An option or argument cannot be used; the text names it, the allowed
+    values and the remedy.
+    """
 
 
 class NotInstalledError(ModuleNotFoundError, ConfigError):
     """A part of parley that an extra brings is not installed; the text says what to install."""
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f'{module} is not installed: pip install "kafka-parley[{extra}]"', name=module)
+        super().__init__(
+            f'{module} is not installed: pip install "kafka-parley[{extra}]"', name=module
+        )
         self.extra = extra
 
     def __reduce__(self) -> tuple[type[NotInstalledError], tuple[str | None, str]]:
@@ -145,7 +167,9 @@ class NotInstalledError(ModuleNotFoundError, ConfigError):
 
 
 class DataLossError(KafkaError):
-    """Records that should have been there are gone (retention, truncation, topic deleted or re-created)."""
+    """Records that should have been there are gone (retention, truncation,
+    topic deleted or re-created).
+    """
 
     def __init__(
         self,
@@ -164,12 +188,14 @@ class DataLossError(KafkaError):
 
 
 class LogTruncationError(DataLossError):
-    """The log was truncated below a position: what was read there belongs to another history (KIP-320).
+    """The log was truncated below a position: what was read there belongs to another history
+    (KIP-320).
 
-    `position` and `position_epoch` are the next offset that was to be read and the leader epoch of the
-    record before it. `divergent_offset` and `divergent_epoch` say where the leader's log leaves that
-    history: everything before is still the same. They are None where the leader does not know. Seek to
-    the divergent offset to go on; records from there to the position were read and exist no more.
+    `position` and `position_epoch` are the next offset that was to be read and the leader epoch of
+    the record before it. `divergent_offset` and `divergent_epoch` say where the leader's log leaves
+    that history: everything before is still the same. They are None where the leader does not know.
+    Seek to the divergent offset to go on; records from there to the position were read and exist no
+    more.
     """
 
     def __init__(
@@ -184,7 +210,11 @@ class LogTruncationError(DataLossError):
         divergent_epoch: int | None = None,
     ) -> None:
         super().__init__(
-            message, topic=topic, partition=partition, expected_offset=position, available_offset=divergent_offset
+            message,
+            topic=topic,
+            partition=partition,
+            expected_offset=position,
+            available_offset=divergent_offset,
         )
         self.position = position
         self.position_epoch = position_epoch
@@ -193,7 +223,8 @@ class LogTruncationError(DataLossError):
 
 
 class TopicRecreatedError(DataLossError):
-    """The topic was deleted and created again under its name (KIP-516): offsets of the old one mean nothing now.
+    """The topic was deleted and created again under its name (KIP-516): offsets of the old one mean
+    nothing now.
 
     `planned_id` and `found_id` are the topic ids (16 bytes; empty where the release has none).
     """
@@ -214,7 +245,8 @@ class TopicRecreatedError(DataLossError):
 
 
 def printable(text: str, most_chars: int = 500) -> str:
-    """Return foreign text as it may stand in an error or a log: one line, nothing that a terminal obeys, not too long.
+    """Return foreign text as it may stand in an error or a log: one line, nothing that a terminal
+    obeys, not too long.
 
     >>> printable("a\\x1b[31m\\nb")
     'a\\\\x1b[31m\\\\nb'
@@ -222,7 +254,9 @@ def printable(text: str, most_chars: int = 500) -> str:
     shown = text[:most_chars] + ("..." if len(text) > most_chars else "")
     if shown.isprintable():
         return shown
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
+    )
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:

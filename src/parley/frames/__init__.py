@@ -1,11 +1,13 @@
-"""Frames: the size-prefixed units that Kafka's wire carries, cut out of a byte stream without copying.
+"""Frames: the size-prefixed units that Kafka's wire carries, cut out of a byte stream without
+copying.
 
     frame  = size:int32 big-endian, then `size` bytes (KIP-0, unchanged since 0.7)
 
 `Framer` receives into its own buffers and hands out `Frame`s that are views of them;
 `encode_frame` is its mirror for sending.
 
-Map: `framer` cuts frames out of bytes, in buffers of `chunks`; `foreign` recognises other protocols.
+Map: `framer` cuts frames out of bytes, in buffers of `chunks`; `foreign` recognises other
+protocols.
 """
 
 from parley.frames.chunks import Chunk, ChunkPool

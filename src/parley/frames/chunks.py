@@ -3,9 +3,9 @@
 Rules:
 1. A chunk is idle when every frame cut from it was released.
 2. Release is a promise, not a proof: before an idle chunk is used again its memory is asked whether
-   any view of it is still alive (a bytearray refuses to change its length while one is). A chunk that
-   is still seen stays idle and is asked again; its bytes are never overwritten. So messages may keep
-   views of a released frame, and the buffer comes back by itself when they are gone.
+   any view of it is still alive (a bytearray refuses to change its length while one is). A chunk
+   that is still seen stays idle and is asked again; its bytes are never overwritten. So messages
+   may keep views of a released frame, and the buffer comes back by itself when they are gone.
 3. Idle memory is bounded in bytes and chunks; the oldest are left to the garbage collector. It is
    given up when no large frame came for a while.
 4. Everything here happens in one thread. Views may die in any other.
@@ -20,10 +20,14 @@ MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
 
 MAX_IDLE_CHUNKS = 8
-"""More idle chunks than this are not worth asking: each costs about a microsecond when one is needed."""
+"""More idle chunks than this are not worth asking: each costs about a
+microsecond when one is needed.
+"""
 
 IDLE_TICKS = 256
-"""Small-chunk turnovers (about 16 MiB of small frames) after which idle large buffers are given up."""
+"""Small-chunk turnovers (about 16 MiB of small frames) after which idle
+large buffers are given up.
+"""
 
 
 class Chunk:
@@ -58,7 +62,9 @@ class Chunk:
         return seen
 
     def retire(self) -> None:
-        """Say that nothing more is written into it; it becomes idle with the last frame's release."""
+        """Say that nothing more is written into it; it becomes idle with the
+        last frame's release.
+        """
         self.retired = True
         if self.frames == 0:
             self._pool.give(self)
@@ -112,7 +118,9 @@ class ChunkPool:
             self.idle_bytes -= self._idle.pop(0).capacity
 
     def tick(self) -> None:
-        """Count a turnover of small frames; after IDLE_TICKS without a large frame give memory up."""
+        """Count a turnover of small frames; after IDLE_TICKS without a large
+        frame give memory up.
+        """
         self._ticks += 1
         if self._ticks == IDLE_TICKS:
             self._idle.clear()

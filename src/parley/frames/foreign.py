@@ -11,7 +11,9 @@ KAFKA-4090 and KIP-498: a Java client ran out of memory on the first of them.
 
 from __future__ import annotations
 
-_TLS_HINT = "use security_protocol=SSL or SASL_SSL for this listener, or connect to its plaintext port"
+_TLS_HINT = (
+    "use security_protocol=SSL or SASL_SSL for this listener, or connect to its plaintext port"
+)
 _HTTP_VERBS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 
 
@@ -25,9 +27,13 @@ def describe_foreign(prefix: bytes) -> str | None:
         kind = "alert" if prefix[0] == 0x15 else "handshake"
         return f"a TLS {kind} where a Kafka frame was expected: {_TLS_HINT}"
     if prefix == b"HTTP":
-        return "an HTTP answer: an HTTP server listens on this port; check host and port of the broker"
+        return (
+            "an HTTP answer: an HTTP server listens on this port; check host and port of the broker"
+        )
     if prefix in _HTTP_VERBS:
         return "an HTTP request: this port speaks Kafka's protocol only"
     if prefix == b"SSH-":
-        return "an SSH greeting: an SSH server listens on this port; check host and port of the broker"
+        return (
+            "an SSH greeting: an SSH server listens on this port; check host and port of the broker"
+        )
     return None

@@ -2,9 +2,10 @@
 
 Rules of the receiving half:
 1. The framer owns the memory that bytes are received into; frames are views of it, never copies.
-2. Memory grows with the bytes that arrived, doubling up to the announced size; never by announcement.
-3. Small frames share a chunk of 64 KiB. A frame that does not fit there gets a chunk of its own, which
-   ends with the frame, so that the frame after it starts in a small chunk again.
+2. Memory grows with the bytes that arrived, doubling up to the announced size; never by
+   announcement.
+3. Small frames share a chunk of 64 KiB. A frame that does not fit there gets a chunk of its own,
+   which ends with the frame, so that the frame after it starts in a small chunk again.
 4. A released chunk is used again only if nobody can see its bytes (see chunks.py).
 5. After an error the framer only repeats that error.
 """
@@ -19,13 +20,18 @@ from parley.frames.chunks import SMALL_CHUNK_BYTES, Chunk, ChunkPool
 from parley.frames.foreign import describe_foreign
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""Kafka's `socket.request.max.bytes`; librdkafka, franz-go and kafka-python use 100 MB for answers too."""
+"""Kafka's `socket.request.max.bytes`; librdkafka, franz-go and kafka-python
+use 100 MB for answers too.
+"""
 
 UNAUTHENTICATED_MAX_FRAME_BYTES = 512 * 1024
-"""Kafka's `sasl.server.max.receive.size` (CVE-2022-34917): the cap before a client is authenticated."""
+"""Kafka's `sasl.server.max.receive.size` (CVE-2022-34917): the cap before a
+client is authenticated.
+"""
 
 _SIZE_BYTES = 4
-_JOIN_BELOW_BYTES = 64 * 1024  # below this one copy is cheaper than another buffer for the system call
+# below this one copy is cheaper than another buffer for the system call
+_JOIN_BELOW_BYTES = 64 * 1024
 
 Segment = bytes | memoryview
 
@@ -73,10 +79,15 @@ class Frame:
 
 
 class Framer:
-    """Cuts frames out of received bytes. Call `next_frame` until None after each `buffer_updated` that returns True."""
+    """Cuts frames out of received bytes. Call `next_frame` until None after each
+    `buffer_updated` that returns True.
+    """
 
     def __init__(
-        self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, *, empty_frames: EmptyFrames = EmptyFrames.REJECT
+        self,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        *,
+        empty_frames: EmptyFrames = EmptyFrames.REJECT,
     ) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.empty_frames = empty_frames
@@ -103,7 +114,9 @@ class Framer:
 
     @property
     def allocated_bytes(self) -> int:
-        """The memory held for receiving, idle buffers included; frames not yet released excluded."""
+        """The memory held for receiving, idle buffers included; frames not
+        yet released excluded.
+        """
         return self._chunk.capacity + self._pool.idle_bytes
 
     def get_buffer(self, size_hint_bytes: int = -1) -> memoryview:
@@ -112,7 +125,8 @@ class Framer:
         Mutates: may grow or exchange the receive buffer, so an earlier result is void.
         """
         if self._own and self._end == self._size:
-            self._ready = self._cut_own()  # whole, but not asked for yet: the next bytes are another frame's
+            # whole, but not asked for yet: the next bytes are another frame's
+            self._ready = self._cut_own()
         if self._own:
             if self._end == self._chunk.capacity:
                 self._grow()
@@ -189,10 +203,14 @@ class Framer:
         if foreign is not None:
             self._fail(f"the peer sent {foreign}")
         if size < 0:
-            self._fail(f"the peer announced a frame of {size} bytes: this is not Kafka's protocol; check the port")
+            self._fail(
+                f"the peer announced a frame of {size} bytes: this is not Kafka's protocol; "
+                "check the port"
+            )
         if size > self.max_frame_bytes:
             self._fail(
-                f"the peer announced a frame of {size} bytes, more than max_frame_bytes={self.max_frame_bytes}: "
+                f"the peer announced a frame of {size} bytes, more than "
+                f"max_frame_bytes={self.max_frame_bytes}: "
                 "check the port, or raise max_frame_bytes if answers really are that large"
             )
 
@@ -238,9 +256,12 @@ class Framer:
         # The chunk is full. What is left in it is one incomplete frame, or whole frames that the
         # caller did not ask for yet; only the latter can need more than a small chunk.
         count = self._end - self._start
-        is_small = count < _SIZE_BYTES + self._size <= SMALL_CHUNK_BYTES or count <= SMALL_CHUNK_BYTES // 2
+        is_small = (
+            count < _SIZE_BYTES + self._size <= SMALL_CHUNK_BYTES or count <= SMALL_CHUNK_BYTES // 2
+        )
         if self._start and is_small and self._chunk.frames == 0 and not self._chunk.is_seen():
-            self._chunk.view[:count] = self._chunk.view[self._start : self._end]  # copes with the overlap
+            # copes with the overlap
+            self._chunk.view[:count] = self._chunk.view[self._start : self._end]
             self._start, self._end = 0, count
         else:
             fresh = self._pool.take_small() if is_small else self._pool.take_large(2 * count, count)
@@ -267,7 +288,9 @@ def encode_frame(segments: Sequence[Segment]) -> list[Segment]:
     """
     size = sum(len(segment) for segment in segments)
     if size > 0x7FFFFFFF:
-        raise LocalProtocolError(f"a message of {size} bytes does not fit into a frame; send fewer records at once")
+        raise LocalProtocolError(
+            f"a message of {size} bytes does not fit into a frame; send fewer records at once"
+        )
     prefix = size.to_bytes(_SIZE_BYTES, "big")
     if size <= _JOIN_BELOW_BYTES:
         return [b"".join((prefix, *segments))]

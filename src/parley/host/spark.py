@@ -12,10 +12,10 @@ from parley.host.java import require_java
 def spark_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables to set for a local Spark session, those that are set already left out.
 
-    JAVA_HOME: a Java 17 or later, found or made. PYSPARK_PYTHON: this interpreter, since the workers
-    and the look-up of `pyspark_parley` would otherwise run in whatever `python3` is on PATH.
-    SPARK_LOCAL_IP: loopback, since a local session needs no host name that resolves.
-    Raises ConfigError where there is no Java.
+    JAVA_HOME: a Java 17 or later, found or made. PYSPARK_PYTHON: this interpreter, since the
+    workers and the look-up of `pyspark_parley` would otherwise run in whatever `python3` is on
+    PATH. SPARK_LOCAL_IP: loopback, since a local session needs no host name that resolves. Raises
+    ConfigError where there is no Java.
     """
     environ = os.environ if environ is None else environ
     wanted = {

@@ -1,9 +1,10 @@
 """The per-record kernel: batches of magic 0, 1 and 2 to Arrow-layout column buffers and back.
 
-The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always with
-PARLEY_PURE=1 in the environment. Only `records` imports this package.
+The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always
+with PARLEY_PURE=1 in the environment. Only `records` imports this package.
 
-Map: `contract` says what a kernel does; `native` is the compiled one, `reference` the one in Python.
+Map: `contract` says what a kernel does; `native` is the compiled one, `reference` the one in
+Python.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def _pick() -> tuple[Kernel, str | None]:
     if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
         return _reference(), PURE_ASKED
     try:
-        # By its full name: `from parley.kernel import _native` would blame a circular import for a missing file.
+        # By its full name: `from parley.kernel import _native` would blame a circular import for a
+        # missing file.
         importlib.import_module("parley.kernel._native")
         import parley.kernel.native as native
     except ModuleNotFoundError as error:

@@ -16,12 +16,17 @@ _Headers = tuple[Buffer, _Var, _Var, int]
 
 def decode(
     data: contract.Buffer, spans: contract.Buffer, options: contract.DecodeOptions
-) -> tuple[int, Buffer | None, Buffer | None, Buffer | None, _Var | None, _Var | None, _Headers | None, int]: ...
+) -> tuple[
+    int, Buffer | None, Buffer | None, Buffer | None, _Var | None, _Var | None, _Headers | None, int
+]: ...
 def cut_batch(
     data: contract.Buffer, start: int, end: int, options: contract.DecodeOptions, most: int
 ) -> tuple[Buffer, Buffer]: ...
 def encode(
-    columns: contract.Columns, rows: contract.Buffer | None, start: int, options: contract.EncodeOptions
+    columns: contract.Columns,
+    rows: contract.Buffer | None,
+    start: int,
+    options: contract.EncodeOptions,
 ) -> tuple[Buffer, int, int]: ...
 def scan_batches(
     data: contract.Buffer, start: int, options: contract.ScanOptions

@@ -7,22 +7,22 @@ with equal `kind` and `span`; only the bytes that compressors write may differ.
 Rules
 
 1. Buffers are flat, little-endian and speak the buffer protocol as bytes; `memoryview(b).cast("q")`
-   views int64, `"i"` int32. A VarColumn is Arrow's binary layout: an optional validity bitmap (least
-   significant bit first, None = no nulls), rows + 1 int32 offsets, and the data.
-2. A *span* is the byte range of one whole magic-2 batch, of one compressed magic-0/1 message, or of a
-   run of uncompressed magic-0/1 messages. A *span table* holds four int64 per span: start, end, the
-   position after it (-1 where that does not matter), its leader epoch. A scan (BatchScan) decides which
-   batches are shown.
+   views int64, `"i"` int32. A VarColumn is Arrow's binary layout: an optional validity bitmap
+   (least significant bit first, None = no nulls), rows + 1 int32 offsets, and the data.
+2. A *span* is the byte range of one whole magic-2 batch, of one compressed magic-0/1 message, or of
+   a run of uncompressed magic-0/1 messages. A *span table* holds four int64 per span: start, end,
+   the position after it (-1 where that does not matter), its leader epoch. A scan (BatchScan)
+   decides which batches are shown.
 3. Each length and count is checked against the bytes that remain before anything is allocated; a
-   negative length other than -1 is malformed; decompression stops at its limit; compressed sets nest
-   one level only. Foreign bytes can cause KernelError and nothing else.
+   negative length other than -1 is malformed; decompression stops at its limit; compressed sets
+   nest one level only. Foreign bytes can cause KernelError and nothing else.
 4. Work grows linearly with the bytes given and the bytes they may decompress to, whatever they say.
 5. The kernel keeps no state between calls, and the native one releases the GIL: a caller must not
    change `data` before the call returns.
-6. Of bytes that are damaged and would become too large, an announced size counts first, then damage to
-   the headers of zstd's blocks, then damage up to one block (lz4) or 128 KiB (gzip, zstd) beyond the
-   limit, then the limit. Where gzip data is damaged just where those 128 KiB end, the two may differ
-   (COMPRESSED or TOO_LARGE): their libraries look ahead differently.
+6. Of bytes that are damaged and would become too large, an announced size counts first, then damage
+   to the headers of zstd's blocks, then damage up to one block (lz4) or 128 KiB (gzip, zstd) beyond
+   the limit, then the limit. Where gzip data is damaged just where those 128 KiB end, the two may
+   differ (COMPRESSED or TOO_LARGE): their libraries look ahead differently.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ MAX_COLUMN_BYTES = 2**31 - 1
 """Arrow's int32 offsets end here, and so does every decompressed batch."""
 
 MAX_SPAN_HEADERS = 1 << 20
-"""Headers that a decode of one span may hold: a batch with more is cut, a record with more is refused."""
+"""Headers that a decode of one span may hold: a batch with more is cut, a
+record with more is refused.
+"""
 
 MAX_FRAMES = 1024
 """Frames of lz4 or members of gzip that one batch may have; producers write one."""
@@ -62,8 +64,9 @@ class Codec(IntEnum):
 
 
 COMPRESSION_LEVELS = {Codec.GZIP: (1, 9, 6), Codec.LZ4: (1, 17, 1), Codec.ZSTD: (-131_072, 22, 3)}
-"""Least and largest level, and the one meant by None. Snappy has none. lz4's 1 is its fast compressor, which
-Java uses by default, the others its high-compression one."""
+"""Least and largest level, and the one meant by None. Snappy has none. lz4's 1 is its fast
+compressor, which Java uses by default, the others its high-compression one.
+"""
 
 
 class Want(IntFlag):
@@ -88,7 +91,9 @@ class TimestampType(IntEnum):
 
 
 class KernelErrorKind(StrEnum):
-    """What is wrong. ARGUMENT and TOO_LARGE of an encode are the caller's, the rest the bytes' fault."""
+    """What is wrong. ARGUMENT and TOO_LARGE of an encode are the caller's,
+    the rest the bytes' fault.
+    """
 
     MALFORMED = "malformed"  # a length, varint or structure does not fit its frame
     CRC = "crc"  # the checksum does not match
@@ -98,14 +103,17 @@ class KernelErrorKind(StrEnum):
     COMPRESSED = "compressed"  # the compressed bytes are damaged
     TOO_LARGE = "too large"  # decompresses (or encodes) beyond the limit
     NESTED = "nested"  # a compressed set inside a compressed set
-    TOO_MANY = "too many"  # a span has more records or headers than one decode may hold: it has to be cut
+    # a span has more records or headers than one decode may hold: it has to be cut
+    TOO_MANY = "too many"
     ARGUMENT = "argument"  # the caller's columns or options cannot be encoded
 
 
 class KernelError(Exception):
     """A kernel call failed; `span` and `record` say where (indexes, -1 where they do not apply)."""
 
-    def __init__(self, kind: KernelErrorKind, detail: str, *, span: int = -1, record: int = -1) -> None:
+    def __init__(
+        self, kind: KernelErrorKind, detail: str, *, span: int = -1, record: int = -1
+    ) -> None:
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
@@ -162,15 +170,15 @@ class Columns:
 class DecodeOptions:
     """What to decode and within which limits.
 
-    Records outside [first_offset, end_offset) are left out, and those of a span that lie below the position after
-    the span before it: offsets never go back. NO_OFFSET_LIMIT leaves no offset out, not even its own.
-    A decode stops before the span that
-    would pass `max_rows` or `max_bytes` (decompressed record bytes), but never before one span is
-    done; it stops as well where it holds MAX_SPAN_HEADERS headers. `max_batch_bytes` bounds one
-    decompressed batch; 0 means the default rule. A batch of more than `max_span_rows` records, or of
-    more than MAX_SPAN_HEADERS wanted headers, fails with TOO_MANY: cut it. (A run of uncompressed
-    magic-0/1 messages is as long as its scan let it be.)
-    `timestamp_scale` multiplies milliseconds (1000: Spark's microseconds), saturating at int64.
+    Records outside [first_offset, end_offset) are left out, and those of a span that lie below the
+    position after the span before it: offsets never go back. NO_OFFSET_LIMIT leaves no offset out,
+    not even its own. A decode stops before the span that would pass `max_rows` or `max_bytes`
+    (decompressed record bytes), but never before one span is done; it stops as well where it holds
+    MAX_SPAN_HEADERS headers. `max_batch_bytes` bounds one decompressed batch; 0 means the default
+    rule. A batch of more than `max_span_rows` records, or of more than MAX_SPAN_HEADERS wanted
+    headers, fails with TOO_MANY: cut it. (A run of uncompressed magic-0/1 messages is as long as
+    its scan let it be.) `timestamp_scale` multiplies milliseconds (1000: Spark's microseconds),
+    saturating at int64.
     """
 
     first_offset: int = 0
@@ -198,8 +206,8 @@ class EncodeOptions:
 
     `max_bytes` bounds the batch before compression (one record is always written). `timestamp_ms`
     serves where the columns have no timestamps. `log_append_time_ms` marks LogAppendTime. `level`
-    None is the codec's default. Where the columns have offsets these are kept, else records count up
-    from `base_offset`.
+    None is the codec's default. Where the columns have offsets these are kept, else records count
+    up from `base_offset`.
     """
 
     magic: int = 2
@@ -248,7 +256,8 @@ MAX_CONTROL_RECORDS = 1024
 class ScanOptions:
     """From which position to which, and how many runs of batches of one leader epoch at most.
 
-    `aborted` holds the aborted transactions as pairs of int64, producer id and first offset, in any order.
+    `aborted` holds the aborted transactions as pairs of int64, producer id and first offset, in any
+    order.
     """
 
     position: int = 0
@@ -261,15 +270,16 @@ class ScanOptions:
 class BatchScan:
     """The batches from a byte position on, as their headers describe them; little is checked.
 
-    `table` has the batches, and runs of messages of magic 0 and 1, that show records. Those that end below the
-    position are passed over; those without records, control batches, and batches of aborted transactions only move
-    the position: the last span's, where there is one. An aborted transaction ends with its abort marker, which is
-    the only batch that is opened.
+    `table` has the batches, and runs of messages of magic 0 and 1, that show records. Those that
+    end below the position are passed over; those without records, control batches, and batches of
+    aborted transactions only move the position: the last span's, where there is one. An aborted
+    transaction ends with its abort marker, which is the only batch that is opened.
 
-    The scan ends at `end`: before the first batch that is not whole, whose offsets cannot be, or which is a damaged
-    marker that matters; before one that begins at or behind the end offset (the position is then the end offset);
-    before one of too many epochs. `epochs` has pairs of int64 for each run of batches of one leader epoch (-1 for
-    magic 0 and 1): the position after the last of them, and the epoch. `leader_epoch` is that of the last batch.
+    The scan ends at `end`: before the first batch that is not whole, whose offsets cannot be, or
+    which is a damaged marker that matters; before one that begins at or behind the end offset (the
+    position is then the end offset); before one of too many epochs. `epochs` has pairs of int64 for
+    each run of batches of one leader epoch (-1 for magic 0 and 1): the position after the last of
+    them, and the epoch. `leader_epoch` is that of the last batch.
     """
 
     table: Buffer
@@ -300,34 +310,49 @@ class Kernel(Protocol):
     VERSION: str
 
     def decode(self, data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
-        """Return the records of the spans of a table as columns. Raises KernelError naming the span."""
+        """Return the records of the spans of a table as columns. Raises
+        KernelError naming the span.
+        """
 
-    def cut_batch(self, data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
-        """Return the records of one span as uncompressed spans of at most `most` records, and the table of these.
+    def cut_batch(
+        self, data: Buffer, start: int, end: int, options: DecodeOptions, most: int
+    ) -> tuple[Buffer, Buffer]:
+        """Return the records of one span as uncompressed spans of at most `most` records, and the
+        table of these.
 
-        Every record was looked at. The spans have the batch's own offsets and times; the position after each is
-        the one after the largest offset so far, the leader epoch is left at -1. Decode them without looking at
-        checksums: these are not made again. Of `options` the limits and `check_crc` count. Raises KernelError;
-        ARGUMENT for a run of uncompressed magic-0/1 messages.
+        Every record was looked at. The spans have the batch's own offsets and times; the position
+        after each is the one after the largest offset so far, the leader epoch is left at -1.
+        Decode them without looking at checksums: these are not made again. Of `options` the limits
+        and `check_crc` count. Raises KernelError; ARGUMENT for a run of uncompressed magic-0/1
+        messages.
         """
 
     def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         """Return the batches from byte `start` on. Never raises for foreign bytes."""
 
-    def encode(self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
-        """Return one batch of the selected rows (int32 indexes; None = all) from position `start`."""
+    def encode(
+        self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions
+    ) -> Encoded:
+        """Return one batch of the selected rows (int32 indexes; None = all)
+        from position `start`.
+        """
 
     def scan_legacy(self, data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
-        """Return the span that begins at `start`, or None where no whole magic-0/1 message stands."""
+        """Return the span that begins at `start`, or None where no whole
+        magic-0/1 message stands.
+        """
 
-    def murmur2_partitions(self, key: VarColumn, rows: Buffer | None, count: int, partitions: int) -> Buffer:
+    def murmur2_partitions(
+        self, key: VarColumn, rows: Buffer | None, count: int, partitions: int
+    ) -> Buffer:
         """Return Java's default partition of each key as int32, -1 for null keys."""
 
     def group_rows(self, targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
-        """Return the rows (int32) by their partition and then in their order, and the count (int32) of each partition.
+        """Return the rows (int32) by their partition and then in their order, and the count (int32)
+        of each partition.
 
-        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one outside [0, partitions),
-        and for a number of partitions that is no int32 or is negative.
+        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one
+        outside [0, partitions), and for a number of partitions that is no int32 or is negative.
         """
 
     def crc32c(self, data: Buffer) -> int:

@@ -50,7 +50,9 @@ def _var(column: tuple[_native.Buffer | None, _native.Buffer, _native.Buffer, in
 def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     """Return the records of as many spans as the options' limits admit, as columns."""
     with _translated():
-        rows, offsets, timestamps, types, key, value, headers, done = _native.decode(data, spans, options)
+        rows, offsets, timestamps, types, key, value, headers, done = _native.decode(
+            data, spans, options
+        )
     header_columns = None
     if headers is not None:
         ends, names, contents, count = headers
@@ -67,8 +69,12 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     return Decoded(columns, done)
 
 
-def cut_batch(data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
-    """Return the records of one span as uncompressed spans of at most `most` records, and their table."""
+def cut_batch(
+    data: Buffer, start: int, end: int, options: DecodeOptions, most: int
+) -> tuple[Buffer, Buffer]:
+    """Return the records of one span as uncompressed spans of at most `most`
+    records, and their table.
+    """
     with _translated():
         pieces, table = _native.cut_batch(data, start, end, options, most)
     return memoryview(pieces), memoryview(table)

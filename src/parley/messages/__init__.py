@@ -9,16 +9,30 @@ Classes are made when first named: `from parley.messages import AnyKafkaNameRequ
 every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
 Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes.
 
-Map: `catalog` finds `classes`, which are made of the schema; `plan` says what is on the wire, `decode` and `encode`
-walk it, `fast_decode` and `fast_encode` compile it (`source`), `codec` chooses. `headers` makes whole frames, `costs`
-bounds what decoding may take, `types` is for type checkers.
+Map: `catalog` finds `classes`, which are made of the schema; `plan` says what is on the wire,
+`decode` and `encode` walk it, `fast_decode` and `fast_encode` compile it (`source`), `codec`
+chooses. `headers` makes whole frames, `costs` bounds what decoding may take, `types` is for type
+checkers.
 """
 
 from typing import TYPE_CHECKING
 
-from parley.messages.catalog import class_by_name, class_names, data_class, request_class, response_class
+from parley.messages.catalog import (
+    class_by_name,
+    class_names,
+    data_class,
+    request_class,
+    response_class,
+)
 from parley.messages.classes import Message, MessageStruct, Request, Response
-from parley.messages.codec import QUICK_BYTES, decode_at, decode_body, decode_quickly, encode_body, encode_to
+from parley.messages.codec import (
+    QUICK_BYTES,
+    decode_at,
+    decode_body,
+    decode_quickly,
+    encode_body,
+    encode_to,
+)
 from parley.messages.headers import (
     RequestHeader,
     decode_request,
@@ -68,6 +82,8 @@ else:
     def __getattr__(name: str) -> type[Message]:
         found = None if name.startswith("_") else class_by_name(name)
         if found is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}: no Kafka message has that name")
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}: no Kafka message has that name"
+            )
         globals()[name] = found
         return found

@@ -10,8 +10,8 @@ from parley.schema import ApiKey, data_names, load, load_data
 
 MODULE = "parley.messages"
 
-# Plain dictionaries, not functools.cache: its keys distinguish ApiKey.FETCH from 1, and two classes of one
-# message would never be equal.
+# Plain dictionaries, not functools.cache: its keys distinguish ApiKey.FETCH from 1, and two classes
+# of one message would never be equal.
 _REQUESTS: dict[int, type[Message]] = {}
 _RESPONSES: dict[int, type[Message]] = {}
 
@@ -26,7 +26,9 @@ def request_class(api_key: int) -> type[Message]:
 
 
 def response_class(api_key: int) -> type[Message]:
-    """Return the response of an API. Raises RemoteProtocolError for a key that parley does not know."""
+    """Return the response of an API. Raises RemoteProtocolError for a key
+    that parley does not know.
+    """
     found = _RESPONSES.get(api_key) if isinstance(api_key, int) else None
     return found if found is not None else _make_pair(api_key)[1]
 
@@ -37,7 +39,9 @@ def _make_pair(api_key: int) -> tuple[type[Message], type[Message]]:
     try:
         key = ApiKey(api_key)
     except ValueError:
-        raise RemoteProtocolError(f"API key {api_key} is not known: parley knows 0 to {max(ApiKey)}") from None
+        raise RemoteProtocolError(
+            f"API key {api_key} is not known: parley knows 0 to {max(ApiKey)}"
+        ) from None
     schema = load(key)
     # setdefault: when two threads come here at once, both must leave with the same classes.
     request = _REQUESTS.setdefault(key, make_message_class(schema.request, key, MODULE))
@@ -48,7 +52,11 @@ def _no_key(given: object) -> ConfigError:
     names = {key.api_name: key for key in ApiKey}
     wanted = str(given).removesuffix("Request").removesuffix("Response")
     found = names.get(wanted)
-    hint = f"give ApiKey.{found.name}" if found is not None else f"give an ApiKey.{nearest_hint(wanted, names)}"
+    hint = (
+        f"give ApiKey.{found.name}"
+        if found is not None
+        else f"give an ApiKey.{nearest_hint(wanted, names)}"
+    )
     return ConfigError(f"{given!r} is no API key: {hint}")
 
 

@@ -19,7 +19,8 @@ _SHOWN_BYTES = 32
 _SHOWN_ITEMS = 12
 
 
-@dataclass_transform(kw_only_default=True)  # so that type checkers make constructors of the fields in types.pyi
+# so that type checkers make constructors of the fields in types.pyi
+@dataclass_transform(kw_only_default=True)
 class MessageStruct:
     """The base of all messages and of the structs in them."""
 
@@ -31,7 +32,9 @@ class MessageStruct:
 
     @property
     def unknown_tagged_fields(self) -> dict[int, bytes]:
-        """Tagged fields that parley has no definition of, by tag. They are kept and sent on (KIP-482)."""
+        """Tagged fields that parley has no definition of, by tag. They are kept
+        and sent on (KIP-482).
+        """
         if self._unknown is None:
             self._unknown = {}
         return self._unknown
@@ -43,8 +46,8 @@ class MessageStruct:
     if not TYPE_CHECKING:  # with it, each misspelt field would pass
 
         def __getattr__(self, name: str) -> object:
-            # Reached only for a slot that is not set: decoders leave out structs that were not sent,
-            # because making them would cost more than all other fields of a Fetch partition.
+            # Reached only for a slot that is not set: decoders leave out structs that were not
+            # sent, because making them would cost more than all other fields of a Fetch partition.
             struct = self._FRESH_STRUCTS.get(name)
             if struct is None:
                 hint = nearest_hint(name, (field.name for field in self.FIELDS))
@@ -56,21 +59,26 @@ class MessageStruct:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS) and (
-            (self._unknown or {}) == (other._unknown or {})
-        )
+        return all(
+            getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS
+        ) and ((self._unknown or {}) == (other._unknown or {}))
 
     def __hash__(self) -> int:
         raise TypeError(f"{type(self).__qualname__} can be changed, so it has no hash")
 
     def __repr__(self) -> str:
-        shown = [f"{field.name}={_show(field, getattr(self, field.name))}" for field in self._set_fields()]
+        shown = [
+            f"{field.name}={_show(field, getattr(self, field.name))}"
+            for field in self._set_fields()
+        ]
         if self._unknown:
             shown.append(f"unknown_tagged_fields={self._unknown!r}")
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def _set_fields(self) -> Iterator[Field]:
-        """Yield the fields that do not hold their default: the others would only hide them in a repr."""
+        """Yield the fields that do not hold their default: the others would
+        only hide them in a repr.
+        """
         for field in self.FIELDS:
             if getattr(self, field.name) != default_value(field, self._FRESH_STRUCTS):
                 yield field
@@ -128,14 +136,19 @@ def make_message_class(schema: MessageSchema, api_key: ApiKey | None, module: st
         "STRUCTS": structs,
         "IS_REQUEST": schema.kind == "request",
         "__qualname__": schema.name,
-        "__doc__": f"Kafka's {schema.name}, versions {schema.valid_versions}.\n\n{_field_list(schema.root)}",
+        "__doc__": f"Kafka's {schema.name}, versions "
+        f"{schema.valid_versions}.\n\n{_field_list(schema.root)}",
         **structs,
     }
     return type(schema.name, (_BASES.get(schema.kind, Message),), body)
 
 
-def _class_body(struct: Struct, structs: dict[str, type[MessageStruct]], owner: str, module: str) -> dict[str, Any]:
-    """Return the attributes of a struct's class; the classes of inner structs are added to `structs`."""
+def _class_body(
+    struct: Struct, structs: dict[str, type[MessageStruct]], owner: str, module: str
+) -> dict[str, Any]:
+    """Return the attributes of a struct's class; the classes of inner structs
+    are added to `structs`.
+    """
     fresh: dict[str, type[MessageStruct]] = {}
     for field in struct.fields:
         if field.struct is not None:
@@ -158,12 +171,15 @@ def _class_body(struct: Struct, structs: dict[str, type[MessageStruct]], owner: 
 
 def _field_list(struct: Struct) -> str:
     return "\n".join(
-        f"    {field.name}: {'[]' if field.is_array else ''}{field.type} ({field.versions})" for field in struct.fields
+        f"    {field.name}: {'[]' if field.is_array else ''}{field.type} ({field.versions})"
+        for field in struct.fields
     )
 
 
 def _constructor(struct: Struct, fresh: dict[str, type[MessageStruct]], owner: str) -> Builder:
-    """Return a compiled `__init__` with one keyword per field: a generic one would be several times slower."""
+    """Return a compiled `__init__` with one keyword per field: a generic one would
+    be several times slower.
+    """
     parameters: list[str] = []
     lines: list[str] = []
     names: dict[str, Any] = {}

@@ -1,4 +1,6 @@
-"""Encoding and decoding of message bodies: the compiled code, made at first use, behind two functions."""
+"""Encoding and decoding of message bodies: the compiled code, made at first
+use, behind two functions.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,29 @@ M = TypeVar("M", bound=Message)
 Data: TypeAlias = bytes | memoryview
 
 QUICK_BYTES = 128 * 1024
-"""What an event loop decodes by itself. The worst of this size takes about 20 ms of a quiet processor."""
+"""What an event loop decodes by itself. The worst of this size takes about 20
+ms of a quiet processor.
+"""
 
 EXPLAIN_UP_TO_BYTES = 64 * 1024
-"""Bad messages up to this size are decoded once more by the slow reference to name the field; beyond
-it a hostile peer could keep the event loop busy with explanations."""
+"""Bad messages up to this size are decoded once more by the slow reference to name the field;
+beyond it a hostile peer could keep the event loop busy with explanations.
+"""
 
 
 class Codec(Generic[M]):
     """The compiled decoder and encoder of one message in one version."""
 
-    __slots__ = ("careful", "decode", "encode", "holds_records", "message", "plan", "reading_plan", "version")
+    __slots__ = (
+        "careful",
+        "decode",
+        "encode",
+        "holds_records",
+        "message",
+        "plan",
+        "reading_plan",
+        "version",
+    )
 
     def __init__(self, message: type[M], version: int) -> None:
         self.message = message
@@ -44,7 +58,9 @@ class Codec(Generic[M]):
 
 
 class _LazyDecoder(Generic[M]):
-    """Stands in until the first call: a client encodes requests only, and decodes responses only."""
+    """Stands in until the first call: a client encodes requests only, and
+    decodes responses only.
+    """
 
     def __init__(self, codec: Codec[M]) -> None:
         self._codec = codec
@@ -61,7 +77,9 @@ class _LazyCareful(Generic[M]):
 
     def __call__(self, data: Data, position: int, allowed: int) -> tuple[M, int]:
         codec = self._codec
-        codec.careful = generate_decoder(codec.message, codec.version, codec.reading_plan, careful=True)
+        codec.careful = generate_decoder(
+            codec.message, codec.version, codec.reading_plan, careful=True
+        )
         return codec.careful(data, position, allowed)
 
 
@@ -79,24 +97,30 @@ _CODECS: dict[tuple[type[Message], int], Codec[Any]] = {}
 
 
 def codec_for(message: type[M], version: int) -> Codec[M]:
-    """Return the codec of a message in a version. Raises LocalProtocolError for a version it does not have."""
+    """Return the codec of a message in a version. Raises LocalProtocolError for a
+    version it does not have.
+    """
     found = _CODECS.get((message, version))
     if found is None:
         found = _CODECS.setdefault((message, version), Codec(message, version))
     return found
 
 
-def decode_at(message: type[M], version: int, data: bytes | bytearray | memoryview, position: int = 0) -> tuple[M, int]:
+def decode_at(
+    message: type[M], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[M, int]:
     """Return the message that begins at `position` in `data`, and the position after it.
 
     Fields of type records are views of `data`; everything else is copied, so without such fields
     the message does not keep `data` alive. Raises RemoteProtocolError, and nothing else, for any
-    bytes that are no such message, and for a large one whose objects would take far more memory than it.
+    bytes that are no such message, and for a large one whose objects would take far more memory
+    than it.
     """
     codec = codec_for(message, version)
     if len(data) > CAREFUL_BYTES:
         return _decode_carefully(codec, memoryview(data).cast("B"), position)
-    # Indexing and slicing bytes is faster than a view; records must stay views of what was received.
+    # Indexing and slicing bytes is faster than a view; records must stay views of what was
+    # received.
     source = memoryview(data).cast("B") if codec.holds_records else bytes(data)
     try:
         return codec.decode(source, position)
@@ -122,7 +146,9 @@ def decode_quickly(
         return None
 
 
-def _decode_carefully(codec: Codec[M], source: memoryview, position: int, allowed: int | None = None) -> tuple[M, int]:
+def _decode_carefully(
+    codec: Codec[M], source: memoryview, position: int, allowed: int | None = None
+) -> tuple[M, int]:
     try:
         return codec.careful(source, position, allowed or allowed_bytes(len(source)))
     except TooMuch:
@@ -130,7 +156,8 @@ def _decode_carefully(codec: Codec[M], source: memoryview, position: int, allowe
             raise
         raise RemoteProtocolError(
             f"{codec.message.__name__} v{codec.version} of {len(source)} bytes would take more than"
-            f" {allowed_bytes(len(source)) >> 20} MiB of memory: so many elements that hold nothing are an attack"
+            f" {allowed_bytes(len(source)) >> 20} MiB of memory: so many elements that hold "
+            "nothing are an attack"
         ) from None
     except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
         raise _explained(codec, source, position, error) from error
@@ -143,10 +170,14 @@ def _explained(codec: Codec[M], data: Data, position: int, error: Exception) -> 
             reference_decode_at(codec.message, codec.version, data, position)
         except RemoteProtocolError as explained:
             return explained
-    return RemoteProtocolError(f"{len(data) - position} bytes are not a whole {name}: {error or 'bad length or count'}")
+    return RemoteProtocolError(
+        f"{len(data) - position} bytes are not a whole {name}: {error or 'bad length or count'}"
+    )
 
 
-def decode_body(message: type[M], version: int, data: bytes | bytearray | memoryview, *, trailing: bool = False) -> M:
+def decode_body(
+    message: type[M], version: int, data: bytes | bytearray | memoryview, *, trailing: bool = False
+) -> M:
     """Return the message that `data` holds, header excluded.
 
     Bytes after the message raise RemoteProtocolError unless `trailing` allows them: brokers accept
@@ -168,13 +199,17 @@ def check_end(message: type[Message], version: int, end: int, size: int) -> None
 
 
 def encode_to(message: Message, version: int, buffer: WriteBuffer) -> None:
-    """Append a message, header excluded, to a write buffer. Raises LocalProtocolError that names the field."""
+    """Append a message, header excluded, to a write buffer. Raises
+    LocalProtocolError that names the field.
+    """
     codec = codec_for(type(message), version)
     try:
         codec.encode(message, buffer)
     except (Unfit, StructError, TypeError, AttributeError, ValueError, LocalProtocolError) as error:
         Encoder(message, version, codec.plan, WriteBuffer()).encode()
-        raise LocalProtocolError(f"{type(message).__name__} v{version} cannot be encoded: {error}") from error
+        raise LocalProtocolError(
+            f"{type(message).__name__} v{version} cannot be encoded: {error}"
+        ) from error
 
 
 def encode_body(message: Message, version: int) -> list[bytes | memoryview]:

@@ -1,7 +1,9 @@
-"""What decoded messages take in memory, per value, at most: bytes of CPython 3.11 to 3.14 on 64 bits.
+"""What decoded messages take in memory, per value, at most: bytes of CPython 3.11 to 3.14 on 64
+bits.
 
-A frame is bounded in bytes, but one byte of it may become an object of fifty. Beyond CAREFUL_BYTES a decoder
-therefore subtracts these costs from what the message may take, before it makes anything of a count.
+A frame is bounded in bytes, but one byte of it may become an object of fifty. Beyond CAREFUL_BYTES
+a decoder therefore subtracts these costs from what the message may take, before it makes anything
+of a count.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from parley.messages.plan import FIXED_CODES, Step, StructPlan
 
 CAREFUL_BYTES = 1024 * 1024
-"""Smaller messages need no account: whatever is in them, their objects stay below LEAST_ALLOWED_BYTES."""
+"""Smaller messages need no account: whatever is in them, their objects stay
+below LEAST_ALLOWED_BYTES.
+"""
 
 LEAST_ALLOWED_BYTES = 64 * 1024 * 1024
 MOST_ALLOWED_BYTES = 320 * 1024 * 1024
@@ -29,7 +33,8 @@ DICT = 232
 TAG = 220  # a dictionary's entry while it grows, an int, and bytes without their content
 SHARED = 330  # a key and an entry in the table of shared lists, beside the list
 WIDE_CHAR = 5  # one character of four bytes makes all others four bytes wide
-_CHEAP = {"bool": 0, "records": 0, "int8": NUMBER // 2, "int16": NUMBER // 2}  # most are small numbers, made once
+# most are small numbers, made once
+_CHEAP = {"bool": 0, "records": 0, "int8": NUMBER // 2, "int16": NUMBER // 2}
 _OBJECT = 16 + 16 + 8  # the collector's and the object's heads, and the slot of unknown fields
 
 
@@ -47,7 +52,12 @@ def struct_cost(plan: StructPlan) -> int:
     """Return what one struct takes, without the content of its texts and arrays."""
     fields = len(plan.steps) + len(plan.tagged) + len(plan.absent)
     absent_lists = sum(field.is_array for field in plan.absent)
-    return _OBJECT + 8 * fields + 56 * absent_lists + sum(map(_field_cost, (*plan.steps, *plan.tagged)))
+    return (
+        _OBJECT
+        + 8 * fields
+        + 56 * absent_lists
+        + sum(map(_field_cost, (*plan.steps, *plan.tagged)))
+    )
 
 
 def _field_cost(step: Step) -> int:

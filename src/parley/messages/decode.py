@@ -46,7 +46,9 @@ class Decoder(Generic[M]):
         except RemoteProtocolError as error:
             where = f"{self._message.__name__} v{self._version}"
             raise RemoteProtocolError(
-                f"{where}, field {'.'.join(self._path)}: {error}" if self._path else f"{where}: {error}"
+                f"{where}, field {'.'.join(self._path)}: {error}"
+                if self._path
+                else f"{where}: {error}"
             ) from error
 
     def _struct(self, plan: StructPlan, made: type[S]) -> S:
@@ -74,7 +76,9 @@ class Decoder(Generic[M]):
             outer, self._cursor = self._cursor, Cursor(data)
             setattr(target, step.name, self._field(step))
             if self._cursor.remaining():
-                raise RemoteProtocolError(f"tag {tag} is {self._cursor.remaining()} bytes longer than its field")
+                raise RemoteProtocolError(
+                    f"tag {tag} is {self._cursor.remaining()} bytes longer than its field"
+                )
             self._cursor = outer
             self._path.pop()
 
@@ -83,7 +87,11 @@ class Decoder(Generic[M]):
             return self._value(step)
         cursor = self._cursor
         least = step.least_element_bytes
-        count = cursor.read_compact_array_count(least) if step.compact else cursor.read_array_count(least)
+        count = (
+            cursor.read_compact_array_count(least)
+            if step.compact
+            else cursor.read_array_count(least)
+        )
         if count < 0:
             if not step.nullable:
                 raise RemoteProtocolError("a null array where null is not allowed")
@@ -108,7 +116,8 @@ class Decoder(Generic[M]):
         if step.struct is None:
             return self._primitive(step.kind, step.compact, step.nullable)
         if step.nullable:
-            # A struct that may be null is led by one byte: −1 null, anything else present (KIP-893).
+            # A struct that may be null is led by one byte: −1 null, anything else present
+            # (KIP-893).
             marker = self._cursor.read_int8()
             if marker < 0:
                 return None

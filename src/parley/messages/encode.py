@@ -1,4 +1,6 @@
-"""The reference encoder: walks a plan with a write buffer, field by field; the mirror of `decode.py`."""
+"""The reference encoder: walks a plan with a write buffer, field by field;
+the mirror of `decode.py`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _FIXED_WRITERS: dict[str, Callable[[WriteBuffer, Any], None]] = {
 class Encoder:
     """Encodes one message. Raises LocalProtocolError that names message, version and field."""
 
-    def __init__(self, message: Message, version: int, plan: StructPlan, buffer: WriteBuffer) -> None:
+    def __init__(
+        self, message: Message, version: int, plan: StructPlan, buffer: WriteBuffer
+    ) -> None:
         self._message = message
         self._version = version
         self._plan = plan
@@ -41,7 +45,9 @@ class Encoder:
         except (LocalProtocolError, TypeError, AttributeError, ValueError) as error:
             where = f"{type(self._message).__name__} v{self._version}"
             path = ".".join(self._path)
-            raise LocalProtocolError(f"{where}, field {path}: {error}" if path else f"{where}: {error}") from error
+            raise LocalProtocolError(
+                f"{where}, field {path}: {error}" if path else f"{where}: {error}"
+            ) from error
 
     def _struct(self, plan: StructPlan, source: MessageStruct) -> None:
         for step in plan.steps:
@@ -55,13 +61,18 @@ class Encoder:
         if plan.flexible:
             self._tagged(plan, source)
         elif source._unknown:
-            raise LocalProtocolError("unknown tagged fields are set, but this version has no tagged fields")
+            raise LocalProtocolError(
+                "unknown tagged fields are set, but this version has no tagged fields"
+            )
 
     def _check_absent(self, field: Field, source: MessageStruct) -> None:
-        """Raise when a value would be lost that the caller set and that must not be (Kafka's rule)."""
+        """Raise when a value would be lost that the caller set and that must
+        not be (Kafka's rule).
+        """
         if not field.ignorable and not is_default(field, getattr(source, field.name), source):
             raise LocalProtocolError(
-                f"set to a value, but version {self._version} has no such field (it has it in {field.versions})"
+                f"set to a value, but version {self._version} has no such field (it has it "
+                f"in {field.versions})"
             )
 
     def _tagged(self, plan: StructPlan, source: MessageStruct) -> None:
@@ -72,7 +83,9 @@ class Encoder:
                 continue
             tag = step.field.tag
             if tag is None or tag in fields:
-                raise LocalProtocolError(f"tag {tag} is both {step.name} and an unknown tagged field")
+                raise LocalProtocolError(
+                    f"tag {tag} is both {step.name} and an unknown tagged field"
+                )
             self._path.append(step.name)
             outer, self._buffer = self._buffer, WriteBuffer()
             self._field(step, value)

@@ -4,8 +4,8 @@ Fields of fixed size that follow each other, and the length that follows them, a
 `struct` call. Bounds: `struct` and indexing refuse to read beyond the input by themselves; every
 slice and every count is compared with the end first, because slicing would cut silently.
 
-There are two of each: the quick one, and the careful one for large inputs, which keeps account of the memory
-that its objects take (`costs.py`) and shares equal short lists of numbers.
+There are two of each: the quick one, and the careful one for large inputs, which keeps account of
+the memory that its objects take (`costs.py`) and shares equal short lists of numbers.
 
 Names in the generated code: `b` the input, `e` its end, `p` the position, `o…` objects, `n…`
 lengths and counts, `q` the end of what is being taken; in careful code `m` the memory that is left.
@@ -41,7 +41,9 @@ class Malformed(Exception):
 
 
 def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return the varint whose first byte, already read, lies before `position`, and where it ends."""
+    """Return the varint whose first byte, already read, lies before
+    `position`, and where it ends.
+    """
     return decode_unsigned_varint(data, position - 1)
 
 
@@ -58,12 +60,14 @@ def _small_unpackers(code: str) -> tuple[Any, ...]:
     return tuple(Struct(f">{count}{code}").unpack_from for count in range(_SMALL_ARRAY))
 
 
-def generate_decoder(message: type[Message], version: int, plan: StructPlan, *, careful: bool = False) -> Any:
+def generate_decoder(
+    message: type[Message], version: int, plan: StructPlan, *, careful: bool = False
+) -> Any:
     """Return a function `(data, position) -> (message, position after it)`.
 
-    The careful one takes the memory that it may use as a third argument, and raises TooMuch beyond it.
-    Both raise Malformed, RemoteProtocolError, struct.error, IndexError or UnicodeDecodeError for
-    bytes that are no such message.
+    The careful one takes the memory that it may use as a third argument, and raises TooMuch beyond
+    it. Both raise Malformed, RemoteProtocolError, struct.error, IndexError or UnicodeDecodeError
+    for bytes that are no such message.
     """
     source = decoder_source(message, plan, careful=careful)
     return source.function("decode", f"decode {message.__name__} v{version}")
@@ -71,12 +75,22 @@ def generate_decoder(message: type[Message], version: int, plan: StructPlan, *, 
 
 def decoder_source(message: type[Message], plan: StructPlan, *, careful: bool = False) -> Source:
     """Return the source of a decoder, for reading it in a debugger or a test."""
-    names = {"new": object.__new__, "unpack_from": unpack_from, "Malformed": Malformed, "varint": read_long_varint}
+    names = {
+        "new": object.__new__,
+        "unpack_from": unpack_from,
+        "Malformed": Malformed,
+        "varint": read_long_varint,
+    }
     if careful:
         names |= {"TooMuch": TooMuch, "numbers": read_numbers}
-    writer = _Decoder(message, Source("decode(b, p, m)" if careful else "decode(b, p)", names), careful)
+    writer = _Decoder(
+        message, Source("decode(b, p, m)" if careful else "decode(b, p)", names), careful
+    )
     if careful:
-        for code in {FIXED_CODES.get(step.kind) for step in plan.walk() if step.is_array} - {None, "16s"}:
+        for code in {FIXED_CODES.get(step.kind) for step in plan.walk() if step.is_array} - {
+            None,
+            "16s",
+        }:
             writer.source.line(f"{_table(str(code))} = {{}}")
     writer.source.line("e = len(b)")
     writer.struct(plan, message, "o0")
@@ -119,7 +133,9 @@ class _Decoder:
             self._run(pending, target, None, "")
 
     def _defaults(self, fields: Sequence[Field], target: str) -> None:
-        """Emit the defaults of fields that are not (or may not be) sent; fresh structs stay unset slots."""
+        """Emit the defaults of fields that are not (or may not be) sent; fresh
+        structs stay unset slots.
+        """
         by_default: dict[str, list[str]] = {"None": [f"{target}._unknown"]}
         for field in fields:
             if field.default is Fresh.LIST:
@@ -129,8 +145,12 @@ class _Decoder:
         for default, slots in by_default.items():
             self.source.line(f"{' = '.join(slots)} = {default}")
 
-    def _run(self, steps: Sequence[Step], target: str, length: str | None, length_code: str) -> None:
-        """Emit the reading of fixed fields and, with a `length`, of the length that follows them."""
+    def _run(
+        self, steps: Sequence[Step], target: str, length: str | None, length_code: str
+    ) -> None:
+        """Emit the reading of fixed fields and, with a `length`, of the
+        length that follows them.
+        """
         slots = [f"{target}.{step.name}" for step in steps]
         codes = [step.code or "" for step in steps]
         if length is not None:
@@ -149,7 +169,9 @@ class _Decoder:
         source.line(f"p += {size}")
 
     def _variable(self, step: Step, slot: str, length: str) -> None:
-        """Emit the reading of a string, bytes, records, array or nullable struct, its length read already."""
+        """Emit the reading of a string, bytes, records, array or nullable struct,
+        its length read already.
+        """
         if step.struct is not None and not step.is_array:
             self._single_struct(step, step.struct, slot, length)
             return
@@ -163,7 +185,8 @@ class _Decoder:
                 self._array(step, slot, length)
             else:
                 self._sequence(step.kind, step.compact, slot, length)
-        if empty is not None:  # a byte or two may be all that an element has: then this is what its time goes into
+        # a byte or two may be all that an element has: then this is what its time goes into
+        if empty is not None:
             with source.block(f"elif {length} == 0:"):
                 source.line(f"{slot} = {empty}")
         with source.block("else:"):
@@ -175,7 +198,9 @@ class _Decoder:
                 source.line("raise Malformed")
 
     def _empty(self, step: Step) -> str | None:
-        """Return what a field without content is, None where that needs the same code as any other."""
+        """Return what a field without content is, None where that needs the
+        same code as any other.
+        """
         if step.is_array:  # careful code shares the lists of numbers, empty ones too
             return None if self._careful and step.kind in FIXED_CODES else "[]"
         return _EMPTY.get(step.kind)
@@ -186,7 +211,9 @@ class _Decoder:
             self.source.line(f"{name}, p = varint(b, p)")
 
     def _finish_short_varint(self, name: str) -> None:
-        """Do the same without a call for two and three bytes: a peer may send as many tags as it likes."""
+        """Do the same without a call for two and three bytes: a peer may send as
+        many tags as it likes.
+        """
         source = self.source
         with source.block(f"if {name} > 127:"):
             source.line("q = b[p]")
@@ -210,7 +237,9 @@ class _Decoder:
             self._refuse(f"{length} > 32767")
         source.line(f"q = p + {length}")
         self._refuse("q > e")
-        taken = {"string": "str(b[p:q], 'utf-8')", "bytes": "bytes(b[p:q])", "records": "b[p:q]"}[kind]
+        taken = {"string": "str(b[p:q], 'utf-8')", "bytes": "bytes(b[p:q])", "records": "b[p:q]"}[
+            kind
+        ]
         source.line(f"{slot} = {taken}")
         if kind == "string":
             self._charge(f"{length} if {slot}.isascii() else {WIDE_CHAR} * {length}")
@@ -232,7 +261,11 @@ class _Decoder:
                     source.line(f"{slot} = list({small}[{count}](b, p))")
             with source.block("else:"):
                 self._charge(f"{LIST} + {count} * {NUMBER + SLOT}")
-                wide = "numbers(b, p, {0}, '{1}')" if self._careful else "list(unpack_from(f'>{{{0}}}{1}', b, p))"
+                wide = (
+                    "numbers(b, p, {0}, '{1}')"
+                    if self._careful
+                    else "list(unpack_from(f'>{{{0}}}{1}', b, p))"
+                )
                 source.line(f"{slot} = {wide.format(count, code)}")
             source.line("p = q")
             return
@@ -251,7 +284,9 @@ class _Decoder:
             source.line(f"{values}.append({item})")
 
     def _shared(self, slot: str, count: str, small: str, code: str) -> None:
-        """Emit the taking of a short list of numbers: of equal ones, as replicas are, there is one list."""
+        """Emit the taking of a short list of numbers: of equal ones, as replicas
+        are, there is one list.
+        """
         source = self.source
         key = source.fresh("k")
         table = _table(code)
@@ -340,7 +375,9 @@ def _table(code: str) -> str:
 
 
 def _length_code(step: Step, *, element: bool = False) -> str:
-    """Return the struct code of what leads a field: a length, a count or a marker ("" for nothing)."""
+    """Return the struct code of what leads a field: a length, a count or a
+    marker ("" for nothing).
+    """
     if step.struct is not None and not step.is_array:
         return "b" if step.nullable else ""
     if step.compact:

@@ -1,4 +1,5 @@
-"""Generates one flat Python function that encodes one message in one version: the mirror of `fast_decode.py`.
+"""Generates one flat Python function that encodes one message in one version: the mirror of
+`fast_decode.py`.
 
 Names in the generated code: `w` the write buffer, `out` the block being appended to, `o…` objects,
 `v` the value at hand, `n` its length, `g…` the blocks of tagged fields.
@@ -26,7 +27,9 @@ _SMALL_ARRAY = 17
 
 
 class Unfit(Exception):
-    """The compiled code met a value that the version cannot carry; the reference encoder then says which."""
+    """The compiled code met a value that the version cannot carry; the reference
+    encoder then says which.
+    """
 
 
 def _small_packers(code: str) -> tuple[Any, ...]:
@@ -118,7 +121,9 @@ class _Encoder:
                 self._refuse(f"len({target}.{step.name}) != 16")
         layout = ">" + "".join(step.code or "" for step in steps)
         packer = self.source.constant("P", layout, Struct(layout).pack)
-        self.source.line(f"{out} += {packer}({', '.join(f'{target}.{step.name}' for step in steps)})")
+        self.source.line(
+            f"{out} += {packer}({', '.join(f'{target}.{step.name}' for step in steps)})"
+        )
 
     def _length(self, value: str, compact: bool, code: str, out: str) -> None:
         """Emit the writing of a length that is in the variable `value`."""
@@ -158,7 +163,9 @@ class _Encoder:
         source = self.source
         if kind == "records":
             if out != "out":
-                raise LocalProtocolError("records inside a tagged field cannot be written by reference")
+                raise LocalProtocolError(
+                    "records inside a tagged field cannot be written by reference"
+                )
             source.line(f"out = write_records(w, {value}, {compact})")
             return
         size = source.fresh("n")
@@ -194,7 +201,9 @@ class _Encoder:
                 self._sequence(step.kind, step.compact, item, out)
 
     def _tagged(self, plan: StructPlan, target: str, out: str) -> None:
-        """Emit the writing of the tagged section: known fields that are not default, and the unknown ones."""
+        """Emit the writing of the tagged section: known fields that are not
+        default, and the unknown ones.
+        """
         source = self.source
         if not plan.tagged:
             with source.block(f"if {target}._unknown:"):

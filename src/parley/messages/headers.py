@@ -34,7 +34,9 @@ MAX_HEADER_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What a request's frame begins with. `client_id` is None when null was sent, and in header v0."""
+    """What a request's frame begins with. `client_id` is None when null was
+    sent, and in header v0.
+    """
 
     api_key: int
     api_version: int
@@ -86,31 +88,43 @@ def peek_request_header(frame: bytes | memoryview) -> tuple[int, int, int]:
     try:
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
     except StructError:
-        raise RemoteProtocolError(f"a request of {len(frame)} bytes: its header alone has 8") from None
+        raise RemoteProtocolError(
+            f"a request of {len(frame)} bytes: its header alone has 8"
+        ) from None
     return api_key, version, correlation_id
 
 
-def decode_request_header(frame: bytes | memoryview, *, header_version: int | None = None) -> tuple[RequestHeader, int]:
+def decode_request_header(
+    frame: bytes | memoryview, *, header_version: int | None = None
+) -> tuple[RequestHeader, int]:
     """Return a request's header, and the position at which its body begins.
 
-    `header_version` reads another one than the API and its version have: brokers take every version of
-    ApiVersions above their own for a flexible one. Raises RemoteProtocolError for an API key that parley
-    does not know: where the header ends depends on the API.
+    `header_version` reads another one than the API and its version have: brokers take every version
+    of ApiVersions above their own for a flexible one. Raises RemoteProtocolError for an API key
+    that parley does not know: where the header ends depends on the API.
     """
     api_key, version, correlation_id = peek_request_header(frame)
     header = RequestHeader(api_key, version, correlation_id, None)
     if header_version is None:
         header_version = request_header_version(api_key, version)
-    cursor = Cursor(frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES], _HEAD.size)
+    cursor = Cursor(
+        frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES],
+        _HEAD.size,
+    )
     if header_version >= 1:
         header.client_id = cursor.read_nullable_string()
     if header_version >= 2:
-        header.unknown_tagged_fields = {tag: bytes(data) for tag, data in cursor.read_tagged_fields().items()}
+        header.unknown_tagged_fields = {
+            tag: bytes(data) for tag, data in cursor.read_tagged_fields().items()
+        }
     return header, cursor.pos
 
 
-def decode_request(frame: bytes | memoryview, *, as_version: int | None = None) -> tuple[RequestHeader, Message]:
-    """Return the header and the message of a request's frame. A large one may take long: see `decode_request_quickly`.
+def decode_request(
+    frame: bytes | memoryview, *, as_version: int | None = None
+) -> tuple[RequestHeader, Message]:
+    """Return the header and the message of a request's frame. A large one may take long: see
+    `decode_request_quickly`.
 
     `as_version` reads the body in another version than the header names (0.9 brokers read any
     Metadata version as v0). Bytes after the body are accepted, as every broker accepts them.
@@ -130,19 +144,26 @@ def decode_request_quickly(
     return None if found is None else (header, found[0])
 
 
-def _request_parts(frame: bytes | memoryview, as_version: int | None) -> tuple[RequestHeader, type[Message], int, int]:
+def _request_parts(
+    frame: bytes | memoryview, as_version: int | None
+) -> tuple[RequestHeader, type[Message], int, int]:
     header, position = decode_request_header(frame)
     message = request_class(header.api_key)
     version = header.api_version if as_version is None else as_version
     if version not in message.SCHEMA.valid_versions:
         raise RemoteProtocolError(
-            f"{message.__name__} v{version} was sent, but it has versions {message.SCHEMA.valid_versions}"
+            f"{message.__name__} v{version} was sent, but it has versions "
+            f"{message.SCHEMA.valid_versions}"
         )
     return header, message, version, position
 
 
-def encode_response(message: Message, version: int, correlation_id: int) -> list[bytes | memoryview]:
-    """Return a response with its header, without the size in front, as segments; see `encode_request`."""
+def encode_response(
+    message: Message, version: int, correlation_id: int
+) -> list[bytes | memoryview]:
+    """Return a response with its header, without the size in front, as
+    segments; see `encode_request`.
+    """
     key = message.API_KEY
     if key is None or message.IS_REQUEST:
         raise LocalProtocolError(f"{type(message).__name__} is not a response")
@@ -154,9 +175,15 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
     return buffer.segments()
 
 
-def decode_response_header(api_key: int, version: int, frame: bytes | memoryview) -> tuple[int, int]:
-    """Return the correlation id of a response's frame, and the position at which its body begins."""
-    cursor = Cursor(frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES])
+def decode_response_header(
+    api_key: int, version: int, frame: bytes | memoryview
+) -> tuple[int, int]:
+    """Return the correlation id of a response's frame, and the position at
+    which its body begins.
+    """
+    cursor = Cursor(
+        frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES]
+    )
     correlation_id = cursor.read_int32()
     if response_header_version(api_key, version) >= 1:
         cursor.read_tagged_fields()
@@ -180,10 +207,18 @@ def decode_response(api_key: int, version: int, frame: bytes | memoryview) -> tu
 
 
 def _decode_api_versions(version: int, frame: bytes | memoryview, position: int) -> Message:
-    """Decode an ApiVersions response; an error may come in the shape of v0, or with nothing behind it."""
+    """Decode an ApiVersions response; an error may come in the shape of v0, or
+    with nothing behind it.
+    """
     message = response_class(ApiKey.API_VERSIONS)
     error_code = Cursor(frame, position).read_int16()
-    candidates = [version] if error_code == 0 else [0, version] if error_code == UNSUPPORTED_VERSION else [version, 0]
+    candidates = (
+        [version]
+        if error_code == 0
+        else [0, version]
+        if error_code == UNSUPPORTED_VERSION
+        else [version, 0]
+    )
     for candidate in candidates:
         try:
             decoded, end = decode_at(message, candidate, frame, position)

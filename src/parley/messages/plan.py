@@ -30,18 +30,22 @@ READ_EARLY = {
     ("ProduceResponse", "node_endpoints"): 9,
     ("FetchResponse", "node_endpoints"): 12,
 }
-"""Tagged fields that are read in versions before those that have them: (message, field) → first version.
+"""Tagged fields that are read in versions before those that have them: (message, field) → first
+version.
 
-KIP-951 put the leader hints into Produce 9+ and Fetch 12+, since tagged fields need no new version; Kafka's
-definitions have them from 10 and 16 on. Brokers that follow the page are understood; what is written follows
-the definitions. Safe because nobody else uses these tags there."""
+KIP-951 put the leader hints into Produce 9+ and Fetch 12+, since tagged fields need no new version;
+Kafka's definitions have them from 10 and 16 on. Brokers that follow the page are understood; what
+is written follows the definitions. Safe because nobody else uses these tags there.
+"""
 
 FIXED_SIZES = {"b": 1, "?": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One field in one version. `kind` is a primitive or "struct"; for arrays that of an element."""
+    """One field in one version. `kind` is a primitive or "struct"; for
+    arrays that of an element.
+    """
 
     field: Field
     name: str
@@ -67,7 +71,9 @@ class Step:
 
     @property
     def least_element_bytes(self) -> int:
-        """The fewest bytes that one element of an array can take; at least 1, so that counts are bounded."""
+        """The fewest bytes that one element of an array can take; at least 1, so
+        that counts are bounded.
+        """
         if self.struct is not None:
             return max(1, self.struct.least_bytes)
         code = FIXED_CODES.get(self.kind)
@@ -78,7 +84,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StructPlan:
-    """The fields of one struct in one version: in wire order, tagged by tag, and those without a place."""
+    """The fields of one struct in one version: in wire order, tagged by tag,
+    and those without a place.
+    """
 
     name: str
     steps: tuple[Step, ...]
@@ -104,19 +112,27 @@ class StructPlan:
 
 
 def make_plan(schema: MessageSchema, version: int, *, reading: bool = False) -> StructPlan:
-    """Return the plan of a message in a version; with `reading` the fields of READ_EARLY have their places.
+    """Return the plan of a message in a version; with `reading` the fields of READ_EARLY have their
+    places.
 
     Raises LocalProtocolError for a version that the message does not have.
     """
     if version not in schema.valid_versions:
         raise LocalProtocolError(
-            f"{schema.name} has no version {version}: parley knows {schema.valid_versions}. Negotiate another one."
+            f"{schema.name} has no version {version}: parley knows {schema.valid_versions}. "
+            "Negotiate another one."
         )
-    early = {field: first for (name, field), first in READ_EARLY.items() if reading and name == schema.name}
+    early = {
+        field: first
+        for (name, field), first in READ_EARLY.items()
+        if reading and name == schema.name
+    }
     return _struct_plan(schema.root, version, schema.is_flexible(version), early)
 
 
-def _struct_plan(struct: Struct, version: int, flexible: bool, early: Mapping[str, int]) -> StructPlan:
+def _struct_plan(
+    struct: Struct, version: int, flexible: bool, early: Mapping[str, int]
+) -> StructPlan:
     steps: list[Step] = []
     tagged: list[Step] = []
     absent: list[Field] = []
@@ -142,5 +158,7 @@ def _step(field: Field, version: int, flexible: bool, early: Mapping[str, int]) 
         is_array=field.is_array,
         nullable=field.nullable is not None and version in field.nullable,
         compact=flexible and not field.never_compact,
-        struct=None if field.struct is None else _struct_plan(field.struct, version, flexible, early),
+        struct=None
+        if field.struct is None
+        else _struct_plan(field.struct, version, flexible, early),
     )

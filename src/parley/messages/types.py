@@ -1,1 +1,3 @@
-"""The types of all messages, for editors and type checkers: they read `types.pyi`. Nothing is here at run time."""
+"""The types of all messages, for editors and type checkers: they read `types.pyi`.
+Nothing is here at run time.
+"""

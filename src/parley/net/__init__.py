@@ -3,10 +3,11 @@
 `open_connection` gives a negotiated `BrokerConnection`, `Pool` shares them, `serve` is the broker's
 side. `Backend` is the interface below (sockets, or `MemoryBackend`), `Clock` the one for waiting.
 
-Map: `stream` is what a network is; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand behind it,
-`clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`), which gives a `reply`; `pool`
-keeps them as `pool_plan` says, `probe_outcomes` remembers addresses. Brokers: `server`, `server_settings`, `idle`.
-`address`, `options`, `failures`, `work`, `shared`, `lines`; `blocking` makes blocking methods.
+Map: `stream` is what a network is; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand
+behind it, `clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`),
+which gives a `reply`; `pool` keeps them as `pool_plan` says, `probe_outcomes` remembers addresses.
+Brokers: `server`, `server_settings`, `idle`. `address`, `options`, `failures`, `work`, `shared`,
+`lines`; `blocking` makes blocking methods.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ _HOME = {
     "serve": "parley.net.server",
     "ServerSettings": "parley.net.server_settings",
 }
-"""Where to find the broker's side and the network in memory: loaded when asked for. Clients never need them, and each
-task of Spark pays for what it imports."""
+"""Where to find the broker's side and the network in memory: loaded when asked for. Clients never
+need them, and each task of Spark pays for what it imports.
+"""
 
 
 def __getattr__(name: str) -> Any:

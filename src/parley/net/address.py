@@ -47,10 +47,14 @@ def parse_address(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigError(f'"{text}" is not host:port: an IPv6 address needs brackets, as in [::1]:9092')
+        raise ConfigError(
+            f'"{text}" is not host:port: an IPv6 address needs brackets, as in [::1]:9092'
+        )
     digits = port.isascii() and port.isdigit()
     if not colon or not host or not digits or not 0 < int(port) < 65536:
-        raise ConfigError(f'"{text}" is not host:port with a port from 1 to 65535, as in localhost:9092')
+        raise ConfigError(
+            f'"{text}" is not host:port with a port from 1 to 65535, as in localhost:9092'
+        )
     return Address(host, int(port))
 
 

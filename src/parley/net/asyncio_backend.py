@@ -1,4 +1,6 @@
-"""Sockets by asyncio: BufferedProtocol into the receiver's own memory, bounded buffers for sending."""
+"""Sockets by asyncio: BufferedProtocol into the receiver's own memory,
+bounded buffers for sending.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from parley.net.failures import CONNECT, LISTEN, NAME_LOOKUP, TLS, network_error
 from parley.net.stream import Accept, Receiver, Segment
 
 WRITE_PIECE_BYTES = 256 * 1024
-"""What is handed to the transport at once: it copies what the socket does not take (Python 3.11)."""
+"""What is handed to the transport at once: it copies what the socket does
+not take (Python 3.11).
+"""
 
 WRITE_HIGH_BYTES = 1024 * 1024
 """Above this much unsent data a stream is not writable."""
@@ -52,10 +56,12 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin. Called by asyncio."""
-        # Not by isinstance: uvloop's transports do what asyncio's do, and are not derived from them.
+        # Not by isinstance: uvloop's transports do what asyncio's do, and are not derived from
+        # them.
         self._transport = transport = cast(asyncio.Transport, transport)
-        # Any unsent bytes stop us: our own queue copies nothing. Not 0, because asyncio's TLS transport
-        # then pauses with nothing unsent and never resumes (sslproto._control_app_writing, Python 3.11).
+        # Any unsent bytes stop us: our own queue copies nothing. Not 0, because asyncio's TLS
+        # transport then pauses with nothing unsent and never resumes
+        # (sslproto._control_app_writing, Python 3.11).
         transport.set_write_buffer_limits(high=1)
         if self._accept is not None:
             self._attach(self._accept(self))
@@ -63,8 +69,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the receiver's memory. Called by asyncio.
 
-        This class' own method is used only by an accepted TLS connection, for which asyncio takes the
-        methods before `connection_made`, when no receiver is attached yet.
+        This class' own method is used only by an accepted TLS connection, for which asyncio takes
+        the methods before `connection_made`, when no receiver is attached yet.
         """
         assert self._receiver is not None
         return self._receiver.get_buffer(sizehint)
@@ -122,7 +128,9 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._unsent_bytes + held
 
     def write(self, segments: Sequence[Segment]) -> None:
-        """Queue bytes. After the end they are dropped: the receiver is notified of the end, not the writer."""
+        """Queue bytes. After the end they are dropped: the receiver is notified of
+        the end, not the writer.
+        """
         if self._closing:
             return
         for segment in segments:
@@ -216,7 +224,10 @@ class AsyncioBackend:
         """Ask the system's resolver, in a thread; an address in numbers needs neither."""
         with suppress(OSError, UnicodeError):
             return socket.getaddrinfo(
-                address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+                address.host,
+                address.port,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
         with network_errors(address, NAME_LOOKUP):
             loop = asyncio.get_running_loop()
@@ -257,8 +268,12 @@ class AsyncioBackend:
                 raise
         return sock
 
-    async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> AsyncioListener:
-        """Listen on the first place that the host stands for: two would choose two ports for port 0."""
+    async def listen(
+        self, address: Address, accept: Accept, tls: ssl.SSLContext | None
+    ) -> AsyncioListener:
+        """Listen on the first place that the host stands for: two would
+        choose two ports for port 0.
+        """
         place = (await self.lookup(address))[0]
         listener = AsyncioListener(lambda: AsyncioStream(None, accept), tls)
         with network_errors(address, LISTEN):
@@ -266,10 +281,13 @@ class AsyncioBackend:
         return listener
 
     def hold(self, address: Address) -> Callable[[], None]:
-        """Bind without listening. No name is looked up: where it listened it has an address in numbers."""
+        """Bind without listening. No name is looked up: where it listened it has
+        an address in numbers.
+        """
         held = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
         try:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that ended there may linger
+            # connections that ended there may linger
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind((address.host, address.port))
         except OSError:
             held.close()
@@ -277,7 +295,8 @@ class AsyncioBackend:
 
     def _tune(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # An explicit size switches Linux' own growing off, and its ceiling is lower: hence -1 as default.
+        # An explicit size switches Linux' own growing off, and its ceiling is lower: hence -1 as
+        # default.
         if self._receive_buffer_bytes >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         if self._send_buffer_bytes >= 0:

@@ -1,7 +1,8 @@
 """A listening socket by asyncio: what it accepts becomes streams.
 
-Accepting is our own, by what every event loop promises (`add_reader`, `connect_accepted_socket`). A loop's own
-server cannot stand still and go on, and does not say which clients still shake hands: uvloop's shows nothing of it.
+Accepting is our own, by what every event loop promises (`add_reader`, `connect_accepted_socket`). A
+loop's own server cannot stand still and go on, and does not say which clients still shake hands:
+uvloop's shows nothing of it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ BACKLOG = 1024
 
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 ACCEPT_AGAIN_S = 1.0
-"""After one of these: who waits keeps the socket readable, and the loop would do nothing else but try."""
+"""After one of these: who waits keeps the socket readable, and the loop would
+do nothing else but try.
+"""
 
 
 class AsyncioListener:
     """Accepts until it is closed, and pauses in between when asked to."""
 
-    def __init__(self, new_stream: Callable[[], asyncio.BufferedProtocol], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, new_stream: Callable[[], asyncio.BufferedProtocol], tls: ssl.SSLContext | None
+    ) -> None:
         self._new_stream = new_stream
         self._tls = tls
         self._loop = asyncio.get_running_loop()
@@ -63,7 +68,8 @@ class AsyncioListener:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-        if self._tls is None:  # a handshake may last; without one a stream is there in the loop's next turns
+        # a handshake may last; without one a stream is there in the loop's next turns
+        if self._tls is None:
             await asyncio.gather(*self._opening, return_exceptions=True)
 
     async def resume(self) -> None:
@@ -71,10 +77,13 @@ class AsyncioListener:
         self._accept_from_now_on()
 
     async def close(self) -> None:
-        """Accept no more, and end those that still shake hands: they have no stream that could be closed."""
+        """Accept no more, and end those that still shake hands: they have no
+        stream that could be closed.
+        """
         await self.pause()
         self._socket.close()
-        await asyncio.sleep(0)  # a task that is cancelled before its first step leaks the socket that it was made for
+        # a task that is cancelled before its first step leaks the socket that it was made for
+        await asyncio.sleep(0)
         for task in self._opening:
             task.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
@@ -101,6 +110,7 @@ class AsyncioListener:
             task.add_done_callback(self._opening.discard)
 
     async def _open(self, accepted: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # what the peer did, in its handshake or before: it concerns nobody here
+        # what the peer did, in its handshake or before: it concerns nobody here
+        with contextlib.suppress(OSError):
             accepted.setblocking(False)
             await self._loop.connect_accepted_socket(self._new_stream, accepted, ssl=self._tls)

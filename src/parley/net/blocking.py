@@ -1,4 +1,5 @@
-"""Blocking methods made of asynchronous ones: the same parameters and docstring, the result without `await`.
+"""Blocking methods made of asynchronous ones: the same parameters and docstring, the result without
+`await`.
 
     class Client:
         metadata = blocking(AsyncClient.metadata)
@@ -42,8 +43,12 @@ def blocking(
     return call
 
 
-def in_loop(method: Callable[Concatenate[Inner, P], T]) -> Callable[Concatenate[BlockingWrapper[Inner], P], T]:
-    """Return the blocking method for a plain method that may be called in the loop's thread only."""
+def in_loop(
+    method: Callable[Concatenate[Inner, P], T],
+) -> Callable[Concatenate[BlockingWrapper[Inner], P], T]:
+    """Return the blocking method for a plain method that may be called in
+    the loop's thread only.
+    """
 
     @wraps(method)
     def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:

@@ -1,7 +1,7 @@
 """The clock: whoever waits asks a clock, so that tests wait for nothing.
 
-`LoopClock` is the running event loop's time, `AdvancingClock` too until it is moved on. `ManualClock`
-stands still until `advance` is called.
+`LoopClock` is the running event loop's time, `AdvancingClock` too until it is moved on.
+`ManualClock` stands still until `advance` is called.
 """
 
 from __future__ import annotations
@@ -52,12 +52,15 @@ class LoopClock:
 
     def call_at_ms(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
         """Plan a call in the loop."""
-        # One more millisecond, because now_ms rounds down: a deadline must have passed when it is checked.
+        # One more millisecond, because now_ms rounds down: a deadline must have passed when it is
+        # checked.
         return asyncio.get_running_loop().call_at((when_ms + 1) / 1000, callback)
 
 
 class AdvancingClock(LoopClock):
-    """The event loop's time, which `advance` moves on: a wait of hours ends at once, everything else goes on."""
+    """The event loop's time, which `advance` moves on: a wait of hours ends at
+    once, everything else goes on.
+    """
 
     def __init__(self) -> None:
         self._ahead_ms = 0
@@ -88,11 +91,17 @@ class AdvancingClock(LoopClock):
         return timer
 
     async def advance(self, duration_ms: int) -> None:
-        """Move the time on, run each planned call that falls due, in order, and let the tasks it wakes run."""
+        """Move the time on, run each planned call that falls due, in order, and let
+        the tasks it wakes run.
+        """
         target_ms = self.now_ms() + duration_ms
         self._ahead_ms += duration_ms
         await settle()
-        while due := min((t for t in self._timers if t.when_ms <= target_ms), key=lambda t: t.when_ms, default=None):
+        while due := min(
+            (t for t in self._timers if t.when_ms <= target_ms),
+            key=lambda t: t.when_ms,
+            default=None,
+        ):
             due.run()
             await settle()
         for timer in self._timers:
@@ -104,7 +113,9 @@ class _AdvancingTimer:
 
     __slots__ = ("_callback", "_known", "_planned", "when_ms")
 
-    def __init__(self, when_ms: int, callback: Callable[[], None], known: dict[_AdvancingTimer, None]) -> None:
+    def __init__(
+        self, when_ms: int, callback: Callable[[], None], known: dict[_AdvancingTimer, None]
+    ) -> None:
         self.when_ms = when_ms
         self._callback = callback
         self._known = known
@@ -114,7 +125,9 @@ class _AdvancingTimer:
         """Plan the call for its moment of a clock that is so far ahead of the loop's."""
         if self._planned is not None:
             self._planned.cancel()
-        self._planned = asyncio.get_running_loop().call_at((self.when_ms + 1 - ahead_ms) / 1000, self.run)
+        self._planned = asyncio.get_running_loop().call_at(
+            (self.when_ms + 1 - ahead_ms) / 1000, self.run
+        )
 
     def run(self) -> None:
         """Call back, once."""
@@ -160,7 +173,9 @@ class ManualClock:
     @property
     def next_due_ms(self) -> int | None:
         """When the next planned call or sleeper is due, None when there is none."""
-        return min((when_ms for when_ms, _, timer in self._timers if not timer.cancelled), default=None)
+        return min(
+            (when_ms for when_ms, _, timer in self._timers if not timer.cancelled), default=None
+        )
 
     async def sleep_ms(self, duration_ms: int) -> None:
         """Return when the clock was advanced far enough."""
@@ -208,8 +223,8 @@ async def settle(rounds: int = 20) -> None:
 class Deadline:
     """`async with Deadline(clock, when_ms):` raises TimeoutError when the body takes longer.
 
-    The same as `asyncio.timeout_at`, on the clock that is given. A cancellation from outside stays a
-    cancellation, even when it meets the deadline.
+    The same as `asyncio.timeout_at`, on the clock that is given. A cancellation from outside stays
+    a cancellation, even when it meets the deadline.
     """
 
     def __init__(self, clock: Clock, when_ms: int) -> None:
@@ -227,14 +242,18 @@ class Deadline:
         self._task = task
         self._cancelling = task.cancelling()
         if self._when_ms <= self._clock.now_ms():
-            # Not at once: a body that waits for nothing would take the cancellation along, to its next wait elsewhere.
+            # Not at once: a body that waits for nothing would take the cancellation along, to its
+            # next wait elsewhere.
             self._timer = asyncio.get_running_loop().call_soon(self._expire)
         else:
             self._timer = self._clock.call_at_ms(self._when_ms, self._expire)
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()

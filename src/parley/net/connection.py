@@ -14,7 +14,13 @@ import asyncio
 import logging
 from typing import Any, TypeVar
 
-from parley.errors import AuthenticationError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut
+from parley.errors import (
+    AuthenticationError,
+    KafkaError,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimedOut,
+)
 from parley.messages import Message, Request
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
@@ -53,7 +59,9 @@ R = TypeVar("R", bound=Message)
 _log = logging.getLogger("parley.net")
 
 LOGIN_AGAIN_AT = 0.85
-"""The part of a session's lifetime after which the login is repeated (KIP-368; Java: 0.85 to 0.95)."""
+"""The part of a session's lifetime after which the login is repeated
+(KIP-368; Java: 0.85 to 0.95).
+"""
 
 MIN_LOGIN_PAUSE_MS = 1_000
 """Logins are not repeated faster than this: Kafka's brokers refuse it (V14)."""
@@ -77,9 +85,11 @@ class BrokerConnection:
         self._protocol.gives_work = True
         self.get_buffer = self._protocol.get_buffer
         self._stream: Stream | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[Reply[Any]], int]] = {}  # and the API that was asked
+        # and the API that was asked
+        self._waiting: dict[int, tuple[asyncio.Future[Reply[Any]], int]] = {}
         self._negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done when it is over
+        # done when it is over
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: TimerHandle | None = None
         self._timer_ms = 0
         self._throttled_until_ms = 0
@@ -94,7 +104,9 @@ class BrokerConnection:
 
     @property
     def versions(self) -> BrokerVersions:
-        """What the broker can do, learnt on this connection. Raises NetworkError when it is over."""
+        """What the broker can do, learnt on this connection. Raises
+        NetworkError when it is over.
+        """
         versions = self._protocol.versions
         if versions is None:
             raise self._why_closed("its versions are forgotten")
@@ -148,7 +160,9 @@ class BrokerConnection:
         )
         future: asyncio.Future[Reply[R]] = asyncio.get_running_loop().create_future()
         if self._protocol.in_flight == before:
-            future.set_result(Reply(ResponseReceived(correlation_id, int(message.API_KEY), -1, None)))
+            future.set_result(
+                Reply(ResponseReceived(correlation_id, int(message.API_KEY), -1, None))
+            )
         else:
             self._waiting[correlation_id] = future, int(message.API_KEY)
             future.add_done_callback(lambda done: self._forget(correlation_id, done))
@@ -167,9 +181,9 @@ class BrokerConnection:
         """Send a request and return its answer.
 
         Waits first while the broker throttles this connection or the send buffer is full; that time
-        counts. Raises what `submit` raises, RequestTimedOut when the deadline passes (the connection
-        is over then, and whether the broker acted is unknown), NetworkError when it is lost,
-        RemoteProtocolError when the broker's bytes make no sense.
+        counts. Raises what `submit` raises, RequestTimedOut when the deadline passes (the
+        connection is over then, and whether the broker acted is unknown), NetworkError when it is
+        lost, RemoteProtocolError when the broker's bytes make no sense.
         """
         timeout = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
         if self._stream is not None and (self.throttled_ms or not self._stream.is_writable):
@@ -179,7 +193,9 @@ class BrokerConnection:
         return await self.submit(message, timeout_ms=timeout, allowed=allowed, version=version)
 
     async def close(self) -> None:
-        """End the connection and wait for its end. Requests in flight fail with NetworkError. Idempotent."""
+        """End the connection and wait for its end. Requests in flight fail with
+        NetworkError. Idempotent.
+        """
         self._protocol.close()
         self._pump()
         if self._stream is not None:
@@ -199,7 +215,9 @@ class BrokerConnection:
     # -- opening
 
     async def negotiate(self, stream: Stream, timeout_ms: int) -> None:
-        """Exchange versions over a fresh stream. Raises what ended the connection, if anything did."""
+        """Exchange versions over a fresh stream. Raises what ended the
+        connection, if anything did.
+        """
         self._stream = stream
         now_ms = self.clock.now_ms()
         self._protocol.start(now_ms, timeout_ms)
@@ -217,7 +235,9 @@ class BrokerConnection:
 
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""
-        self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.address, REQUEST),)))
+        self._protocol.receive_eof(
+            *(() if cause is None else (explain(cause, self.address, REQUEST),))
+        )
         self._is_lost = True
         self._pump()
 
@@ -245,7 +265,9 @@ class BrokerConnection:
         if isinstance(event, ResponseReceived):
             self._was_answered = True
             if event.throttle_ms:
-                self._throttled_until_ms = max(self._throttled_until_ms, self.clock.now_ms() + event.throttle_ms)
+                self._throttled_until_ms = max(
+                    self._throttled_until_ms, self.clock.now_ms() + event.throttle_ms
+                )
             future, _ = self._waiting.pop(event.correlation_id, (None, -1))
             if future is not None and not future.done():
                 future.set_result(Reply(event))
@@ -268,11 +290,15 @@ class BrokerConnection:
     def _end(self, event: Closed) -> None:
         self.error = event.error
         self.last_used_ms = self.clock.now_ms()
-        _log.debug("connection to %s is over: %s", self.address, event.error or "closed by this side")
+        _log.debug(
+            "connection to %s is over: %s", self.address, event.error or "closed by this side"
+        )
         for timer in (self._timer, self._login_timer, self._login_task):
             if timer is not None:
                 timer.cancel()
-        failures: dict[asyncio.Future[Any], KafkaError] = {self._negotiated: self._failed_opening(event.error)}
+        failures: dict[asyncio.Future[Any], KafkaError] = {
+            self._negotiated: self._failed_opening(event.error)
+        }
         for correlation_id, (waiting, api_key) in self._waiting.items():
             failures[waiting] = self._failed_request(event.error, correlation_id, api_key)
         self._waiting.clear()
@@ -293,19 +319,24 @@ class BrokerConnection:
             text = "closed by this side" if error is None else str(error)
             kind = RequestTimedOut if isinstance(error, RequestTimedOut) else NetworkError
             stage = VERSIONS if error is None else error.stage
-            return _caused(kind(f"{self.address}: {text}", address=str(self.address), stage=stage), error)
+            return _caused(
+                kind(f"{self.address}: {text}", address=str(self.address), stage=stage), error
+            )
         if isinstance(error, AuthenticationError):
             return _caused(AuthenticationError(f"{self.address}: {error}"), error)
         if isinstance(error, RemoteProtocolError):
             return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
         return error
 
-    def _failed_request(self, error: KafkaError | None, correlation_id: int, api_key: int) -> KafkaError:
+    def _failed_request(
+        self, error: KafkaError | None, correlation_id: int, api_key: int
+    ) -> KafkaError:
         if isinstance(error, RemoteProtocolError):
             return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
         if correlation_id in self._expired:
             return RequestTimedOut(
-                f"{self.address} did not answer in time; whether it acted on the request is unknown",
+                f"{self.address} did not answer in time; whether it acted on the request is "
+                "unknown",
                 address=str(self.address),
                 stage=REQUEST,
             )
@@ -314,7 +345,11 @@ class BrokerConnection:
     def _why_closed(self, consequence: str) -> KafkaError:
         why = "closed by this side" if self.error is None else str(self.error)
         text = f"the connection to {self.address} is over ({why}); {consequence}"
-        if not self._was_answered and not self._options.uses_sasl and isinstance(self.error, NetworkError):
+        if (
+            not self._was_answered
+            and not self._options.uses_sasl
+            and isinstance(self.error, NetworkError)
+        ):
             text += f". {NO_LOGIN_HINT}"
         return _caused(NetworkError(text, address=str(self.address), stage=REQUEST), self.error)
 
@@ -330,8 +365,15 @@ class BrokerConnection:
                 if self._stream is not None:
                     await self._stream.drained()
         except TimeoutError as error:
-            why = f"it wants to hear nothing for {self.throttled_ms} ms" if self.throttled_ms else "it reads too slowly"
-            text = f"{self.address}: {type(message).__name__} could not be sent in time ({why}); nothing was sent"
+            why = (
+                f"it wants to hear nothing for {self.throttled_ms} ms"
+                if self.throttled_ms
+                else "it reads too slowly"
+            )
+            text = (
+                f"{self.address}: {type(message).__name__} could not be sent in time ({why}); "
+                "nothing was sent"
+            )
             raise RequestTimedOut(text, address=str(self.address), stage=REQUEST) from error
 
     def _watch(self, deadline_ms: int) -> None:
@@ -358,7 +400,9 @@ class BrokerConnection:
     def _plan_next_login(self, session_lifetime_ms: int) -> None:
         if session_lifetime_ms:
             pause_ms = max(MIN_LOGIN_PAUSE_MS, int(session_lifetime_ms * LOGIN_AGAIN_AT))
-            self._login_timer = self.clock.call_at_ms(self.clock.now_ms() + pause_ms, self._begin_login_again)
+            self._login_timer = self.clock.call_at_ms(
+                self.clock.now_ms() + pause_ms, self._begin_login_again
+            )
 
     def _begin_login_again(self) -> None:
         self._login_task = asyncio.get_running_loop().create_task(self._log_in_again())
@@ -384,7 +428,9 @@ class BrokerConnection:
         if self._protocol.state is State.AUTHENTICATING:
             text = "the login was not answered in time"
             return RequestTimedOut(text, address=str(self.address), stage=AUTHENTICATION)
-        return RequestTimedOut("an earlier request was not answered in time", address=str(self.address), stage=REQUEST)
+        return RequestTimedOut(
+            "an earlier request was not answered in time", address=str(self.address), stage=REQUEST
+        )
 
 
 def _caused(error: KafkaError, cause: BaseException | None) -> KafkaError:

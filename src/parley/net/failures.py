@@ -20,7 +20,9 @@ AUTHENTICATION = "authentication"
 REQUEST = "request"
 
 
-_NO_TLS_REASONS = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+_NO_TLS_REASONS = frozenset(
+    {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"}
+)
 """OpenSSL's reasons, of several releases, for an answer that is not TLS."""
 
 
@@ -30,7 +32,10 @@ SILENCE_HINT = (
 )
 """What silence instead of an answer to ApiVersions can mean."""
 
-NO_LOGIN_HINT = "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or SASL_PLAINTEXT"
+NO_LOGIN_HINT = (
+    "If that is so every time, this listener wants a login: security_protocol=SASL_SSL or "
+    "SASL_PLAINTEXT"
+)
 """A listener with SASL shows its versions to everybody, and closes at the first other request."""
 
 
@@ -41,7 +46,8 @@ def lost_request(api_key: int, error: Exception | None) -> str:
     if not isinstance(error, NetworkError):
         return text
     return (
-        f"{text}. If {name} ends every connection, the broker does not serve the version of it that it advertises:"
+        f"{text}. If {name} ends every connection, the broker does not serve the version of "
+        "it that it advertises:"
         " leave that out (must_not_use_versions)"
     )
 
@@ -57,7 +63,9 @@ def network_errors(address: Address, stage: str) -> Iterator[None]:
 
 def network_error(error: Exception, address: Address, stage: str) -> NetworkError:
     """Return parley's error for a foreign one."""
-    made = NetworkError(f"{address}: {explain(error, address, stage)}", address=str(address), stage=stage)
+    made = NetworkError(
+        f"{address}: {explain(error, address, stage)}", address=str(address), stage=stage
+    )
     if isinstance(error, ssl.SSLCertVerificationError) or _is_no_tls(error):
         made.retriable = False  # the same certificate comes again, or the same listener
     return made
@@ -71,7 +79,10 @@ def _is_no_tls(error: Exception) -> bool:
 def explain(error: Exception, address: Address, stage: str) -> str:
     """Return what a foreign exception means here, with the remedy."""
     if isinstance(error, socket.gaierror | UnicodeError):
-        return f'the name "{printable(address.host)}" cannot be resolved ({_text(error)}); check its spelling and DNS'
+        return (
+            f'the name "{printable(address.host)}" cannot be resolved ({_text(error)}); check '
+            "its spelling and DNS"
+        )
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the broker's certificate is not trusted: {error.verify_message}; "
@@ -79,7 +90,8 @@ def explain(error: Exception, address: Address, stage: str) -> str:
         )
     if _is_no_tls(error):
         return (
-            f"what answered the TLS handshake does not speak TLS ({_text(error)}): either this listener is plaintext "
+            f"what answered the TLS handshake does not speak TLS ({_text(error)}): either "
+            "this listener is plaintext "
             "(security_protocol=PLAINTEXT or SASL_PLAINTEXT), or the port is not a Kafka broker's"
         )
     if stage == TLS:
@@ -90,7 +102,10 @@ def explain(error: Exception, address: Address, stage: str) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused; no broker listens there, or a firewall says so"
     if stage == LISTEN:
-        return f"the address cannot be listened on ({_text(error)}); choose another port, or 0 for any free one"
+        return (
+            f"the address cannot be listened on ({_text(error)}); choose another port, or 0 for "
+            "any free one"
+        )
     if stage == CONNECT:
         return f"no connection could be made ({_text(error)})"
     return f"the connection was lost ({_text(error)})"
@@ -98,4 +113,6 @@ def explain(error: Exception, address: Address, stage: str) -> str:
 
 def _text(error: Exception) -> str:
     strerror = getattr(error, "strerror", None)
-    return printable(strerror if isinstance(strerror, str) and strerror else (str(error) or type(error).__name__))
+    return printable(
+        strerror if isinstance(strerror, str) and strerror else (str(error) or type(error).__name__)
+    )

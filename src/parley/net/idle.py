@@ -27,7 +27,9 @@ class Activity:
         self.unsent_bytes = 0
 
     def is_over(self, now_ms: int, timeout_ms: int, unsent_bytes: int, *, serving: bool) -> bool:
-        """Return whether nothing has moved for too long; takes note of bytes that left since it was last asked."""
+        """Return whether nothing has moved for too long; takes note of bytes that left
+        since it was last asked.
+        """
         moved, self.unsent_bytes = unsent_bytes != self.unsent_bytes, unsent_bytes
         if moved or (serving and not unsent_bytes):
             self.at_ms = now_ms
@@ -45,7 +47,9 @@ class Sweepable(Protocol):
 class IdleSweeps:
     """The timer of one server."""
 
-    def __init__(self, clock: Clock, timeout_ms: int, connections: Callable[[], Collection[Sweepable]]) -> None:
+    def __init__(
+        self, clock: Clock, timeout_ms: int, connections: Callable[[], Collection[Sweepable]]
+    ) -> None:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._connections = connections

@@ -1,7 +1,8 @@
 """One line asked, one line answered, over a Unix socket that only its owner may use.
 
-The socket has mode 0600 from its first moment, and a peer of another user is refused by its credentials
-too. A line has a bound in both directions; one that is longer is answered and ends the connection.
+The socket has mode 0600 from its first moment, and a peer of another user is refused by its
+credentials too. A line has a bound in both directions; one that is longer is answered and ends the
+connection.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _reachable(path: Path) -> Iterator[str]:
     try:
         short = f"/proc/self/fd/{folder}/{path.name}"
         if not os.path.isdir(os.path.dirname(short)):
-            raise ConfigError(f"{path}: the path is too long for a Unix socket here; use a shorter data directory")
+            raise ConfigError(
+                f"{path}: the path is too long for a Unix socket here; use a shorter data directory"
+            )
         yield short
     finally:
         os.close(folder)
@@ -61,18 +64,25 @@ class LineServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen. Raises NetworkError when the socket cannot be made, ConfigError when somebody else has it."""
+        """Listen. Raises NetworkError when the socket cannot be made, ConfigError
+        when somebody else has it.
+        """
         _make_way(self.path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            os.fchmod(sock.fileno(), OWNER_ONLY)  # Linux gives the file the mode that the socket has
+            # Linux gives the file the mode that the socket has
+            os.fchmod(sock.fileno(), OWNER_ONLY)
             with _reachable(self.path) as name:
                 sock.bind(name)
             self.path.chmod(OWNER_ONLY)
-            self._server = await asyncio.start_unix_server(self._accept, sock=sock, limit=self._max_line_bytes)
+            self._server = await asyncio.start_unix_server(
+                self._accept, sock=sock, limit=self._max_line_bytes
+            )
         except OSError as error:
             sock.close()
-            raise NetworkError(f"{self.path}: {error.strerror}", address=str(self.path), stage="listen") from error
+            raise NetworkError(
+                f"{self.path}: {error.strerror}", address=str(self.path), stage="listen"
+            ) from error
 
     async def close(self) -> None:
         """Take no more lines, end every connection, remove the socket."""
@@ -116,12 +126,16 @@ class LineServer:
 def _is_owner(sock: socket.socket) -> bool:
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the file's mode decides
-    _, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    _, user, _ = _CREDENTIALS.unpack(
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
     return user in (os.getuid(), ROOT_USER)
 
 
 def _make_way(path: Path) -> None:
-    """Remove the socket of a process that died. Raises ConfigError when one that lives answers there."""
+    """Remove the socket of a process that died. Raises ConfigError when one
+    that lives answers there.
+    """
     if not path.is_socket():
         return
     with _reachable(path) as name, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -129,16 +143,26 @@ def _make_way(path: Path) -> None:
             probe.connect(name)
         except OSError as error:
             if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
-                raise NetworkError(f"{path}: {error.strerror}", address=str(path), stage="listen") from error
+                raise NetworkError(
+                    f"{path}: {error.strerror}", address=str(path), stage="listen"
+                ) from error
             path.unlink(missing_ok=True)
             return
-    raise ConfigError(f"{path} is in use: another process runs there; stop it, or use another directory")
+    raise ConfigError(
+        f"{path} is in use: another process runs there; stop it, or use another directory"
+    )
 
 
 async def serve_lines(
-    path: Path, answer: Answer, *, max_line_bytes: int = MAX_LINE_BYTES, too_long: bytes = b"the line is too long"
+    path: Path,
+    answer: Answer,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    too_long: bytes = b"the line is too long",
 ) -> LineServer:
-    """Listen on a Unix socket and answer each line. `too_long` answers a line above `max_line_bytes`."""
+    """Listen on a Unix socket and answer each line. `too_long` answers a line
+    above `max_line_bytes`.
+    """
     server = LineServer(path, answer, max_line_bytes, too_long)
     await server.start()
     return server
@@ -155,12 +179,16 @@ class LineClient:
                 self._socket.connect(name)
         except OSError as error:
             self._socket.close()
-            raise NetworkError(f"{path}: {error.strerror}", address=str(path), stage="connect") from error
+            raise NetworkError(
+                f"{path}: {error.strerror}", address=str(path), stage="connect"
+            ) from error
         self._path = path
         self._file = self._socket.makefile("rb")
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and return its answer. Raises NetworkError when the other side leaves, or says too much."""
+        """Send a line and return its answer. Raises NetworkError when the other side
+        leaves, or says too much.
+        """
         try:
             self._socket.sendall(line + b"\n")
         except BrokenPipeError:
@@ -172,7 +200,9 @@ class LineClient:
         except OSError as error:
             raise self._lost(str(error)) from error
         if not answer.endswith(b"\n"):
-            raise self._lost("the answer has no end" if answer else "the other side closed the connection")
+            raise self._lost(
+                "the answer has no end" if answer else "the other side closed the connection"
+            )
         return answer[:-1]
 
     def _lost(self, why: str) -> NetworkError:
@@ -182,7 +212,10 @@ class LineClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._file.close()
         self._socket.close()

@@ -15,8 +15,8 @@ from parley.types import Secret
 async def make_mechanism(options: ConnectOptions) -> ClientMechanism | None:
     """Return the mechanism for one login, None on listeners without SASL.
 
-    Raises AuthenticationError when the token provider fails, or a name or password cannot be sent; a KafkaError of
-    the provider's own is raised as it is.
+    Raises AuthenticationError when the token provider fails, or a name or password cannot be sent;
+    a KafkaError of the provider's own is raised as it is.
     """
     if not options.uses_sasl:
         return None
@@ -42,15 +42,21 @@ async def _token(options: ConnectOptions) -> Secret:
     except KafkaError:
         raise  # in parley's own words, which show no secret
     except Exception as error:
-        # Its text may hold the token, a password or an answer of the token server, and would reach logs.
+        # Its text may hold the token, a password or an answer of the token server, and would reach
+        # logs.
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
-        line = "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
+        line = (
+            "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
+        )
         raise AuthenticationError(
-            f"sasl_token_provider failed: {type(error).__name__}{line}. Its text may hold secrets and is not shown: "
+            f"sasl_token_provider failed: {type(error).__name__}{line}. Its text may hold "
+            "secrets and is not shown: "
             "catch and log it in the provider"
         ) from None
     if not isinstance(token, Secret | str):
-        raise AuthenticationError(f"sasl_token_provider returned {type(token).__name__}, not a token")
+        raise AuthenticationError(
+            f"sasl_token_provider returned {type(token).__name__}, not a token"
+        )
     return Secret(token)

@@ -1,7 +1,8 @@
-"""A network in memory: the same interface without sockets, with faults where and when a test wants them.
+"""A network in memory: the same interface without sockets, with faults where and when a test wants
+them.
 
-Bytes go through the event loop, in order, in pieces as small as asked for. Delays use the clock that
-the backend is given, so that a `ManualClock` decides when anything arrives.
+Bytes go through the event loop, in order, in pieces as small as asked for. Delays use the clock
+that the backend is given, so that a `ManualClock` decides when anything arrives.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _HIGH_BYTES = 1024 * 1024
 class Way:
     """One direction's faults.
 
-    `cut_after_bytes`: so many arrive, then both ends see a reset; `silent_after_bytes`: so many arrive,
-    then nothing does, as over a link that broke without a word.
+    `cut_after_bytes`: so many arrive, then both ends see a reset; `silent_after_bytes`: so many
+    arrive, then nothing does, as over a link that broke without a word.
     """
 
     cut_after_bytes: int | None = None
@@ -284,7 +285,9 @@ class MemoryBackend:
         await asyncio.sleep(0)
         if self._faults(address).unknown_name:
             raise NetworkError(
-                f'{address}: the name "{address.host}" cannot be resolved', address=str(address), stage=NAME_LOOKUP
+                f'{address}: the name "{address.host}" cannot be resolved',
+                address=str(address),
+                stage=NAME_LOOKUP,
             )
         return [address]
 
@@ -318,7 +321,9 @@ class MemoryBackend:
         self.streams.append(near)
         return near
 
-    async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> MemoryListener:
+    async def listen(
+        self, address: Address, accept: Accept, tls: ssl.SSLContext | None
+    ) -> MemoryListener:
         """Listen; port 0 takes one that is free."""
         _refuse_tls(tls)
         if address.port == 0:

@@ -1,7 +1,9 @@
-"""Tokens for OAUTHBEARER without code of the user's: from a token endpoint (KIP-768), or from a file.
+"""Tokens for OAUTHBEARER without code of the user's: from a token endpoint (KIP-768), or from a
+file.
 
-A token is fetched when a connection logs in and used for further logins until 80 % of its life is over, as
-Java's clients do (`sasl.login.refresh.window.factor`). Logins at the same time share one request.
+A token is fetched when a connection logs in and used for further logins until 80 % of its life is
+over, as Java's clients do (`sasl.login.refresh.window.factor`). Logins at the same time share one
+request.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ class TokenEndpoint:
     """Where tokens are to be had, for whom, and how long to try. Times in milliseconds.
 
     `url` is http or https. `scope` is what is asked for, None: the server's default. With
-    `urlencode_credentials` id and secret are encoded before they go into the Authorization header (RFC 6749,
-    2.3.1), which some servers want. Raises ConfigError for a URL that cannot be used.
+    `urlencode_credentials` id and secret are encoded before they go into the Authorization header
+    (RFC 6749, 2.3.1), which some servers want. Raises ConfigError for a URL that cannot be used.
     """
 
     url: str
@@ -65,10 +67,13 @@ class TokenEndpoint:
         except ValueError:
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("sasl_oauthbearer_token_endpoint_url is not of the form https://HOST/PATH")
+            raise ConfigError(
+                "sasl_oauthbearer_token_endpoint_url is not of the form https://HOST/PATH"
+            )
         if parts.username is not None or parts.password is not None:
             raise ConfigError(
-                "sasl_oauthbearer_token_endpoint_url holds a user name or password; give them as clientId and "
+                "sasl_oauthbearer_token_endpoint_url holds a user name or password; give "
+                "them as clientId and "
                 "clientSecret"
             )
 
@@ -87,8 +92,8 @@ class TokenEndpoint:
 class EndpointTokens:
     """A token provider that asks a `TokenEndpoint` by the client credentials grant (RFC 6749, 4.4).
 
-    `await tokens()` raises AuthenticationError where the endpoint refuses, NetworkError where it cannot be
-    reached or does not answer as one; neither shows the secret, the token or the answer.
+    `await tokens()` raises AuthenticationError where the endpoint refuses, NetworkError where it
+    cannot be reached or does not answer as one; neither shows the secret, the token or the answer.
     """
 
     def __init__(
@@ -114,7 +119,9 @@ class EndpointTokens:
             if self._pending is None:
                 self._pending = Future()
                 # A thread of its own: the loop's executor must not be held up by a slow server.
-                threading.Thread(target=self._fetch, args=(self._pending,), name="parley-token", daemon=True).start()
+                threading.Thread(
+                    target=self._fetch, args=(self._pending,), name="parley-token", daemon=True
+                ).start()
             pending = self._pending
         return await asyncio.shield(asyncio.wrap_future(pending))
 
@@ -122,7 +129,9 @@ class EndpointTokens:
         try:
             answer = self._asked()
             token = _token_in(answer, self.endpoint)
-            fresh_until_s = self._now_s() + REFRESH_WINDOW_FACTOR * _lifetime_s(token, answer, self._now_s())
+            fresh_until_s = self._now_s() + REFRESH_WINDOW_FACTOR * _lifetime_s(
+                token, answer, self._now_s()
+            )
         except BaseException as error:
             with self._lock:
                 self._pending = None
@@ -148,7 +157,8 @@ class EndpointTokens:
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """A token provider that reads a file at every login: whoever renews the token writes the file again.
+    """A token provider that reads a file at every login: whoever renews the token writes the file
+    again.
 
     Raises AuthenticationError, without the file's text, where there is no token in it.
     """
@@ -164,7 +174,9 @@ class FileToken:
             with self.path.open("rb") as file:
                 text = file.read(MAX_ANSWER_BYTES + 1)
         except OSError as error:
-            raise AuthenticationError(f"the token file {self.path} cannot be read: {error.strerror}") from None
+            raise AuthenticationError(
+                f"the token file {self.path} cannot be read: {error.strerror}"
+            ) from None
         token = text.strip()
         if not token or len(text) > MAX_ANSWER_BYTES or not token.isascii():
             problem = "holds no token" if not token else "is not a token: too long, or not ASCII"
@@ -179,7 +191,9 @@ def _ask(endpoint: TokenEndpoint) -> dict[str, Any]:
     seconds = endpoint.connect_timeout_ms / 1000
     if parts.scheme == "https":
         context = endpoint.ssl_context or ssl.create_default_context()
-        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=seconds, context=context)
+        connection = http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=seconds, context=context
+        )
     else:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
     try:
@@ -187,7 +201,8 @@ def _ask(endpoint: TokenEndpoint) -> dict[str, Any]:
         connection.sock.settimeout(endpoint.read_timeout_ms / 1000)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, _body(endpoint), _headers(endpoint))
-        with connection.getresponse() as answer:  # it holds the socket where the server ends the connection
+        # it holds the socket where the server ends the connection
+        with connection.getresponse() as answer:
             status = answer.status
             body = _read_bounded(answer, time.monotonic() + endpoint.read_timeout_ms / 1000)
     except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -245,7 +260,9 @@ def _answer(endpoint: TokenEndpoint, status: int, body: bytes) -> dict[str, Any]
     if status in (200, 201):
         raise AuthenticationError(f"{text}, but not with a JSON object. Check the URL")
     if 300 <= status < 400:
-        raise AuthenticationError(f"{text}: it redirects, which would show the secret elsewhere. Give its target")
+        raise AuthenticationError(
+            f"{text}: it redirects, which would show the secret elsewhere. Give its target"
+        )
     raise NetworkError(text, address=urlsplit(endpoint.url).netloc, stage=TOKEN_ENDPOINT)
 
 
@@ -254,11 +271,15 @@ def _token_in(answer: dict[str, Any], endpoint: TokenEndpoint) -> Secret:
         token = answer.get(name)
         if isinstance(token, str) and token:
             return Secret(token)
-    raise AuthenticationError(f"the token endpoint {endpoint.place} answered without an access_token")
+    raise AuthenticationError(
+        f"the token endpoint {endpoint.place} answered without an access_token"
+    )
 
 
 def _lifetime_s(token: Secret, answer: dict[str, Any], now_s: float) -> float:
-    """Return how long a token is good for: by its own claim `exp`, else as the answer says; 0 where neither says."""
+    """Return how long a token is good for: by its own claim `exp`, else as the answer
+    says; 0 where neither says.
+    """
     parts = token.reveal().split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=="))
@@ -266,4 +287,8 @@ def _lifetime_s(token: Secret, answer: dict[str, Any], now_s: float) -> float:
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError):
         pass
     lasts = answer.get("expires_in")
-    return float(lasts) if isinstance(lasts, int) and not isinstance(lasts, bool) and 0 < lasts < 2**31 else 0.0
+    return (
+        float(lasts)
+        if isinstance(lasts, int) and not isinstance(lasts, bool) and 0 < lasts < 2**31
+        else 0.0
+    )

@@ -59,12 +59,14 @@ async def open_connection(
 
     Raises NetworkError (its `stage` is "name lookup", "connect", "tls", "versions" or
     "authentication"), RemoteProtocolError when something else than Kafka answers,
-    UnsupportedVersionError or BrokerError when negotiation fails, AuthenticationError when the login
-    is refused, ConfigError for options that cannot be used. Nothing stays open then, nor when the
-    caller is cancelled.
+    UnsupportedVersionError or BrokerError when negotiation fails, AuthenticationError when the
+    login is refused, ConfigError for options that cannot be used. Nothing stays open then, nor when
+    the caller is cancelled.
     """
     target = parse_address(address) if isinstance(address, str) else address
-    return await Opening(target, options, backend=backend, clock=clock, probe_outcomes=probe_outcomes).open()
+    return await Opening(
+        target, options, backend=backend, clock=clock, probe_outcomes=probe_outcomes
+    ).open()
 
 
 class Opening:
@@ -83,7 +85,8 @@ class Opening:
         clock = clock if clock is not None else LoopClock()
         if backend is None:
             backend = AsyncioBackend(
-                receive_buffer_bytes=options.receive_buffer_bytes, send_buffer_bytes=options.send_buffer_bytes
+                receive_buffer_bytes=options.receive_buffer_bytes,
+                send_buffer_bytes=options.send_buffer_bytes,
             )
         self._address = address
         self._options = options
@@ -106,7 +109,8 @@ class Opening:
         """Return the connection; see `open_connection`. Call it once."""
         if self._address.fault is not None:
             raise NetworkError(
-                f"{self._address}: {self._address.fault}; set advertised.listeners of the broker that names itself so",
+                f"{self._address}: {self._address.fault}; set advertised.listeners of the "
+                "broker that names itself so",
                 address=str(self._address),
                 stage=NAME_LOOKUP,
             )
@@ -118,7 +122,8 @@ class Opening:
             hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
             limit_ms = self._options.socket_connection_setup_timeout_ms
             raise RequestTimedOut(
-                f"{self._address}: not connected within socket_connection_setup_timeout_ms={limit_ms}, "
+                f"{self._address}: not connected within "
+                f"socket_connection_setup_timeout_ms={limit_ms}, "
                 f"at the stage of {self._stage}{hint}",
                 address=str(self._address),
                 stage=self._stage,
@@ -139,7 +144,8 @@ class Opening:
     def _forget_old(self) -> None:
         """Forget that the broker was an old one, after a failure: it may have been upgraded (V6).
 
-        That it answers ApiVersions is kept: behind some addresses it is the probe that ends connections.
+        That it answers ApiVersions is kept: behind some addresses it is the probe that ends
+        connections.
         """
         if self._probe_outcomes.get(self._address, self._clock.now_ms()) is ProbeOutcome.SILENT:
             self._probe_outcomes.forget(self._address)
@@ -150,12 +156,18 @@ class Opening:
         try:
             return await self._open_one_of(places, settings)
         except NetworkError as error:
-            if error.stage != VERSIONS or settings.pinned_release is not None or self._options.uses_sasl:
+            if (
+                error.stage != VERSIONS
+                or settings.pinned_release is not None
+                or self._options.uses_sasl
+            ):
                 raise
             _log.debug("%s closed the connection on ApiVersions; trying its v0", self._address)
         return await self._open_one_of(places, _asking_v0_only(settings))
 
-    async def _open_one_of(self, places: Sequence[Any], settings: ClientSettings) -> BrokerConnection:
+    async def _open_one_of(
+        self, places: Sequence[Any], settings: ClientSettings
+    ) -> BrokerConnection:
         for index, place in enumerate(places[:-1]):
             left_ms = self._deadline_ms - self._clock.now_ms()
             share_ms = self._clock.now_ms() + left_ms // (len(places) - index)
@@ -165,15 +177,21 @@ class Opening:
             except (NetworkError, TimeoutError) as error:
                 if self._stage != CONNECT:
                     raise
-                _log.debug("%s: %s did not connect (%s); trying the next one", self._address, place, error)
+                _log.debug(
+                    "%s: %s did not connect (%s); trying the next one", self._address, place, error
+                )
         return await self._open_at(places[-1], settings)
 
     async def _open_at(self, place: Any, settings: ClientSettings) -> BrokerConnection:
         mechanism = await make_mechanism(self._options)
-        connection = BrokerConnection(self._address, self._options, settings, self._clock, mechanism)
+        connection = BrokerConnection(
+            self._address, self._options, settings, self._clock, mechanism
+        )
         self._connection = connection
         try:
-            stream = await self._backend.connect(self._address, place, connection, self._tls, self._enter)
+            stream = await self._backend.connect(
+                self._address, place, connection, self._tls, self._enter
+            )
             self._enter(VERSIONS)
             await connection.negotiate(stream, self._deadline_ms - self._clock.now_ms())
         except BaseException:
@@ -197,7 +215,9 @@ class Opening:
             software_version=software_version(),
             max_frame_bytes=options.max_frame_bytes,
             pinned_release=pinned,
-            probe_old_brokers=options.probe_old_brokers and outcome is None and not options.uses_sasl,
+            probe_old_brokers=options.probe_old_brokers
+            and outcome is None
+            and not options.uses_sasl,
             version_limits=options.version_limits,
             must_not_use=options.must_not_use,
             broker=str(self._address),

@@ -28,12 +28,12 @@ class ConnectOptions:
     """What connecting to a broker needs to know. Times in milliseconds, sizes in bytes.
 
     `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
-    asked. `version_limits` narrows what parley may use, by API key; `must_not_use` takes versions out of
-    it. `ssl_context` is used as it is;
-    the other `ssl_` options make one; `ssl_ca_pem`, `ssl_certificate_pem` and `ssl_key_pem` are PEM texts
-    where no files are wanted. `sasl_token_auth` says that user name and password are those of a delegation
-    token (SCRAM, KIP-48). `sasl_token_provider` is called before each OAUTHBEARER login and
-    returns a fresh token, or an awaitable of one. Raises ConfigError for a value that cannot be used.
+    asked. `version_limits` narrows what parley may use, by API key; `must_not_use` takes versions
+    out of it. `ssl_context` is used as it is; the other `ssl_` options make one; `ssl_ca_pem`,
+    `ssl_certificate_pem` and `ssl_key_pem` are PEM texts where no files are wanted.
+    `sasl_token_auth` says that user name and password are those of a delegation token (SCRAM,
+    KIP-48). `sasl_token_provider` is called before each OAUTHBEARER login and returns a fresh
+    token, or an awaitable of one. Raises ConfigError for a value that cannot be used.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -74,14 +74,20 @@ class ConnectOptions:
         if self.security_protocol not in SECURITY_PROTOCOLS:
             hint = nearest_hint(self.security_protocol.upper(), SECURITY_PROTOCOLS)
             allowed = ", ".join(SECURITY_PROTOCOLS)
-            raise ConfigError(f'security_protocol="{self.security_protocol}" is none of {allowed}.{hint}')
+            raise ConfigError(
+                f'security_protocol="{self.security_protocol}" is none of {allowed}.{hint}'
+            )
         if not self.uses_tls and self._tls_options():
             raise ConfigError(
-                f"{self._tls_options()[0]} is given but security_protocol={self.security_protocol} uses no TLS; "
+                f"{self._tls_options()[0]} is given but "
+                f"security_protocol={self.security_protocol} uses no TLS; "
                 "use SSL or SASL_SSL"
             )
         if self.ssl_context is not None and len(self._tls_options()) > 1:
-            raise ConfigError(f"{self._tls_options()[1]} has no effect besides ssl_context, which is used as it is")
+            raise ConfigError(
+                f"{self._tls_options()[1]} has no effect besides ssl_context, which is used "
+                "as it is"
+            )
         _check_sasl(self)
         for name in ("ssl_key_pem", "ssl_key_password", "sasl_password"):
             if isinstance(getattr(self, name), str):
@@ -106,7 +112,11 @@ class ConnectOptions:
         return self.security_protocol.startswith("SASL")
 
     def _tls_options(self) -> list[str]:
-        return [name for name in ("ssl_context", *_TLS_FILES, *_TLS_TEXTS) if getattr(self, name) is not None]
+        return [
+            name
+            for name in ("ssl_context", *_TLS_FILES, *_TLS_TEXTS)
+            if getattr(self, name) is not None
+        ]
 
 
 _LIMITS = {
@@ -137,20 +147,27 @@ def _check_sasl(options: ConnectOptions) -> None:
     if not options.uses_sasl:
         if given:
             raise ConfigError(
-                f"{given[0]} is given but security_protocol={options.security_protocol} uses no SASL; "
+                f"{given[0]} is given but security_protocol={options.security_protocol} uses "
+                "no SASL; "
                 "use SASL_SSL or SASL_PLAINTEXT"
             )
         return
     mechanism = MECHANISMS.get(str(options.sasl_mechanism))
     if mechanism is None:
         hint = nearest_hint(str(options.sasl_mechanism).upper(), SASL_MECHANISMS)
-        raise ConfigError(f"sasl_mechanism={options.sasl_mechanism!r} is none of {', '.join(SASL_MECHANISMS)}.{hint}")
-    needed = ("sasl_token_provider",) if mechanism.uses_token else ("sasl_username", "sasl_password")
+        raise ConfigError(
+            f"sasl_mechanism={options.sasl_mechanism!r} is none of "
+            f"{', '.join(SASL_MECHANISMS)}.{hint}"
+        )
+    needed = (
+        ("sasl_token_provider",) if mechanism.uses_token else ("sasl_username", "sasl_password")
+    )
     missing = [name for name in needed if name not in given]
     if missing:
         raise ConfigError(f"sasl_mechanism={mechanism.name} needs {missing[0]}")
     if mechanism.shows_password and not options.uses_tls and not options.allow_plaintext_password:
         raise ConfigError(
-            f"sasl_mechanism={mechanism.name} over SASL_PLAINTEXT shows the password to everybody on the way; "
+            f"sasl_mechanism={mechanism.name} over SASL_PLAINTEXT shows the password to "
+            "everybody on the way; "
             "use SASL_SSL, or SCRAM, or say allow_plaintext_password=True"
         )

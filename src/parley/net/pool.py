@@ -48,14 +48,17 @@ class Pool:
         self._nodes: dict[int, Address] = {}
         self._opening: dict[Lane, asyncio.Task[BrokerConnection]] = {}
         self._stages: dict[Lane, Opening] = {}
-        self._failures: dict[Address, KafkaError] = {}  # of the last opening, where that failed; newest last
+        # of the last opening, where that failed; newest last
+        self._failures: dict[Address, KafkaError] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     @property
     def connections(self) -> tuple[BrokerConnection, ...]:
         """The open connections."""
-        return tuple(connection for connection in self._plan.connections() if not connection.is_closed)
+        return tuple(
+            connection for connection in self._plan.connections() if not connection.is_closed
+        )
 
     @property
     def opening(self) -> tuple[tuple[Address, str], ...]:
@@ -67,13 +70,17 @@ class Pool:
         return None if node_id is None else self._nodes.get(node_id)
 
     def failure(self, address: Address | None) -> KafkaError | None:
-        """Return why the last connection to an address (None: the last of all) could not be opened, if it could not."""
+        """Return why the last connection to an address (None: the last of all) could not
+        be opened, if it could not.
+        """
         if address is None:
             return next(reversed(self._failures.values()), None)
         return self._failures.get(address)
 
     def update_nodes(self, nodes: Mapping[int, Address]) -> None:
-        """Take the brokers that metadata names. Connections to addresses that are gone end when idle."""
+        """Take the brokers that metadata names. Connections to addresses that
+        are gone end when idle.
+        """
         self._nodes = dict(nodes)
         self._sweep()
 
@@ -85,7 +92,9 @@ class Pool:
         """
         address = self._nodes.get(node_id)
         if address is None:
-            raise NetworkError(f"broker {node_id} is not in the metadata; refresh it", stage=CONNECT)
+            raise NetworkError(
+                f"broker {node_id} is not in the metadata; refresh it", stage=CONNECT
+            )
         return await self.connection_to(address, lane)
 
     async def connection_to(self, address: Address, lane: str = MAIN_LANE) -> BrokerConnection:
@@ -107,7 +116,8 @@ class Pool:
                 return connection
 
     async def any_connection(self, lane: str = MAIN_LANE) -> BrokerConnection:
-        """Return a connection to whatever broker can be had: one that is open, a known one, a bootstrap one.
+        """Return a connection to whatever broker can be had: one that is open, a known one, a
+        bootstrap one.
 
         Raises BrokersUnreachable, with the error of each address, when none could be reached,
         AuthenticationError as soon as one of them refuses the login.
@@ -118,7 +128,9 @@ class Pool:
         if connection is not None:
             return connection
         failures: dict[str, Exception] = {}
-        for address in dict.fromkeys([*self._plan.by_promise(known, lane), *self._plan.by_promise(servers, lane)]):
+        for address in dict.fromkeys(
+            [*self._plan.by_promise(known, lane), *self._plan.by_promise(servers, lane)]
+        ):
             try:
                 return await self.connection_to(address, lane)
             except AuthenticationError:
@@ -134,7 +146,9 @@ class Pool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(connection.close() for connection in self._plan.connections()), *self._closing)
+        await asyncio.gather(
+            *(connection.close() for connection in self._plan.connections()), *self._closing
+        )
 
     async def _opened(self, key: Lane) -> BrokerConnection:
         task = self._opening[key]
@@ -148,11 +162,17 @@ class Pool:
 
     @staticmethod
     def _closed_error(address: Address) -> NetworkError:
-        return NetworkError("the connections of this client are closed", address=str(address), stage=CONNECT)
+        return NetworkError(
+            "the connections of this client are closed", address=str(address), stage=CONNECT
+        )
 
     def _start_opening(self, key: Lane) -> None:
         opening = Opening(
-            key.address, self._options, backend=self._backend, clock=self._clock, probe_outcomes=self.probe_outcomes
+            key.address,
+            self._options,
+            backend=self._backend,
+            clock=self._clock,
+            probe_outcomes=self.probe_outcomes,
         )
         task = asyncio.get_running_loop().create_task(opening.open())
         self._opening[key] = task
@@ -174,7 +194,9 @@ class Pool:
 
     def _sweep(self) -> None:
         wanted = frozenset((*self._nodes.values(), *self._options.servers))
-        self._failures = {address: error for address, error in self._failures.items() if address in wanted}
+        self._failures = {
+            address: error for address, error in self._failures.items() if address in wanted
+        }
         for connection in self._plan.sweep(wanted, self._clock.now_ms()):
             task = asyncio.get_running_loop().create_task(connection.close())
             self._closing.add(task)

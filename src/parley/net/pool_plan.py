@@ -84,7 +84,9 @@ class _Slot(Generic[C]):
 class PoolPlan(Generic[C]):
     """The state of a pool. Every method is synchronous; what is to be done is returned."""
 
-    def __init__(self, backoff_ms: int, backoff_max_ms: int, max_idle_ms: int, rng: Callable[[], float]) -> None:
+    def __init__(
+        self, backoff_ms: int, backoff_max_ms: int, max_idle_ms: int, rng: Callable[[], float]
+    ) -> None:
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = backoff_max_ms
         self._max_idle_ms = max_idle_ms
@@ -92,7 +94,9 @@ class PoolPlan(Generic[C]):
         self._slots: dict[Lane, _Slot[C]] = {}
 
     def step(self, lane: Lane, now_ms: int) -> Use[C] | Open | Join | Wait:
-        """Return what to do to get this connection. Mutates: after `Open` it counts as being opened."""
+        """Return what to do to get this connection. Mutates: after `Open` it
+        counts as being opened.
+        """
         slot = self._slots.setdefault(lane, _Slot())
         if slot.opening:
             return Join()
@@ -128,7 +132,9 @@ class PoolPlan(Generic[C]):
         return int(pause_ms * (1 + _JITTER * (2 * self._rng() - 1)))
 
     def least_busy(self, addresses: Iterable[Address], lane: str) -> C | None:
-        """Return the open connection to any of these addresses with the fewest requests in flight."""
+        """Return the open connection to any of these addresses with the
+        fewest requests in flight.
+        """
         found = []
         for address in addresses:
             slot = self._slots.get(Lane(address, lane))
@@ -142,7 +148,9 @@ class PoolPlan(Generic[C]):
         return [address for _, _, address in sorted(shaken, key=lambda entry: entry[:2])]
 
     def sweep(self, wanted: frozenset[Address], now_ms: int) -> list[C]:
-        """Forget connections that are idle for too long or lead to no wanted address; return them to be closed."""
+        """Forget connections that are idle for too long or lead to no wanted address;
+        return them to be closed.
+        """
         closing: list[C] = []
         for lane, slot in list(self._slots.items()):
             self._notice_loss(slot)

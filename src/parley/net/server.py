@@ -41,12 +41,18 @@ class ServerConnection:
     """One client's connection. `async for request in connection` until it ends."""
 
     def __init__(
-        self, stream: Stream, policy: BrokerPolicy, settings: ServerSettings, lost: Callable[[ServerConnection], None]
+        self,
+        stream: Stream,
+        policy: BrokerPolicy,
+        settings: ServerSettings,
+        lost: Callable[[ServerConnection], None],
     ) -> None:
         self._stream = stream
         self._lost = lost
         self._settings = settings
-        self._protocol = BrokerProtocol(policy, max_frame_bytes=settings.max_frame_bytes, sasl=settings.sasl)
+        self._protocol = BrokerProtocol(
+            policy, max_frame_bytes=settings.max_frame_bytes, sasl=settings.sasl
+        )
         self._protocol.gives_work = True
         self._logins = 0  # that _session_ends_ms was computed for
         self._session_ends_ms: int | None = None
@@ -102,7 +108,9 @@ class ServerConnection:
             if isinstance(event, RequestReceived):
                 if not self._session_is_over():
                     return event
-                self._protocol.close(AuthenticationError("the session has ended and was not renewed (KIP-368)"))
+                self._protocol.close(
+                    AuthenticationError("the session has ended and was not renewed (KIP-368)")
+                )
                 continue
             if isinstance(event, Closed):
                 self._end(event)
@@ -126,9 +134,10 @@ class ServerConnection:
     ) -> None:
         """Answer the current request; return when the send buffer has room again.
 
-        For tests of clients, `change` replaces the bytes of the answer, and `hold_back` keeps them until
-        the next answer is sent. On a connection that is over the answer is dropped. Raises
-        LocalProtocolError when the message has no form in that version, or the request is not the current one.
+        For tests of clients, `change` replaces the bytes of the answer, and `hold_back` keeps them
+        until the next answer is sent. On a connection that is over the answer is dropped. Raises
+        LocalProtocolError when the message has no form in that version, or the request is not the
+        current one.
         """
         if self._protocol.is_closed:
             return
@@ -150,7 +159,9 @@ class ServerConnection:
             await self._stream.drained()
 
     def drop(self, request: RequestReceived) -> None:
-        """Leave the current request unanswered (Produce with acks=0, or a release that stays silent)."""
+        """Leave the current request unanswered (Produce with acks=0, or a
+        release that stays silent).
+        """
         if not self._protocol.is_closed:
             self._protocol.drop_request(request)
 
@@ -171,7 +182,9 @@ class ServerConnection:
         await self._stream.wait_closed()
 
     def freeze(self) -> None:
-        """Read, hand out and send nothing until `thaw`; the connection stays, as that of a stopped process."""
+        """Read, hand out and send nothing until `thaw`; the connection stays, as
+        that of a stopped process.
+        """
         self._thawed.clear()
         self._stream.pause_reading()
 
@@ -198,7 +211,9 @@ class ServerConnection:
 
     def connection_lost(self, cause: Exception | None) -> None:
         """Take note of the stream's end. Called by the stream."""
-        self._protocol.receive_eof(*(() if cause is None else (explain(cause, self.peer, REQUEST),)))
+        self._protocol.receive_eof(
+            *(() if cause is None else (explain(cause, self.peer, REQUEST),))
+        )
         self._wake()
         self._lost(self)
 
@@ -227,13 +242,17 @@ class ServerConnection:
         self._look()
 
     def end_if_idle(self, now_ms: int, timeout_ms: int) -> None:
-        """End the connection when nothing moved on it for so long. Called by the server's sweeps."""
+        """End the connection when nothing moved on it for so long. Called
+        by the server's sweeps.
+        """
         unsent = self._stream.unsent_bytes
         if self._thawed.is_set() and self._activity.is_over(
             now_ms, timeout_ms, unsent, serving=self._protocol.is_serving
         ):
             what = f"takes no answer, {unsent} bytes wait" if unsent else "sends nothing"
-            _log.info("client %s %s for %d ms; its connection is closed", self.peer, what, timeout_ms)
+            _log.info(
+                "client %s %s for %d ms; its connection is closed", self.peer, what, timeout_ms
+            )
             self.abort()
 
     def _wake(self) -> None:
@@ -241,7 +260,10 @@ class ServerConnection:
         self._arrived.set()
 
     def _session_is_over(self) -> bool:
-        return self._session_ends_ms is not None and self._settings.clock.now_ms() > self._session_ends_ms
+        return (
+            self._session_ends_ms is not None
+            and self._settings.clock.now_ms() > self._session_ends_ms
+        )
 
     def _note_login(self) -> None:
         sasl = self._settings.sasl
@@ -277,7 +299,9 @@ PolicySource = BrokerPolicy | Callable[[], BrokerPolicy]
 class Server:
     """A listening socket and the connections accepted through it; `serve` makes one."""
 
-    def __init__(self, handler: Handler, policy: Callable[[], BrokerPolicy], settings: ServerSettings) -> None:
+    def __init__(
+        self, handler: Handler, policy: Callable[[], BrokerPolicy], settings: ServerSettings
+    ) -> None:
         self._handler = handler
         self._policy = policy
         self._settings = settings
@@ -300,7 +324,9 @@ class Server:
         self.address = self._listener.address
 
     async def freeze(self) -> None:
-        """Stand still as a process after SIGSTOP: connections are made and kept, and nothing is answered."""
+        """Stand still as a process after SIGSTOP: connections are made and kept,
+        and nothing is answered.
+        """
         if self._listener is not None and not self._is_frozen:
             self._is_frozen = True
             for connection in self._open:
@@ -368,11 +394,14 @@ class Server:
         try:
             await self._handler(connection)
         except asyncio.CancelledError:
-            if not connection.is_closed:  # else it was closed in order, and what is queued still goes out
+            # else it was closed in order, and what is queued still goes out
+            if not connection.is_closed:
                 connection.abort()
             raise
         except Exception:
-            _log.exception("the handler of client %s failed; its connection is dropped", connection.peer)
+            _log.exception(
+                "the handler of client %s failed; its connection is dropped", connection.peer
+            )
             connection.abort()
         else:
             connection.close()
@@ -396,5 +425,7 @@ async def serve(
     """
     source = policy if callable(policy) else lambda: policy
     server = Server(handler, source, settings if settings is not None else ServerSettings())
-    await server.start(Address(host, port), backend if backend is not None else AsyncioBackend(), ssl_context)
+    await server.start(
+        Address(host, port), backend if backend is not None else AsyncioBackend(), ssl_context
+    )
     return server

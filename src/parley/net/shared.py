@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 async def outcome(task: asyncio.Task[T]) -> T:
-    """Return what a task returns that several callers wait for; cancelling a caller leaves the task to the others.
+    """Return what a task returns that several callers wait for; cancelling a caller leaves the task
+    to the others.
 
-    Of a KafkaError each caller gets a copy of its own: what one adds to it (notes, frames) the others do not see.
-    Raises CancelledError when the task was cancelled.
+    Of a KafkaError each caller gets a copy of its own: what one adds to it (notes, frames) the
+    others do not see. Raises CancelledError when the task was cancelled.
     """
     await asyncio.wait([task])
     error = task.exception()

@@ -66,7 +66,9 @@ class Stream(Protocol):
         ...
 
     def pause_reading(self) -> None:
-        """Receive nothing until `resume_reading`; the peer feels it when its own buffers are full."""
+        """Receive nothing until `resume_reading`; the peer feels it when its
+        own buffers are full.
+        """
         ...
 
     def resume_reading(self) -> None:
@@ -78,7 +80,9 @@ class Stream(Protocol):
         ...
 
     def abort(self, *, reset: bool = False) -> None:
-        """End the stream at once; what is queued is lost. `reset`: as a killed process does (RST)."""
+        """End the stream at once; what is queued is lost. `reset`: as a
+        killed process does (RST).
+        """
         ...
 
     async def wait_closed(self) -> None:
@@ -95,7 +99,9 @@ class Listener(Protocol):
         ...
 
     async def pause(self) -> None:
-        """Accept nothing for now: who connects waits, as at a process that was stopped (SIGSTOP)."""
+        """Accept nothing for now: who connects waits, as at a process that
+        was stopped (SIGSTOP).
+        """
         ...
 
     async def resume(self) -> None:
@@ -112,7 +118,9 @@ Accept = Callable[[Stream], Receiver]
 
 
 class Backend(Protocol):
-    """Makes streams. Errors are NetworkErrors that name the stage; cancellation leaves nothing behind."""
+    """Makes streams. Errors are NetworkErrors that name the stage;
+    cancellation leaves nothing behind.
+    """
 
     async def lookup(self, address: Address) -> Sequence[Any]:
         """Return the places that a name stands for, best first ("name lookup")."""
@@ -132,13 +140,16 @@ class Backend(Protocol):
         """
         ...
 
-    async def listen(self, address: Address, accept: Accept, tls: ssl.SSLContext | None) -> Listener:
+    async def listen(
+        self, address: Address, accept: Accept, tls: ssl.SSLContext | None
+    ) -> Listener:
         """Listen on an address; port 0 lets the system choose."""
         ...
 
     def hold(self, address: Address) -> Callable[[], None]:
         """Keep an address for later: who connects is refused, and nobody is given its port.
 
-        Returns what gives it up again; call it before `listen`. Where somebody has the address nothing is held.
+        Returns what gives it up again; call it before `listen`. Where somebody has the address
+        nothing is held.
         """
         ...

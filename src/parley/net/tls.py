@@ -1,6 +1,7 @@
 """TLS contexts: TLS 1.2 or newer; on the client's side certificate and name are verified.
 
-A key with a password and no `ssl_key_password` is an error here; OpenSSL itself would ask on the terminal.
+A key with a password and no `ssl_key_password` is an error here; OpenSSL itself would ask on the
+terminal.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
     context = _trusting(options)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not options.ssl_check_hostname:
-        _log.warning("ssl_check_hostname=False: any holder of a trusted certificate can pose as the broker")
+        _log.warning(
+            "ssl_check_hostname=False: any holder of a trusted certificate can pose as the broker"
+        )
         context.check_hostname = False
     if options.ssl_certificate_pem is not None:
         _load_own_pem(context, options)
@@ -48,10 +51,13 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
     return context
 
 
-def server_tls(own_pem: Secret, *, client_ca_pem: str | None = None, required: bool = False) -> ssl.SSLContext:
+def server_tls(
+    own_pem: Secret, *, client_ca_pem: str | None = None, required: bool = False
+) -> ssl.SSLContext:
     """Return a listener's context, from its key and certificate in one PEM text.
 
-    With `client_ca_pem` clients may prove themselves by a certificate of that CA, with `required` they must.
+    With `client_ca_pem` clients may prove themselves by a certificate of that CA, with `required`
+    they must.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -73,7 +79,8 @@ def pem_blocks(text: str) -> str:
     """
     blocks = []
     for kind, body in _BLOCK.findall(text):
-        if ":" not in body:  # old encrypted keys have header lines, which only exist where lines were kept
+        # old encrypted keys have header lines, which only exist where lines were kept
+        if ":" not in body:
             letters = "".join(body.split())
             body = "\n" + "\n".join(letters[i : i + 64] for i in range(0, len(letters), 64)) + "\n"
         blocks.append(f"-----BEGIN {kind}-----{body}-----END {kind}-----\n")
@@ -86,22 +93,34 @@ def _trusting(options: ConnectOptions) -> ssl.SSLContext:
     if text == "":
         raise ConfigError(f"{name} holds no usable CA certificates (no PEM block begins in it)")
     try:
-        return ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ssl_cafile, cadata=text)
+        return ssl.create_default_context(
+            ssl.Purpose.SERVER_AUTH, cafile=options.ssl_cafile, cadata=text
+        )
     except (OSError, ssl.SSLError, ValueError) as error:
         hint = "" if options.ssl_cafile is None else _store_hint(options.ssl_cafile)
-        raise ConfigError(f"{name} holds no usable CA certificates ({_text(error)}){hint}") from error
+        raise ConfigError(
+            f"{name} holds no usable CA certificates ({_text(error)}){hint}"
+        ) from error
 
 
 def _load_own_pem(context: ssl.SSLContext, options: ConnectOptions) -> None:
     if options.ssl_certfile is not None or options.ssl_keyfile is not None:
-        raise ConfigError("ssl_certificate_pem and ssl_certfile or ssl_keyfile are given; give texts or files")
+        raise ConfigError(
+            "ssl_certificate_pem and ssl_certfile or ssl_keyfile are given; give texts or files"
+        )
     key = "" if options.ssl_key_pem is None else Secret(options.ssl_key_pem).reveal()
     with _private_file(pem_blocks(key) + pem_blocks(options.ssl_certificate_pem or "")) as path:
         _load_own(context, options, path, None)
 
 
-def _load_own(context: ssl.SSLContext, options: ConnectOptions, certificate: str, key: str | None) -> None:
-    name = f'ssl_certfile="{certificate}"' if options.ssl_certificate_pem is None else "ssl_certificate_pem"
+def _load_own(
+    context: ssl.SSLContext, options: ConnectOptions, certificate: str, key: str | None
+) -> None:
+    name = (
+        f'ssl_certfile="{certificate}"'
+        if options.ssl_certificate_pem is None
+        else "ssl_certificate_pem"
+    )
     missing = False
 
     def password() -> str:
@@ -113,14 +132,18 @@ def _load_own(context: ssl.SSLContext, options: ConnectOptions, certificate: str
         context.load_cert_chain(certificate, key, password)
     except (OSError, ssl.SSLError, ValueError) as error:
         if missing:
-            raise ConfigError(f"the private key of {name} has a password; give it as ssl_password") from None
+            raise ConfigError(
+                f"the private key of {name} has a password; give it as ssl_password"
+            ) from None
         hint = _store_hint(certificate)
         raise ConfigError(f"{name} or its key cannot be used ({_text(error)}){hint}") from error
 
 
 @contextmanager
 def _private_file(text: str) -> Iterator[str]:
-    """Yield the path of a file that only this user can read; OpenSSL takes own certificates from files only."""
+    """Yield the path of a file that only this user can read; OpenSSL takes own
+    certificates from files only.
+    """
     handle, path = tempfile.mkstemp(prefix="parley-", suffix=".pem")
     try:
         with open(handle, "w", encoding="ascii", errors="replace") as file:
@@ -141,10 +164,16 @@ def _store_hint(path: str) -> str:
     to_pem = f"openssl pkcs12 -in {path} -out STORE.pem"
     if head == _JKS:
         return (
-            f"; it is a Java key store: make PEM of it with keytool -importkeystore -srckeystore {path} "
-            "-destkeystore STORE.p12 -deststoretype PKCS12, then openssl pkcs12 -in STORE.p12 -out STORE.pem"
+            "; it is a Java key store: make PEM of it with keytool -importkeystore "
+            f"-srckeystore {path} "
+            "-destkeystore STORE.p12 -deststoretype PKCS12, then openssl pkcs12 -in "
+            "STORE.p12 -out STORE.pem"
         )
-    return f"; it looks like a PKCS#12 store: make PEM of it with {to_pem}" if head[:2] == _PKCS12 else ""
+    return (
+        f"; it looks like a PKCS#12 store: make PEM of it with {to_pem}"
+        if head[:2] == _PKCS12
+        else ""
+    )
 
 
 def _text(error: Exception) -> str:

@@ -8,6 +8,7 @@ account      what went in against what came out
 progress     the display
 demo         puts them together
 
-Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what happens meanwhile,
-`counting` and `account` the balance, `progress` the display. `inputs` reads files.
+Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
+happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
+files.
 """

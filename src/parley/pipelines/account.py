@@ -31,8 +31,11 @@ class TableCount(NamedTuple):
     """In the table, and never acknowledged."""
 
 
-def count_table(batches: Iterable[tuple[Iterable[int], Iterable[int]]], acknowledged: array[int]) -> TableCount:
-    """Count a table, given as batches of (row ids, checksums); `acknowledged[row_id]` is the right checksum.
+def count_table(
+    batches: Iterable[tuple[Iterable[int], Iterable[int]]], acknowledged: array[int]
+) -> TableCount:
+    """Count a table, given as batches of (row ids, checksums); `acknowledged[row_id]` is the right
+    checksum.
 
     >>> count_table([([0, 2, 2], [7, 9, 9])], array("L", [7, 8, 9]))
     TableCount(rows=3, lost=1, duplicated=1, altered=0, foreign=0)
@@ -63,7 +66,9 @@ class AggregateCount(NamedTuple):
 
 
 def count_aggregates(records: Iterable[tuple[bytes | None, bytes]]) -> AggregateCount:
-    """Count the topic of aggregates, given as (key, value) in the order of offsets within a partition."""
+    """Count the topic of aggregates, given as (key, value) in the order of
+    offsets within a partition.
+    """
     newest: dict[bytes | None, int] = {}
     total = 0
     for key, value in records:
@@ -100,7 +105,9 @@ class Account:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows through the whole pipeline per second, from the first one produced to the last one in the table."""
+        """Rows through the whole pipeline per second, from the first one produced to
+        the last one in the table.
+        """
         return self.rows_acknowledged / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -119,13 +126,18 @@ class Account:
         if self.table.lost:
             found.append(f"{self.table.lost:,} acknowledged rows are not in the table")
         if self.table.duplicated and self.idempotent:
-            found.append(f"{self.table.duplicated:,} rows are in the table again, against the guarantee")
+            found.append(
+                f"{self.table.duplicated:,} rows are in the table again, against the guarantee"
+            )
         if self.table.altered:
             found.append(f"{self.table.altered:,} rows have another value than was produced")
         if self.table.foreign:
             found.append(f"{self.table.foreign:,} rows of the table were never acknowledged")
         if self.aggregates.rows != self.table.rows:
-            found.append(f"the aggregates count {self.aggregates.rows:,} rows, the table has {self.table.rows:,}")
+            found.append(
+                f"the aggregates count {self.aggregates.rows:,} rows, the table has "
+                f"{self.table.rows:,}"
+            )
         return tuple(found)
 
     @property
@@ -149,24 +161,43 @@ class Account:
         """Yield the account for a person."""
         table, aggregates = self.table, self.aggregates
         yield _line("rows in", self.rows_in, f"read from {Path(self.source).name}")
-        yield _line("acknowledged", self.rows_acknowledged, "by the brokers, all replicas in sync (acks=all)")
+        yield _line(
+            "acknowledged",
+            self.rows_acknowledged,
+            "by the brokers, all replicas in sync (acks=all)",
+        )
         yield _line("rows out", table.rows, "counted in the Parquet files, by row number")
         yield _line("lost", table.lost, "")
         yield _line("duplicated", table.duplicated, self.guarantee)
         yield _line("altered", table.altered, "by the checksum of each value")
         topic = (
-            f"in {aggregates.records:,} records of {aggregates.keys:,} keys, at least once; the newest of a key counts"
+            f"in {aggregates.records:,} records of {aggregates.keys:,} keys, at least once; the "
+            "newest of a key counts"
         )
         yield _line("aggregated", aggregates.rows, topic)
         if self.leader_moves is not None:
             yield _line("leader moves", self.leader_moves, "survived")
-        yield _line("rows/s", round(self.rows_per_second), f"over {self.seconds:.1f} s, from the file to the table")
+        yield _line(
+            "rows/s",
+            round(self.rows_per_second),
+            f"over {self.seconds:.1f} s, from the file to the table",
+        )
         for broker in self.brokers:
-            yield f"  broker {broker.broker}       {' -> '.join(broker.releases) or 'release as negotiated'}"
-            yield f"                 {', '.join(f'{api} {used}' for api, used in broker.api_versions.items())}"
+            yield (
+                f"  broker {broker.broker}       "
+                f"{' -> '.join(broker.releases) or 'release as negotiated'}"
+            )
+            yield (
+                "                 "
+                f"{', '.join(f'{api} {used}' for api, used in broker.api_versions.items())}"
+            )
         for name, place in self.output.items():
             yield f"  {name:<14} {place}"
-        yield "The account balances." if self.balanced else f"The account does NOT balance: {'; '.join(self.problems)}."
+        yield (
+            "The account balances."
+            if self.balanced
+            else f"The account does NOT balance: {'; '.join(self.problems)}."
+        )
 
 
 def _line(name: str, number: int, remark: str) -> str:

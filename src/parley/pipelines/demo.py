@@ -1,4 +1,5 @@
-"""The demo job, whole: rows of a file through Kafka and Spark into a table, while brokers are upgraded.
+"""The demo job, whole: rows of a file through Kafka and Spark into a table, while brokers are
+upgraded.
 
 `run_demo` leads: it starts the brokers, the Spark queries, the feeder and the director, watches
 them until every acknowledged row has arrived, counts, and hands back the account.
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 TARGET_SECONDS = 35
-"""The embedded cluster is fed for about as long, whatever the input's size: the upgrade takes its time."""
+"""The embedded cluster is fed for about as long, whatever the input's size:
+the upgrade takes its time.
+"""
 
 STALL_SECONDS = 120
 """When not a row has moved for as long, something is wrong that will not pass."""
@@ -45,7 +48,9 @@ _CLIENT_ID = "parley-demo"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoOptions:
-    """What the demo is asked to do. Without `input` it takes the flights, without brokers its own."""
+    """What the demo is asked to do. Without `input` it takes the flights,
+    without brokers its own.
+    """
 
     input: Path | None = None
     key: tuple[str, ...] = ()
@@ -70,7 +75,10 @@ def run_demo(options: DemoOptions) -> Account:
         display.report(f"{dataset.row_count:,} rows in {dataset.path.name}")
         client, environment = _brokers(options, stack)
         plan = _plan(options, dataset, environment, client)
-        display.report(f"brokers at {environment.bootstrap_servers}; topics {plan.topic} and {plan.aggregates_topic}")
+        display.report(
+            f"brokers at {environment.bootstrap_servers}; topics {plan.topic} and "
+            f"{plan.aggregates_topic}"
+        )
         display.report("starting Spark")
         spark = stack.enter_context(job.spark_session(plan.log, options.output / "warehouse"))
         run = _Run(plan, environment, client, display, _pace(options, dataset), began)
@@ -79,7 +87,9 @@ def run_demo(options: DemoOptions) -> Account:
         try:
             run.watch()
         except KeyboardInterrupt:
-            display.report(f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers")
+            display.report(
+                f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers"
+            )
             raise
         display.report("everything has arrived; counting what was written")
         account = _account(plan, environment, client, run)
@@ -88,11 +98,15 @@ def run_demo(options: DemoOptions) -> Account:
 
 
 def prepare_output(output: Path) -> None:
-    """Make the output folder again. Raises ConfigError rather than delete what another program wrote."""
+    """Make the output folder again. Raises ConfigError rather than delete
+    what another program wrote.
+    """
     if output.exists():
         ours = output.is_dir() and ((output / _MARK).exists() or not any(output.iterdir()))
         if not ours:
-            raise ConfigError(f'"{output}" holds something that the demo did not write; give another --output')
+            raise ConfigError(
+                f'"{output}" holds something that the demo did not write; give another --output'
+            )
         shutil.rmtree(output)
     output.mkdir(parents=True)
     (output / _MARK).touch()
@@ -114,17 +128,23 @@ def choose_display() -> Iterator[Display]:
 
 
 def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Environment]:
-    """Start the embedded cluster, or reach the brokers that were named; return a client for either."""
+    """Start the embedded cluster, or reach the brokers that were named;
+    return a client for either.
+    """
     if options.bootstrap_servers is None:
         embedded = EmbeddedEnvironment()
         stack.callback(embedded.close)
         client = Client(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
         return stack.enter_context(client), embedded
-    client = stack.enter_context(Client(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID))
+    client = stack.enter_context(
+        Client(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID)
+    )
     return client, OwnEnvironment(options.bootstrap_servers, client)
 
 
-def _plan(options: DemoOptions, dataset: Dataset, environment: Environment, client: Client) -> job.JobPlan:
+def _plan(
+    options: DemoOptions, dataset: Dataset, environment: Environment, client: Client
+) -> job.JobPlan:
     """Name and create the topics; on brokers that are not ours under names that nobody uses."""
     suffix = f"-{secrets.token_hex(3)}" if options.bootstrap_servers is not None else ""
     topic = f"{dataset.name}{suffix}"
@@ -149,7 +169,13 @@ class _Run:
     """The moving parts of one run, and the loop that watches them."""
 
     def __init__(
-        self, plan: job.JobPlan, environment: Environment, client: Client, display: Display, pace: Pace, began: float
+        self,
+        plan: job.JobPlan,
+        environment: Environment,
+        client: Client,
+        display: Display,
+        pace: Pace,
+        began: float,
     ) -> None:
         self._plan = plan
         self._began = began
@@ -158,7 +184,9 @@ class _Run:
         send = partial(client.produce, plan.topic, options=ProduceOptions(compression_type="lz4"))
         self.feeder = Feeder(plan.dataset, send, pace=pace, headers=environment.takes_headers())
         self.leaders = LeaderWatch(partial(environment.leaders, plan.topic))
-        self._director: Director | None = environment.director(plan.topic, self._fraction, display.report)
+        self._director: Director | None = environment.director(
+            plan.topic, self._fraction, display.report
+        )
         self._queries: tuple[StreamingQuery, ...] = ()
         self._rows_done: tuple[job.RowsDone, ...] = ()
         self._rate = RateMeter()
@@ -177,7 +205,9 @@ class _Run:
             self._director.start()
 
     def watch(self) -> None:
-        """Show the state until all rows have arrived in both queries. Raises what ended a part early."""
+        """Show the state until all rows have arrived in both queries. Raises
+        what ended a part early.
+        """
         last_move, moved_at = (-1, -1), time.monotonic()
         while True:
             for thread in (self.feeder, self._director):
@@ -194,7 +224,8 @@ class _Run:
                 last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
             elif time.monotonic() - moved_at > STALL_SECONDS:
                 raise job.JobError(
-                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, {done[1]:,} are aggregated "
+                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, {done[1]:,} "
+                    "are aggregated "
                     f"(the log of Spark is {self._plan.log})"
                 )
             self._tick.wait(0.25)
@@ -202,7 +233,10 @@ class _Run:
     def state(self) -> str:
         """Return how far it has come, in words."""
         done = self._rows_done[0].count() if self._rows_done else 0
-        return f"{self.feeder.ledger.rows:,} rows were acknowledged, {done:,} are in {self._plan.table}"
+        return (
+            f"{self.feeder.ledger.rows:,} rows were acknowledged, {done:,} are in "
+            f"{self._plan.table}"
+        )
 
     def stop(self) -> None:
         """Stop the feeder, the director and the queries, in this order; safe at any time."""
@@ -253,7 +287,8 @@ def _account(plan: job.JobPlan, environment: Environment, client: Client, run: _
         brokers=environment.broker_facts(),
         seconds=run.seconds,
         output={
-            "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by {plan.dataset.partition_column})",
+            "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by "
+            f"{plan.dataset.partition_column})",
             "topics": f"{plan.topic}, {plan.aggregates_topic}",
             "account": str(plan.output / "account.json"),
             "log": str(plan.log),

@@ -1,4 +1,6 @@
-"""The brokers of the demo: an embedded cluster that is upgraded under way, or brokers of one's own."""
+"""The brokers of the demo: an embedded cluster that is upgraded under way,
+or brokers of one's own.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Environment(Protocol):
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]: ...
     def broker_rows(self) -> tuple[BrokerRow, ...]: ...
     def broker_facts(self) -> tuple[BrokerFacts, ...]: ...
-    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> Director | None: ...
+    def director(
+        self, topic: str, progress: Callable[[], float], report: Callable[[str], None]
+    ) -> Director | None: ...
     def close(self) -> None: ...
 
 
@@ -63,28 +67,43 @@ class EmbeddedEnvironment:
         for broker in self._cluster.brokers:
             if self._spoken[broker.id][-1] != broker.release:
                 self._spoken[broker.id].append(broker.release)
-            shown = {api: span for api, span in used.get(broker.id, {}).items() if api in SHOWN_APIS[:2]}
+            shown = {
+                api: span for api, span in used.get(broker.id, {}).items() if api in SHOWN_APIS[:2]
+            }
             text = ", ".join(f"{api} {span}" for api, span in sorted(shown.items(), reverse=True))
             rows.append(BrokerRow(broker.id, broker.release, broker.running, text))
         return tuple(rows)
 
     def broker_facts(self) -> tuple[BrokerFacts, ...]:
-        """Return the releases and versions for the account: of every client, the Spark workers' too."""
+        """Return the releases and versions for the account: of every client,
+        the Spark workers' too.
+        """
         self.broker_rows()
         used = self._versions()
         return tuple(
             BrokerFacts(
                 broker=broker,
                 releases=tuple(releases),
-                api_versions={api: used[broker][api] for api in SHOWN_APIS if api in used.get(broker, {})},
+                api_versions={
+                    api: used[broker][api] for api in SHOWN_APIS if api in used.get(broker, {})
+                },
             )
             for broker, releases in sorted(self._spoken.items())
         )
 
-    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> Director:
+    def director(
+        self, topic: str, progress: Callable[[], float], report: Callable[[str], None]
+    ) -> Director:
         """Return the thread that moves leaders, upgrades and kills."""
         steps = rolling_upgrade()
-        return Director(steps, self._cluster, topic, brokers=sorted(self._spoken), progress=progress, report=report)
+        return Director(
+            steps,
+            self._cluster,
+            topic,
+            brokers=sorted(self._spoken),
+            progress=progress,
+            report=report,
+        )
 
     def close(self) -> None:
         """Stop the cluster."""
@@ -103,9 +122,13 @@ class EmbeddedEnvironment:
 
 
 class OwnEnvironment:
-    """Brokers that someone else runs: they are written to and read from, and otherwise left alone."""
+    """Brokers that someone else runs: they are written to and read from,
+    and otherwise left alone.
+    """
 
-    def __init__(self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._client = client
         self._partitions = partitions
@@ -118,21 +141,28 @@ class OwnEnvironment:
         try:
             client.create_topics([NewTopic(name, self._partitions, replicas) for name in names])
         except UnsupportedVersionError:
-            # Before 0.10.1 a topic is made by asking for it, where the broker's configuration allows it.
+            # Before 0.10.1 a topic is made by asking for it, where the broker's configuration
+            # allows it.
             wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
             client.request(None, MetadataRequest(topics=wanted))
             client.metadata(names)
 
     def takes_headers(self) -> bool:
-        """Return whether records may have headers: since Kafka 0.11, so on every broker or not at all."""
+        """Return whether records may have headers: since Kafka 0.11, so on
+        every broker or not at all.
+        """
         brokers = list(self._client.metadata().brokers)
-        return all(self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers)
+        return all(
+            self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers
+        )
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
         """Return leader and epoch by partition, as the brokers report it."""
         if self._leaders is None or time.monotonic() - self._asked_at > _ASK_EVERY_SECONDS:
             partitions = self._client.metadata([topic]).topics[topic].partitions
-            self._leaders = {index: (one.leader, one.leader_epoch) for index, one in partitions.items()}
+            self._leaders = {
+                index: (one.leader, one.leader_epoch) for index, one in partitions.items()
+            }
             self._asked_at = time.monotonic()
         return self._leaders
 
@@ -149,7 +179,9 @@ class OwnEnvironment:
             facts.append(BrokerFacts(broker=broker, api_versions=shown))
         return tuple(facts)
 
-    def director(self, topic: str, progress: Callable[[], float], report: Callable[[str], None]) -> None:
+    def director(
+        self, topic: str, progress: Callable[[], float], report: Callable[[str], None]
+    ) -> None:
         """Return none: nothing is forced on these brokers."""
 
     def close(self) -> None:

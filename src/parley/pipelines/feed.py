@@ -1,4 +1,6 @@
-"""Rows into a topic: as JSON with keys and headers, at a pace, with a ledger of what was acknowledged."""
+"""Rows into a topic: as JSON with keys and headers, at a pace, with a ledger
+of what was acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows `first_row` and following, ready to be produced; `checksums` are the CRC-32 of their values."""
+    """Rows `first_row` and following, ready to be produced; `checksums` are the
+    CRC-32 of their values.
+    """
 
     first_row: int
     batch: pa.RecordBatch
@@ -54,7 +58,9 @@ class Ledger:
 
 
 class Pace:
-    """At most so many rows per second, counted from the first question; 0 means as fast as it goes."""
+    """At most so many rows per second, counted from the first question; 0
+    means as fast as it goes.
+    """
 
     def __init__(self, rows_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rows_per_second = rows_per_second
@@ -108,10 +114,17 @@ def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
 
 
 class Feeder(threading.Thread):
-    """Produces a dataset in a thread of its own. `error` holds what ended it early, if anything did."""
+    """Produces a dataset in a thread of its own. `error` holds what ended it
+    early, if anything did.
+    """
 
     def __init__(
-        self, dataset: Dataset, send: Callable[[pa.RecordBatch], Any], *, pace: Pace, headers: bool = True
+        self,
+        dataset: Dataset,
+        send: Callable[[pa.RecordBatch], Any],
+        *,
+        pace: Pace,
+        headers: bool = True,
     ) -> None:
         super().__init__(name="parley-demo-feeder", daemon=True)
         self.ledger = Ledger()
@@ -135,7 +148,11 @@ class Feeder(threading.Thread):
     @property
     def finished(self) -> bool:
         """Whether everything was produced and acknowledged."""
-        return self.ident is not None and not self.is_alive() and self.ledger.rows == self._dataset.row_count
+        return (
+            self.ident is not None
+            and not self.is_alive()
+            and self.ledger.rows == self._dataset.row_count
+        )
 
     def stop(self) -> None:
         """Ask the thread to end after the chunk it is at."""

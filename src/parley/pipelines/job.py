@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _TRIGGER = "1 second"
 _BATCHES, _BATCH_ROWS = 10, 5_000
-"""Micro-batches are a tenth of the rows, or 5,000: a slow start is not followed by one huge batch."""
+"""Micro-batches are a tenth of the rows, or 5,000: a slow start is not
+followed by one huge batch.
+"""
 
 
 class JobError(KafkaError):
@@ -67,14 +69,18 @@ def spark_session(log: Path, warehouse: Path) -> Iterator[SparkSession]:
     os.environ.update(spark_environment())
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{min(4, os.cpu_count() or 1)}]").appName("parley demo")
+    builder = SparkSession.builder.master(f"local[{min(4, os.cpu_count() or 1)}]").appName(
+        "parley demo"
+    )
     for name, value in _configuration(warehouse).items():
         builder = builder.config(name, value)
     with _stderr_into(log):
         try:
             spark = builder.getOrCreate()
         except Exception as error:
-            raise JobError(f"Spark did not start: {_last_line(str(error))} (all of it is in {log})") from error
+            raise JobError(
+                f"Spark did not start: {_last_line(str(error))} (all of it is in {log})"
+            ) from error
     try:
         spark.sparkContext.setLogLevel("WARN")
         yield spark
@@ -83,7 +89,9 @@ def spark_session(log: Path, warehouse: Path) -> Iterator[SparkSession]:
 
 
 def _configuration(warehouse: Path) -> dict[str, str]:
-    """Return the settings of a small local session: loopback only, no web page, few shuffle partitions."""
+    """Return the settings of a small local session: loopback only, no web page,
+    few shuffle partitions.
+    """
     return {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -114,7 +122,9 @@ def _stderr_into(log: Path) -> Iterator[None]:
 
 
 def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, StreamingQuery]:
-    """Start both queries; return (table, aggregates). Raises JobError, or DiskFullError, where one does not start."""
+    """Start both queries; return (table, aggregates). Raises JobError, or
+    DiskFullError, where one does not start.
+    """
     try:
         return _start_table(spark, plan), _start_aggregates(spark, plan)
     except Exception as error:
@@ -183,7 +193,9 @@ def _aggregates(rows: DataFrame, plan: JobPlan) -> DataFrame:
         sums.append(f.round(f.avg(_quoted(plan.dataset.measure_column)), 3).alias("average"))
     counted = rows.groupBy(f.col(_quoted(by)).alias("group")).agg(*sums)
     fields = [f.col(name) for name in ("group", *(["average"] if len(sums) > 1 else []), "rows")]
-    return counted.select(f.col("group").cast("string").alias("key"), f.to_json(f.struct(*fields)).alias("value"))
+    return counted.select(
+        f.col("group").cast("string").alias("key"), f.to_json(f.struct(*fields)).alias("value")
+    )
 
 
 def _schema(dataset: Dataset) -> Any:
@@ -237,7 +249,9 @@ def check_running(query: StreamingQuery, plan: JobPlan) -> None:
 
 
 def failure_text(error: BaseException) -> str:
-    """Return everything that an exception from the JVM says: its text, and the traces of its causes."""
+    """Return everything that an exception from the JVM says: its text, and
+    the traces of its causes.
+    """
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 20:
@@ -249,19 +263,33 @@ def failure_text(error: BaseException) -> str:
 def explain_failure(query: str, text: str, plan: JobPlan) -> KafkaError:
     """Return the error that says what a query's exception is about."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
-        return DiskFullError(f"the disk of {plan.output.resolve()} is full: make room there, or give another --output")
+        return DiskFullError(
+            f"the disk of {plan.output.resolve()} is full: make room there, or give another "
+            "--output"
+        )
     return JobError(f'the query "{query}" failed: {_last_line(text)} (all of it is in {plan.log})')
 
 
 def _last_line(text: str) -> str:
     """Return the line of a long Java or Python error that says most.
 
-    parley's own error, else the innermost one of Python, else the innermost cause in Java, else the first line.
+    parley's own error, else the innermost one of Python, else the innermost cause in Java, else the
+    first line.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.strip().startswith("at ")
+    ]
     own = [line for line in lines if line.startswith("parley.")]
-    python = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Interrupt)(: |$)", line)]
+    python = [
+        line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Interrupt)(: |$)", line)
+    ]
     java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    candidates = own[-1:] or [line for line in python if not line.startswith(("org.", "java."))][-1:] or java[-1:]
+    candidates = (
+        own[-1:]
+        or [line for line in python if not line.startswith(("org.", "java."))][-1:]
+        or java[-1:]
+    )
     found = (candidates or lines[:1] or ["no reason given"])[0]
     return found if len(found) <= 500 else found[:500] + " ..."

@@ -139,13 +139,15 @@ def plain_text(snapshot: Snapshot) -> str:
     """Return the state as one line."""
     text = (
         f"{snapshot.rows_acknowledged:,} of {snapshot.rows_total:,} rows acknowledged, "
-        f"{snapshot.rows_in_table:,} in the table, lag {snapshot.lag:,}, {snapshot.rate:,.0f} rows/s"
+        f"{snapshot.rows_in_table:,} in the table, lag {snapshot.lag:,}, "
+        f"{snapshot.rate:,.0f} rows/s"
     )
     if snapshot.leaders:
         text += f", leaders {leaders_text(snapshot.leaders)} ({snapshot.leader_moves} moves)"
     if snapshot.brokers:
         text += ", releases " + " ".join(
-            f"{row.broker}={row.release or '?'}{'' if row.running else ' (down)'}" for row in snapshot.brokers
+            f"{row.broker}={row.release or '?'}{'' if row.running else ' (down)'}"
+            for row in snapshot.brokers
         )
     return text
 
@@ -167,19 +169,23 @@ def panel(snapshot: Snapshot, events: tuple[tuple[float, str], ...]) -> Renderab
 
     numbers = Text.assemble(
         ("rate ", "dim"), (f"{snapshot.rate:>8,.0f} rows/s", "bold"),
-        ("    lag ", "dim"), (f"{snapshot.lag:>8,} rows", "bold yellow" if snapshot.lag > 50_000 else "bold"),
+        ("    lag ", "dim"),
+        (f"{snapshot.lag:>8,} rows", "bold yellow" if snapshot.lag > 50_000 else "bold"),
         ("    leader moves ", "dim"), (f"{snapshot.leader_moves}", "bold"),
         ("    elapsed ", "dim"), (f"{snapshot.seconds:.0f} s", "bold"),
     )  # fmt: skip
     happened = Text("\n").join(
-        Text.assemble((f"{seconds:6.1f} s  ", "dim"), (text, _event_style(text))) for seconds, text in events
+        Text.assemble((f"{seconds:6.1f} s  ", "dim"), (text, _event_style(text)))
+        for seconds, text in events
     )
     parts: list[RenderableType] = [_bars(snapshot), Text(), numbers]
     if snapshot.brokers:
         parts += [Text(), _broker_table(snapshot)]
     if events:
         parts += [Text(), happened]
-    return Panel(Group(*parts), title="parley demo", title_align="left", padding=(0, 1), border_style="cyan")
+    return Panel(
+        Group(*parts), title="parley demo", title_align="left", padding=(0, 1), border_style="cyan"
+    )
 
 
 def _bars(snapshot: Snapshot) -> RenderableType:
@@ -192,8 +198,13 @@ def _bars(snapshot: Snapshot) -> RenderableType:
     table.add_column(justify="right", min_width=19)
     table.expand = True
     total = max(1, snapshot.rows_total)
-    for name, rows in (("acknowledged", snapshot.rows_acknowledged), ("in the table", snapshot.rows_in_table)):
-        table.add_row(name, ProgressBar(total, min(rows, total)), f"{rows:,} / {snapshot.rows_total:,}")
+    for name, rows in (
+        ("acknowledged", snapshot.rows_acknowledged),
+        ("in the table", snapshot.rows_in_table),
+    ):
+        table.add_row(
+            name, ProgressBar(total, min(rows, total)), f"{rows:,} / {snapshot.rows_total:,}"
+        )
     return table
 
 
@@ -205,7 +216,11 @@ def _broker_table(snapshot: Snapshot) -> RenderableType:
     for heading in ("broker", "release", "state", "leads partitions", "versions used"):
         table.add_column(heading)
     for row in snapshot.brokers:
-        led = [str(partition) for partition, leader in sorted(snapshot.leaders.items()) if leader == row.broker]
+        led = [
+            str(partition)
+            for partition, leader in sorted(snapshot.leaders.items())
+            if leader == row.broker
+        ]
         table.add_row(
             str(row.broker),
             Text(row.release or "-", style="bold"),

@@ -15,7 +15,9 @@ RELEASES: Mapping[int, str] = {1: "2.4", 2: "3.9", 3: "4.2"}
 """The cluster begins in the middle of a rolling upgrade."""
 
 UPGRADES: Mapping[int, str] = {1: "3.9", 2: "4.2", 3: "4.3"}
-"""One step further for each broker. (4.x takes over from 3.3 and later only, so 2.4 goes to 3.9.)"""
+"""One step further for each broker. (4.x takes over from 3.3 and later
+only, so 2.4 goes to 3.9.)
+"""
 
 
 class Act(Enum):
@@ -41,10 +43,13 @@ class Step(NamedTuple):
         if self.act is Act.MOVE_LEADERS:
             return "moving the leader of every partition"
         if self.act is Act.START:
-            return f"broker {self.broker} starts" + (f" as {self.release}" if self.release else " again")
-        return {Act.STOP: f"broker {self.broker} stops for its upgrade", Act.KILL: f"broker {self.broker} is killed"}[
-            self.act
-        ]
+            return f"broker {self.broker} starts" + (
+                f" as {self.release}" if self.release else " again"
+            )
+        return {
+            Act.STOP: f"broker {self.broker} stops for its upgrade",
+            Act.KILL: f"broker {self.broker} is killed",
+        }[self.act]
 
 
 class ClusterControl(Protocol):
@@ -65,7 +70,11 @@ def rolling_upgrade(upgrades: Mapping[int, str] = UPGRADES, *, killed: int = 2) 
         steps += [Step(at, Act.STOP, broker), Step(at + 0.05, Act.START, broker, release)]
         steps.append(Step(at + 0.12, Act.MOVE_LEADERS))
         at += 0.2
-    steps += [Step(0.78, Act.KILL, killed), Step(0.84, Act.START, killed), Step(0.92, Act.MOVE_LEADERS)]
+    steps += [
+        Step(0.78, Act.KILL, killed),
+        Step(0.84, Act.START, killed),
+        Step(0.92, Act.MOVE_LEADERS),
+    ]
     return tuple(sorted(steps, key=lambda step: step.due))
 
 
@@ -98,7 +107,9 @@ def spread_leaders(leaders: Mapping[int, int], brokers: Sequence[int]) -> dict[i
 
 
 class LeaderWatch:
-    """Counts leader moves by the leaders' epochs: each election adds one to its partition's epoch."""
+    """Counts leader moves by the leaders' epochs: each election adds one to
+    its partition's epoch.
+    """
 
     def __init__(self, leaders: Callable[[], Mapping[int, tuple[int, int]]]) -> None:
         self._leaders = leaders
@@ -113,11 +124,15 @@ class LeaderWatch:
     @property
     def moves(self) -> int:
         """Elections since the start, as of the last look."""
-        return sum(max(0, epoch - self._first[partition][1]) for partition, (_, epoch) in self.now.items())
+        return sum(
+            max(0, epoch - self._first[partition][1]) for partition, (_, epoch) in self.now.items()
+        )
 
 
 class Director(threading.Thread):
-    """Performs the steps when they are due, in a thread of its own. `error` holds what ended it early."""
+    """Performs the steps when they are due, in a thread of its own. `error`
+    holds what ended it early.
+    """
 
     def __init__(
         self,

@@ -2,8 +2,9 @@
 
 `ClientProtocol` and `BrokerProtocol` are the two ends; joined in memory they speak to each other.
 
-Map: `connection` is what both ends share, over `events`, `inflight` and `work`. The client's: `client`, `negotiation`,
-`login`, `answers`. The broker's: `broker`, `broker_login`, `policy`, `throttle`. `sasl` has the mechanisms.
+Map: `connection` is what both ends share, over `events`, `inflight` and `work`. The client's:
+`client`, `negotiation`, `login`, `answers`. The broker's: `broker`, `broker_login`, `policy`,
+`throttle`. `sasl` has the mechanisms.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ _HOME = {
     "Translate": "parley.protocol.policy",
     "Translator": "parley.protocol.policy",
 }
-"""Where to find the broker's half: loaded when asked for. Clients never need it, and each task of Spark pays for what
-it imports."""
+"""Where to find the broker's half: loaded when asked for. Clients never need it, and each task of
+Spark pays for what it imports.
+"""
 
 
 def __getattr__(name: str) -> Any:

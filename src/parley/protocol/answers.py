@@ -1,4 +1,6 @@
-"""Answers of the application's requests: which of them may be decoded in the event loop, and how all of them are."""
+"""Answers of the application's requests: which of them may be decoded in the event
+loop, and how all of them are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from parley.schema import ApiKey
 
 
 def message_of(pending: Pending, data: memoryview) -> Any:
-    """Return the message of an answer's frame. Raises RemoteProtocolError for bytes that are none."""
+    """Return the message of an answer's frame. Raises RemoteProtocolError
+    for bytes that are none.
+    """
     api_key, version = pending.api_key, pending.version
     if api_key == ApiKey.API_VERSIONS:
         return decode_response(api_key, version, data)[1]  # its errors come in the shape of v0

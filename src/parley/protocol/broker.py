@@ -6,7 +6,8 @@ Rules:
 2. The policy is asked before a body is read; a release's refusals are its own affair.
 3. A request that does not decode is the client's fault; the policy only chooses between silence and
    closing.
-4. On a SASL listener the login (broker_login.py) comes before the policy, in frames of at most 512 KiB.
+4. On a SASL listener the login (broker_login.py) comes before the policy, in frames of at most 512
+   KiB.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from functools import partial
 from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
+from parley.frames import (
+    DEFAULT_MAX_FRAME_BYTES,
+    UNAUTHENTICATED_MAX_FRAME_BYTES,
+    EmptyFrames,
+    Frame,
+    Framer,
+)
 from parley.messages import (
     RequestHeader,
     decode_request,
@@ -53,7 +60,11 @@ class BrokerProtocol(Connection):
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         sasl: BrokerSasl | None = None,
     ) -> None:
-        first_cap = max_frame_bytes if sasl is None else min(max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
+        first_cap = (
+            max_frame_bytes
+            if sasl is None
+            else min(max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
+        )
         state = State.READY if sasl is None else State.AUTHENTICATING
         super().__init__(Framer(first_cap, empty_frames=policy.empty_frames), state)
         self._policy = policy
@@ -73,11 +84,13 @@ class BrokerProtocol(Connection):
         """Who logged in; None before that and on listeners without SASL."""
         return None if self._login is None else self._login.principal
 
-    def send_response(self, request: RequestReceived, message: Any, *, version: int | None = None) -> None:
+    def send_response(
+        self, request: RequestReceived, message: Any, *, version: int | None = None
+    ) -> None:
         """Answer the current request, in its own version unless another one is given.
 
-        Mutates: the next request may be read afterwards. Raises LocalProtocolError when `request` is
-        not the current one, or when `message` has no form in that version; nothing is sent then.
+        Mutates: the next request may be read afterwards. Raises LocalProtocolError when `request`
+        is not the current one, or when `message` has no form in that version; nothing is sent then.
         """
         self._check_current(request)
         if request.translator is not None:
@@ -88,13 +101,17 @@ class BrokerProtocol(Connection):
         self._current = None
 
     def drop_request(self, request: RequestReceived) -> None:
-        """Leave the current request unanswered: Produce with acks=0, or a release that stays silent."""
+        """Leave the current request unanswered: Produce with acks=0, or a
+        release that stays silent.
+        """
         self._check_current(request)
         self._current = None
 
     def _check_current(self, request: RequestReceived) -> None:
         if request is not self._current:
-            raise LocalProtocolError("only the request that was received last can be answered, and only once")
+            raise LocalProtocolError(
+                "only the request that was received last can be answered, and only once"
+            )
 
     def _waits_for(self) -> NoEvent | None:
         if self._current is not None and self._state is not State.CLOSED:
@@ -117,7 +134,9 @@ class BrokerProtocol(Connection):
             self._refuse(self._policy.malformed(-1, -1), error)
             return
         if self._login is not None and not self._login.allows(api_key):
-            raise RemoteProtocolError(f"the client asked for API {api_key}, but {self._login.phase.value}")
+            raise RemoteProtocolError(
+                f"the client asked for API {api_key}, but {self._login.phase.value}"
+            )
         decision = self._policy.decide(api_key, api_version)
         if isinstance(decision, Serve):
             self._serve(decision, data, api_key, api_version)
@@ -127,8 +146,12 @@ class BrokerProtocol(Connection):
             self._queue([correlation_id.to_bytes(4, "big", signed=True), decision.body])
         elif isinstance(decision, Translate):
             self._translate(decision.translator, data, api_key, api_version)
-        elif isinstance(decision, Swallow) and decision.needs_client_id and not _names_a_client(data):
-            self._refuse(Close(f"the header of request {api_key} v{api_version} names no client"), None)
+        elif (
+            isinstance(decision, Swallow) and decision.needs_client_id and not _names_a_client(data)
+        ):
+            self._refuse(
+                Close(f"the header of request {api_key} v{api_version} names no client"), None
+            )
         else:
             self._refuse(decision, None)
 
@@ -153,7 +176,9 @@ class BrokerProtocol(Connection):
         else:  # the work needs a view of its own: that of the frame ends with this call
             self._do(partial(_decoded, data[:], version), take)
 
-    def _take_decoded(self, api_key: int, api_version: int, version: int, size_bytes: int, found: _Decoded) -> None:
+    def _take_decoded(
+        self, api_key: int, api_version: int, version: int, size_bytes: int, found: _Decoded
+    ) -> None:
         if isinstance(found, RemoteProtocolError):
             self._refuse(self._policy.malformed(api_key, api_version), found)
             return
@@ -177,7 +202,9 @@ class BrokerProtocol(Connection):
     def _log_in(self, login: BrokerLogin, message: Any, version: int, correlation_id: int) -> None:
         try:
             is_handshake = message.API_KEY == ApiKey.SASL_HANDSHAKE
-            answer = login.handshake(message, version) if is_handshake else login.authenticate(message)
+            answer = (
+                login.handshake(message, version) if is_handshake else login.authenticate(message)
+            )
         except Refusal as refusal:
             self._queue(encode_response(refusal.answer, version, correlation_id))
             self._end(refusal)
@@ -200,14 +227,18 @@ class BrokerProtocol(Connection):
             self.logins += 1
         self._state = State.READY if done else State.AUTHENTICATING
         self._framer.max_frame_bytes = (
-            self._max_frame_bytes if done else min(self._max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
+            self._max_frame_bytes
+            if done
+            else min(self._max_frame_bytes, UNAUTHENTICATED_MAX_FRAME_BYTES)
         )
         tokens = login.phase is Phase.TOKENS
         self._framer.empty_frames = EmptyFrames.YIELD if tokens else self._policy.empty_frames
 
     # -- other than plain
 
-    def _translate(self, translator: Translator, data: memoryview, api_key: int, api_version: int) -> None:
+    def _translate(
+        self, translator: Translator, data: memoryview, api_key: int, api_version: int
+    ) -> None:
         _, _, correlation_id = peek_request_header(data)
         try:
             message = translator.request(data)
@@ -244,7 +275,9 @@ def _decoded(data: memoryview, version: int) -> _Decoded:
 
 
 def _names_a_client(data: memoryview) -> bool:
-    """Whether the header is one that 0.9 reads: with a client id, which may be empty but not null."""
+    """Whether the header is one that 0.9 reads: with a client id, which may
+    be empty but not null.
+    """
     try:
         header, _ = decode_request_header(data, header_version=1)
     except RemoteProtocolError:

@@ -1,4 +1,5 @@
-"""The broker's steps of a SASL login (KIP-43, KIP-152, KIP-368), around mechanisms that know no Kafka.
+"""The broker's steps of a SASL login (KIP-43, KIP-152, KIP-368), around mechanisms that know no
+Kafka.
 
 Rules (V13 of docs/proof/negotiation.md):
 1. Before a login a client may ask ApiVersions, then SaslHandshake, and nothing else; after the
@@ -18,7 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.errors import AuthenticationError
-from parley.errors.codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from parley.errors.codes import (
+    ILLEGAL_SASL_STATE,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+)
 from parley.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 from parley.protocol.sasl import ServerMechanism
 from parley.protocol.sasl.base import REFUSED
@@ -46,7 +51,9 @@ class Phase(enum.Enum):
 
 
 class BrokerLogin:
-    """The login of one client. Answers are returned; a refusal is raised, with the answer to send first."""
+    """The login of one client. Answers are returned; a refusal is raised, with
+    the answer to send first.
+    """
 
     def __init__(self, sasl: BrokerSasl) -> None:
         self._sasl = sasl
@@ -64,14 +71,18 @@ class BrokerLogin:
         return api_key == ApiKey.SASL_AUTHENTICATE
 
     def handshake(self, request: Any, version: int) -> Any:
-        """Return the answer to a SaslHandshake. Raises Refusal for a mechanism that is not offered."""
+        """Return the answer to a SaslHandshake. Raises Refusal for a
+        mechanism that is not offered.
+        """
         if self.phase is Phase.DONE and self._sasl.session_lifetime_ms == 0:
             return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
         offered = sorted(self._sasl.mechanisms)
         name = request.mechanism
         changed = self.principal is not None and name != self._mechanism_name
         if name not in self._sasl.mechanisms or changed:
-            answer = SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=offered)
+            answer = SaslHandshakeResponse(
+                error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=offered
+            )
             raise Refusal(f"the client asked for the mechanism {name[:40]!r}", answer)
         self._mechanism_name = name
         self._mechanism = self._sasl.mechanisms[name]()
@@ -82,12 +93,15 @@ class BrokerLogin:
         """Return the answer to a SaslAuthenticate. Raises Refusal for bad credentials."""
         if self.phase is Phase.DONE:
             return SaslAuthenticateResponse(
-                error_code=ILLEGAL_SASL_STATE, error_message="SaslAuthenticate request received after authentication"
+                error_code=ILLEGAL_SASL_STATE,
+                error_message="SaslAuthenticate request received after authentication",
             )
         try:
             challenge = self._step(request.auth_bytes)
         except AuthenticationError as error:
-            answer = SaslAuthenticateResponse(error_code=SASL_AUTHENTICATION_FAILED, error_message=REFUSED)
+            answer = SaslAuthenticateResponse(
+                error_code=SASL_AUTHENTICATION_FAILED, error_message=REFUSED
+            )
             raise Refusal(str(error), answer) from error
         lifetime_ms = self._sasl.session_lifetime_ms if self._mechanism is None else 0
         return SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=lifetime_ms)

@@ -8,7 +8,8 @@ Rules:
    have in common; if there is none, an error says so and no byte is sent (V8).
 4. Answers come in request order, or the connection ends.
 5. A Produce that wants no acknowledgement has no answer and is not waited for.
-6. While a login is repeated (KIP-368) new requests are held back; those before it are answered first.
+6. While a login is repeated (KIP-368) new requests are held back; those before it are answered
+   first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from functools import partial
 from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
-from parley.frames import DEFAULT_MAX_FRAME_BYTES, UNAUTHENTICATED_MAX_FRAME_BYTES, EmptyFrames, Frame, Framer
+from parley.frames import (
+    DEFAULT_MAX_FRAME_BYTES,
+    UNAUTHENTICATED_MAX_FRAME_BYTES,
+    EmptyFrames,
+    Frame,
+    Framer,
+)
 from parley.messages import encode_request
 from parley.protocol.answers import decoded, decoded_quickly, message_of
 from parley.protocol.connection import Connection, Segment, State
@@ -45,10 +52,10 @@ class ClientSettings:
 
     `pinned_release` ("0.9", "2.4.1") takes that release's versions and asks nothing.
     `probe_old_brokers` sends the canary that recognises brokers older than 0.10, which would
-    otherwise stay silent until a deadline passes; for the first connection to an address only, since
-    the probe makes such a broker forget other clients' requests. `version_limits` narrows, by API
-    key, what parley would otherwise use, and `must_not_use` takes versions out of it. `broker` names the
-    broker in errors.
+    otherwise stay silent until a deadline passes; for the first connection to an address only,
+    since the probe makes such a broker forget other clients' requests. `version_limits` narrows, by
+    API key, what parley would otherwise use, and `must_not_use` takes versions out of it. `broker`
+    names the broker in errors.
     """
 
     client_id: str = "parley"
@@ -65,7 +72,9 @@ class ClientSettings:
 class ClientProtocol(Connection):
     """Requests out, answers in, in negotiated versions."""
 
-    def __init__(self, settings: ClientSettings | None = None, mechanism: ClientMechanism | None = None) -> None:
+    def __init__(
+        self, settings: ClientSettings | None = None, mechanism: ClientMechanism | None = None
+    ) -> None:
         self._settings = settings if settings is not None else ClientSettings()
         cap = self._settings.max_frame_bytes
         if mechanism is not None:  # until both ends have proved who they are, nothing large is read
@@ -92,12 +101,15 @@ class ClientProtocol(Connection):
         return len(self._in_flight) + held + (self._work is not None)
 
     def start(self, now_ms: int, timeout_ms: int = DEFAULT_SETUP_TIMEOUT_MS) -> None:
-        """Begin negotiation: queue ApiVersions, newest version first, or take the pinned release's table.
+        """Begin negotiation: queue ApiVersions, newest version first, or take the pinned release's
+        table.
 
         Raises LocalProtocolError when it was begun before, ConfigError for an unknown release.
         """
         if self._state is not State.FRESH:
-            raise LocalProtocolError(f"a connection is started once; this one is {self._state.value}")
+            raise LocalProtocolError(
+                f"a connection is started once; this one is {self._state.value}"
+            )
         self._setup_deadline_ms = now_ms + timeout_ms
         if self._settings.pinned_release is not None:
             pinned = self._pinned_versions()
@@ -110,7 +122,9 @@ class ClientProtocol(Connection):
         self._ask_versions()
         if self._settings.probe_old_brokers and self._login is None:
             self._canary_id = self._in_flight.next_id()
-            canary = Pending(self._canary_id, ApiKey.LIST_GROUPS, 0, self._setup_deadline_ms, Purpose.CANARY)
+            canary = Pending(
+                self._canary_id, ApiKey.LIST_GROUPS, 0, self._setup_deadline_ms, Purpose.CANARY
+            )
             self._send(canary, canary_request(self._canary_id, self._settings.client_id))
 
     def send_request(
@@ -124,13 +138,15 @@ class ClientProtocol(Connection):
     ) -> int:
         """Queue a request and return its correlation id.
 
-        The version is the highest that both sides and `allowed` have in common; `version` sends that
-        one unasked, for tests of refusals. Raises UnsupportedVersionError when there is none,
+        The version is the highest that both sides and `allowed` have in common; `version` sends
+        that one unasked, for tests of refusals. Raises UnsupportedVersionError when there is none,
         LocalProtocolError when the connection is not READY or the message has no form in that
         version; nothing is queued then and the connection stays as it was.
         """
         if self._versions is None:
-            raise LocalProtocolError(f"requests need a negotiated connection; this one is {self._state.value}")
+            raise LocalProtocolError(
+                f"requests need a negotiated connection; this one is {self._state.value}"
+            )
         api_key = int(message.API_KEY)
         if version is None:
             version = self._versions.choose(api_key, self._narrowed(api_key, allowed))
@@ -148,10 +164,13 @@ class ClientProtocol(Connection):
     def reauthenticate(self, mechanism: ClientMechanism, now_ms: int, timeout_ms: int) -> None:
         """Log in once more, before the session ends (KIP-368). An `Authenticated` event follows.
 
-        Requests are held back meanwhile. Raises LocalProtocolError when the connection is not READY.
+        Requests are held back meanwhile. Raises LocalProtocolError when the connection is not
+        READY.
         """
         if self._state is not State.READY or self._versions is None:
-            raise LocalProtocolError(f"only a connection in use can log in again; this one is {self._state.value}")
+            raise LocalProtocolError(
+                f"only a connection in use can log in again; this one is {self._state.value}"
+            )
         self._setup_deadline_ms = now_ms + timeout_ms
         self._login = Login(mechanism)
         self._begin_login(self._versions)
@@ -168,11 +187,17 @@ class ClientProtocol(Connection):
 
         Does not mutate. Answers come in order, so an expired request blocks those behind it: close.
         """
-        late = [p for p, _ in self._held if p is not None and p.deadline_ms <= now_ms and not p.abandoned]
+        late = [
+            p
+            for p, _ in self._held
+            if p is not None and p.deadline_ms <= now_ms and not p.abandoned
+        ]
         return self._in_flight.expired(now_ms) + [pending.correlation_id for pending in late]
 
     def next_deadline_ms(self) -> int | None:
-        """Return the earliest moment at which something expires, None when nothing is waited for."""
+        """Return the earliest moment at which something expires, None when
+        nothing is waited for.
+        """
         held = [p.deadline_ms for p, _ in self._held if p is not None and not p.abandoned]
         first = self._in_flight.next_deadline_ms()
         return min(held if first is None else [*held, first], default=None)
@@ -183,7 +208,9 @@ class ClientProtocol(Connection):
             return allowed if limit is None else limit
         both = limit.intersect(allowed)
         if both is None:
-            raise LocalProtocolError(f"API {api_key} is asked for in {allowed}, but version_limits allows {limit}")
+            raise LocalProtocolError(
+                f"API {api_key} is asked for in {allowed}, but version_limits allows {limit}"
+            )
         return both
 
     def _take_frame(self, frame: Frame) -> None:
@@ -199,7 +226,9 @@ class ClientProtocol(Connection):
             self._login_answered(head, data)
             return
         if len(data) < _CORRELATION_ID_BYTES:
-            raise RemoteProtocolError(f"the broker sent an answer of {len(data)} bytes, too few for a correlation id")
+            raise RemoteProtocolError(
+                f"the broker sent an answer of {len(data)} bytes, too few for a correlation id"
+            )
         correlation_id = int.from_bytes(data[:_CORRELATION_ID_BYTES], "big", signed=True)
         if correlation_id == self._canary_id and self._state is State.NEGOTIATING:
             self._canary_answered()
@@ -224,7 +253,9 @@ class ClientProtocol(Connection):
             raise message
         throttle_ms = client_throttle_ms(pending.api_key, pending.version, message)
         self._events.append(
-            ResponseReceived(pending.correlation_id, pending.api_key, pending.version, message, throttle_ms)
+            ResponseReceived(
+                pending.correlation_id, pending.api_key, pending.version, message, throttle_ms
+            )
         )
 
     # -- negotiation
@@ -233,14 +264,20 @@ class ClientProtocol(Connection):
         own = CLIENT_RANGES[ApiKey.API_VERSIONS]
         limit = self._settings.version_limits.get(ApiKey.API_VERSIONS, own)
         if not self._login_done:
-            limit = VersionRange(0, 0)  # before a login every broker since 0.10 understands v0, and nobody more
+            # before a login every broker since 0.10 understands v0, and nobody more
+            limit = VersionRange(0, 0)
         settings = self._settings
         return Negotiation(
-            limit.intersect(own) or own, settings.software_name, settings.software_version, broker=settings.broker
+            limit.intersect(own) or own,
+            settings.software_name,
+            settings.software_version,
+            broker=settings.broker,
         )
 
     def _pinned_versions(self) -> BrokerVersions:
-        return BrokerVersions.from_release(self._settings.pinned_release or "", broker=self._settings.broker)
+        return BrokerVersions.from_release(
+            self._settings.pinned_release or "", broker=self._settings.broker
+        )
 
     def _ask_versions(self) -> None:
         message, version = self._negotiation.request(), self._negotiation.version
@@ -261,7 +298,9 @@ class ClientProtocol(Connection):
         head = self._in_flight.head()
         if head is not None and head.purpose is Purpose.NEGOTIATION:
             self._in_flight.drop(Purpose.NEGOTIATION)  # 0.9 swallowed it: no answer will come
-            self._versions_known(BrokerVersions.fixed_pre_0_10(broker=self._settings.broker), inferred=True)
+            self._versions_known(
+                BrokerVersions.fixed_pre_0_10(broker=self._settings.broker), inferred=True
+            )
 
     def _versions_known(self, versions: BrokerVersions, *, inferred: bool) -> None:
         if not self._login_done:
@@ -332,7 +371,12 @@ class ClientProtocol(Connection):
     def _ask(self, message: Any, version: int, purpose: Purpose) -> None:
         correlation_id = self._in_flight.next_id()
         segments = encode_request(message, version, correlation_id, self._settings.client_id)
-        self._send(Pending(correlation_id, int(message.API_KEY), version, self._setup_deadline_ms, purpose), segments)
+        self._send(
+            Pending(
+                correlation_id, int(message.API_KEY), version, self._setup_deadline_ms, purpose
+            ),
+            segments,
+        )
 
     def _send(self, pending: Pending | None, segments: Sequence[Segment]) -> None:
         self._queue(segments)
@@ -355,7 +399,9 @@ class ClientProtocol(Connection):
     def _eof_error(self, how: str) -> KafkaError:
         if self._state is State.AUTHENTICATING and self._login is not None and self._login.is_raw:
             # During a login with bare tokens it is how brokers before 1.0 refuse credentials.
-            return AuthenticationError(f"{how} during the login: the credentials were most likely refused")
+            return AuthenticationError(
+                f"{how} during the login: the credentials were most likely refused"
+            )
         return super()._eof_error(how)
 
     def _eof_text(self, how: str) -> str:
@@ -364,7 +410,8 @@ class ClientProtocol(Connection):
             return text
         return (
             f"{text}, instead of answering ApiVersions. Either this listener wants TLS or SASL "
-            "(security_protocol) or a client certificate (ssl_certfile), or the broker is older than 0.10 "
+            "(security_protocol) or a client certificate (ssl_certfile), or the broker is "
+            "older than 0.10 "
             "(pin its release)"
         )
 
@@ -372,5 +419,6 @@ class ClientProtocol(Connection):
 def _check_short(data: memoryview) -> None:
     if len(data) > MAX_SETUP_BYTES:
         raise RemoteProtocolError(
-            f"the broker sent {len(data)} bytes while the connection was set up; {MAX_SETUP_BYTES} are plenty"
+            f"the broker sent {len(data)} bytes while the connection was set up; "
+            f"{MAX_SETUP_BYTES} are plenty"
         )

@@ -5,8 +5,8 @@ Rules:
 2. Foreign bytes never raise. They end the connection with a `Closed` event that carries the error.
 3. `Closed` is the last event and comes once. After it bytes are ignored and nothing is sent.
 4. Memory is bounded by what was received (frames) and by what the owner asked to send.
-5. What takes long is done at once, or with `gives_work` handed to the owner as a `Work` event, who runs it
-   in another thread. Until it is finished no other event is made.
+5. What takes long is done at once, or with `gives_work` handed to the owner as a `Work` event, who
+   runs it in another thread. Until it is finished no other event is made.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Connection(ABC):
     def buffer_updated(self, received_bytes: int) -> bool:
         """Take note that this many bytes were received into the last `get_buffer` result.
 
-        Returns whether `next_event` is to be asked; in the middle of a large frame there is nothing new.
+        Returns whether `next_event` is to be asked; in the middle of a large frame there is nothing
+        new.
         """
         return self._state is not State.CLOSED and self._framer.buffer_updated(received_bytes)
 
@@ -111,7 +112,9 @@ class Connection(ABC):
         return self._events.popleft()
 
     def finish(self, work: Work) -> None:
-        """Take a `Work` event back after its `run`; then ask `next_event` again. After the end it is ignored."""
+        """Take a `Work` event back after its `run`; then ask `next_event` again.
+        After the end it is ignored.
+        """
         if work is not self._work or self._state is State.CLOSED:
             return
         self._work = None
@@ -140,7 +143,9 @@ class Connection(ABC):
 
     @abstractmethod
     def _lost(self) -> tuple[int, ...]:
-        """Return the correlation ids that will never be answered, and forget everything negotiated."""
+        """Return the correlation ids that will never be answered, and forget
+        everything negotiated.
+        """
 
     @property
     @abstractmethod
@@ -148,7 +153,9 @@ class Connection(ABC):
         """Return the stage that a NetworkError of this moment names."""
 
     def _do(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Call `then` with the result of something long; `function` may use nothing that changes meanwhile."""
+        """Call `then` with the result of something long; `function` may use nothing
+        that changes meanwhile.
+        """
         work = self._work = Work(function, then)
         if self.gives_work:
             self._events.append(work)

@@ -1,8 +1,8 @@
 """Requests that wait for their answer: correlation ids, order, deadlines.
 
 Rules:
-1. A broker answers one connection's requests in the order in which they came; an answer out of order
-   means that the stream cannot be trusted any more.
+1. A broker answers one connection's requests in the order in which they came; an answer out of
+   order means that the stream cannot be trusted any more.
 2. An abandoned request stays in the table, because its answer still comes and must be recognised.
 3. Time is an argument (`now_ms`); the table never asks for it.
 """
@@ -72,12 +72,15 @@ class InFlight:
         if self._waiting and self._waiting[0].correlation_id == correlation_id:
             return self._waiting.popleft()
         if not self._waiting:
-            raise RemoteProtocolError(f"the broker answered correlation id {correlation_id}, but no request waits")
+            raise RemoteProtocolError(
+                f"the broker answered correlation id {correlation_id}, but no request waits"
+            )
         expected = self._waiting[0].correlation_id
         known = any(pending.correlation_id == correlation_id for pending in self._waiting)
         how = "out of order" if known else "which was never sent"
         raise RemoteProtocolError(
-            f"the broker answered correlation id {correlation_id}, {how}; the oldest waiting request has {expected}"
+            f"the broker answered correlation id {correlation_id}, {how}; the oldest waiting "
+            f"request has {expected}"
         )
 
     def put_back(self, pending: Pending) -> None:
@@ -86,10 +89,14 @@ class InFlight:
 
     def drop(self, purpose: Purpose) -> None:
         """Forget the requests of one purpose: their answers are known never to come."""
-        self._waiting = deque(pending for pending in self._waiting if pending.purpose is not purpose)
+        self._waiting = deque(
+            pending for pending in self._waiting if pending.purpose is not purpose
+        )
 
     def abandon(self, correlation_id: int) -> None:
-        """Mark a request whose answer nobody wants any more. Unknown ids are ignored: it was answered."""
+        """Mark a request whose answer nobody wants any more. Unknown ids are
+        ignored: it was answered.
+        """
         for pending in self._waiting:
             if pending.correlation_id == correlation_id:
                 pending.abandoned = True
@@ -97,14 +104,22 @@ class InFlight:
 
     def expired(self, now_ms: int) -> list[int]:
         """Return the ids of the wanted requests whose deadline has passed. Does not remove them."""
-        return [p.correlation_id for p in self._waiting if p.deadline_ms <= now_ms and not p.abandoned]
+        return [
+            p.correlation_id for p in self._waiting if p.deadline_ms <= now_ms and not p.abandoned
+        ]
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline of a wanted request, None when nothing waits."""
         return min((p.deadline_ms for p in self._waiting if not p.abandoned), default=None)
 
     def clear(self) -> tuple[int, ...]:
-        """Empty the table; return the ids of the application's requests that somebody still wants."""
-        lost = tuple(p.correlation_id for p in self._waiting if p.purpose is Purpose.APPLICATION and not p.abandoned)
+        """Empty the table; return the ids of the application's requests that
+        somebody still wants.
+        """
+        lost = tuple(
+            p.correlation_id
+            for p in self._waiting
+            if p.purpose is Purpose.APPLICATION and not p.abandoned
+        )
         self._waiting.clear()
         return lost

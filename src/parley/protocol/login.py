@@ -3,7 +3,8 @@
     ApiVersions v0           which handshake and SaslAuthenticate versions there are (V13)
     SaslHandshake v1         the mechanism is offered or refused
       SaslAuthenticate       the mechanism's messages, each in a request; the answer may end in a
-                             session lifetime, after which the broker wants the login again (KIP-368)
+                             session lifetime, after which the broker wants the login again
+                             (KIP-368)
     SaslHandshake v0         on brokers older than 1.0
       tokens                 the mechanism's messages as bare frames, empty ones too; a refusal is
                              nothing but a closed connection
@@ -18,7 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.errors import AuthenticationError, RemoteProtocolError, broker_error, printable
-from parley.errors.codes import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from parley.errors.codes import (
+    ILLEGAL_SASL_STATE,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+)
 from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 from parley.protocol.sasl import ClientMechanism
 from parley.schema import ApiKey
@@ -63,13 +68,19 @@ class Login:
         return Ask(SaslHandshakeRequest(mechanism=self._mechanism.name), handshake)
 
     def handshake_answered(self, message: Any) -> Ask | Token:
-        """Take the SaslHandshake answer. Raises AuthenticationError when the mechanism is not offered."""
+        """Take the SaslHandshake answer. Raises AuthenticationError when the
+        mechanism is not offered.
+        """
         name = self._mechanism.name
         if message.error_code == UNSUPPORTED_SASL_MECHANISM:
             offered = printable(", ".join(message.mechanisms[:20]), 200) or "none"
-            raise AuthenticationError(f"the broker does not offer {name}; it offers {offered} (sasl_mechanism)")
+            raise AuthenticationError(
+                f"the broker does not offer {name}; it offers {offered} (sasl_mechanism)"
+            )
         if message.error_code == ILLEGAL_SASL_STATE:
-            raise AuthenticationError("this listener wants no SASL; use security_protocol PLAINTEXT or SSL")
+            raise AuthenticationError(
+                "this listener wants no SASL; use security_protocol PLAINTEXT or SSL"
+            )
         if message.error_code:
             raise broker_error(message.error_code, api="SaslHandshake")
         return self._send(self._mechanism.first())
@@ -85,12 +96,16 @@ class Login:
         return bytes(message.auth_bytes)
 
     def token_answered(self, challenge: bytes) -> Ask | Token | None:
-        """Take the mechanism's message from the broker. Raises AuthenticationError when it proves nothing."""
+        """Take the mechanism's message from the broker. Raises AuthenticationError
+        when it proves nothing.
+        """
         answer = self._mechanism.step(challenge)
         if answer is not None:
             return self._send(answer)
         if not self._mechanism.complete:
-            raise RemoteProtocolError(f"the broker ended the {self._mechanism.name} login in the middle")
+            raise RemoteProtocolError(
+                f"the broker ended the {self._mechanism.name} login in the middle"
+            )
         return None
 
     def _send(self, data: bytes) -> Ask | Token:

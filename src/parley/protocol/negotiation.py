@@ -2,14 +2,14 @@
 
 Rules (V1 to V5 of docs/proof/negotiation.md):
 1. The newest version comes first. Error 35 with the broker's own range for ApiVersions (2.4+) is
-   followed in that range, without it (0.10 to 2.3) by v0. Each attempt is lower than the one before,
-   so that a broker that lies cannot keep the client asking.
+   followed in that range, without it (0.10 to 2.3) by v0. Each attempt is lower than the one
+   before, so that a broker that lies cannot keep the client asking.
 2. The error code is the first int16 of the body in every version; an answer with error 35 has the
    shape of v0 whatever was asked, and the response header is v0 always.
 3. Any other error ends the connection; so does error 35 to v0.
 4. 0.9 answers nothing and keeps the connection open. The canary finds that out in one round trip:
-   ListGroups v0 goes out right behind ApiVersions, and if it is answered *first*, the broker is older
-   than 0.10 and can do exactly what the fixed table says.
+   ListGroups v0 goes out right behind ApiVersions, and if it is answered *first*, the broker is
+   older than 0.10 and can do exactly what the fixed table says.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def canary_request(correlation_id: int, client_id: str) -> list[bytes]:
 class Negotiation:
     """The attempts on one connection, newest version first."""
 
-    def __init__(self, own: VersionRange, software_name: str, software_version: str, *, broker: str = "") -> None:
+    def __init__(
+        self, own: VersionRange, software_name: str, software_version: str, *, broker: str = ""
+    ) -> None:
         self.own = own
         self._broker = broker
         self.version = own.max  # of the current attempt
@@ -56,21 +58,25 @@ class Negotiation:
         """Return the message of the current attempt."""
         if self.version < 3:
             return ApiVersionsRequest()
-        return ApiVersionsRequest(client_software_name=self._name, client_software_version=self._software_version)
+        return ApiVersionsRequest(
+            client_software_name=self._name, client_software_version=self._software_version
+        )
 
     def answered(self, body: memoryview) -> BrokerVersions | None:
         """Return the broker's versions, or None when `request()` must be sent once more.
 
-        Mutates: lowers `version` for the next attempt. Raises RemoteProtocolError for an answer that
-        does not decode, UnsupportedVersionError when no version is left, BrokerError for any other
-        error of the broker; the connection must be closed then.
+        Mutates: lowers `version` for the next attempt. Raises RemoteProtocolError for an answer
+        that does not decode, UnsupportedVersionError when no version is left, BrokerError for any
+        other error of the broker; the connection must be closed then.
         """
         code = _error_code(body)
         if code == UNSUPPORTED_VERSION:
             self.version = self._lower(self._offered(body))
             return None
         if code != 0:
-            raise broker_error(code, api="ApiVersions", version=self.version, broker=self._broker or None)
+            raise broker_error(
+                code, api="ApiVersions", version=self.version, broker=self._broker or None
+            )
         message = decode_body(ApiVersionsResponse, self.version, body, trailing=True)
         return BrokerVersions.from_response(message, broker=self._broker)
 
@@ -87,7 +93,8 @@ class Negotiation:
     def _hopeless(self, offered: VersionRange | None) -> UnsupportedVersionError:
         theirs = "refuses all of them" if offered is None else f"says that it speaks {offered}"
         return UnsupportedVersionError(
-            f"ApiVersions: parley speaks {self.own}, the broker {theirs}; pin its release to connect without asking",
+            f"ApiVersions: parley speaks {self.own}, the broker {theirs}; pin its release to "
+            "connect without asking",
             api="ApiVersions",
             client_range=(self.own.min, self.own.max),
             broker_range=None if offered is None else (offered.min, offered.max),
@@ -108,5 +115,7 @@ class Negotiation:
 
 def _error_code(body: memoryview) -> int:
     if len(body) < 2:
-        raise RemoteProtocolError(f"an answer to ApiVersions has {len(body)} bytes, too few for its error code")
+        raise RemoteProtocolError(
+            f"an answer to ApiVersions has {len(body)} bytes, too few for its error code"
+        )
     return int.from_bytes(body[:2], "big", signed=True)

@@ -36,7 +36,8 @@ class Close:
 class Swallow:
     """Say nothing, keep the connection open and usable (0.9).
 
-    With `needs_client_id`, only where the header is whole and names a client; else the connection is closed.
+    With `needs_client_id`, only where the header is whole and names a client; else the connection
+    is closed.
     """
 
     needs_client_id: bool = False
@@ -44,10 +45,11 @@ class Swallow:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0 shape).
+    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0
+    shape).
 
-    The request's header must be readable as one of `header_version`; 0 looks at no more of it than is
-    needed for the answer.
+    The request's header must be readable as one of `header_version`; 0 looks at no more of it than
+    is needed for the answer.
     """
 
     message: Any
@@ -68,7 +70,9 @@ class Translator(Protocol):
     as_version: int
 
     def request(self, frame: memoryview) -> Any:
-        """Return the real request's message. Raises RemoteProtocolError when the frame is malformed."""
+        """Return the real request's message. Raises RemoteProtocolError when
+        the frame is malformed.
+        """
         ...
 
     def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
@@ -107,7 +111,9 @@ class BrokerPolicy(Protocol):
         ...
 
     def malformed(self, api_key: int, api_version: int) -> Decision:
-        """Return Close or Swallow for a request that does not decode; -1, -1 when not even its header does."""
+        """Return Close or Swallow for a request that does not decode; -1, -1 when
+        not even its header does.
+        """
         ...
 
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 _FIRST_VERSION_BY_KEYS: dict[int, tuple[int, ...]] = {
-    # DeleteRecords, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, ACLs,
-    # AlterConfigs, AlterReplicaLogDirs, DescribeLogDirs, CreatePartitions, delegation tokens, DeleteGroups
+    # DeleteRecords, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit,
+    # ACLs, AlterConfigs, AlterReplicaLogDirs, DescribeLogDirs, CreatePartitions, delegation tokens,
+    # DeleteGroups
     1: (21, 22, 24, 25, 26, 28, 29, 30, 31, 33, 34, 35, 37, 38, 39, 40, 41, 42),
     # FindCoordinator, Heartbeat, LeaveGroup, SyncGroup, DescribeGroups, ListGroups, ApiVersions,
     # DeleteTopics, DescribeConfigs
@@ -24,8 +25,8 @@ _FIRST_VERSION_BY_KEYS: dict[int, tuple[int, ...]] = {
     4: (8, 9),  # OffsetCommit, OffsetFetch
     6: (0, 3),  # Produce, Metadata
     8: (1,),  # Fetch
-    # ElectLeaders, IncrementalAlterConfigs, partition reassignments, OffsetDelete, SCRAM credentials,
-    # BrokerRegistration, BrokerHeartbeat, UnregisterBroker, DescribeTopicPartitions
+    # ElectLeaders, IncrementalAlterConfigs, partition reassignments, OffsetDelete, SCRAM
+    # credentials, BrokerRegistration, BrokerHeartbeat, UnregisterBroker, DescribeTopicPartitions
     0: (43, 44, 45, 46, 47, 50, 51, 62, 63, 64, 75),
 }
 
@@ -38,7 +39,8 @@ CLIENT_THROTTLES_FROM: Mapping[int, int] = MappingProxyType(
 def client_throttle_ms(api_key: int, version: int, message: object) -> int:
     """Return how long the client must send nothing on this connection after `message`.
 
-    0 where the broker has already waited (brokers before 2.0), or where there is nothing to wait for.
+    0 where the broker has already waited (brokers before 2.0), or where there is nothing to wait
+    for.
     """
     first = CLIENT_THROTTLES_FROM.get(api_key)
     if first is None or version < first:

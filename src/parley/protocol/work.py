@@ -1,4 +1,6 @@
-"""Work that keeps the processor busy for long: an event loop runs it in a thread and stays free meanwhile."""
+"""Work that keeps the processor busy for long: an event loop runs it in a thread
+and stays free meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,9 @@ class Work:
             self.result = self._function()
         except KafkaError as error:
             self.error = error
-        except Exception as error:  # the connection must end all the same, not wait for this forever
-            self.error = LocalProtocolError(f"what the peer sent met a bug of parley: {type(error).__name__}")
+        # the connection must end all the same, not wait for this forever
+        except Exception as error:
+            self.error = LocalProtocolError(
+                f"what the peer sent met a bug of parley: {type(error).__name__}"
+            )
             self.error.__cause__ = error

@@ -3,9 +3,9 @@
 Everything per batch or per fetch is here (positions, control batches, aborted transactions,
 compacted gaps); everything per record is the kernel's.
 
-Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks at none. Writing:
-`encode`, `control`. Brokers: `append`, `convert`, `numbering`. `layout` says where header fields stand; `failures`
-makes errors, `info` says which kernel runs.
+Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks
+at none. Writing: `encode`, `control`. Brokers: `append`, `convert`, `numbering`. `layout` says
+where header fields stand; `failures` makes errors, `info` says which kernel runs.
 """
 
 from parley.kernel import (

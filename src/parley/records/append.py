@@ -4,7 +4,8 @@ Checks (as Kafka's LogValidator)
 
 1. The bytes are whole batches to the last byte; magic 2 comes as exactly one batch per partition.
 2. CRC, codec, lengths and record counts are true; every record parses.
-3. Offsets count up from the batch's own base by one, so that the broker may move them by their base.
+3. Offsets count up from the batch's own base by one, so that the broker may move them by their
+   base.
 4. Control batches are the broker's alone.
 """
 
@@ -14,7 +15,15 @@ from array import array
 from dataclasses import replace
 from typing import NamedTuple
 
-from parley.kernel import Buffer, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
+from parley.kernel import (
+    Buffer,
+    DecodeOptions,
+    EncodeOptions,
+    KernelError,
+    Want,
+    active,
+    span_table,
+)
 from parley.records import layout
 from parley.records.columns import int64s, var_values
 from parley.records.failures import corrupt, translate_decode, translate_encode
@@ -40,10 +49,13 @@ class CheckedBatch(NamedTuple):
         return self.batches[0].magic
 
 
-def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int] | None = None) -> CheckedBatch:
+def check_batch(
+    data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int] | None = None
+) -> CheckedBatch:
     """Return the facts of a produced record set.
 
-    Raises CorruptRecordError where any check fails (Kafka answers CORRUPT_MESSAGE or INVALID_RECORD).
+    Raises CorruptRecordError where any check fails (Kafka answers CORRUPT_MESSAGE or
+    INVALID_RECORD).
     """
     batches = split(data, where)
     if not batches or batches[-1].end != memoryview(data).nbytes:
@@ -55,13 +67,17 @@ def check_batch(data: Buffer, *, max_batch_bytes: int = 0, where: tuple[str, int
         raise corrupt(f"a record set of magic 2 is one batch, this has {len(batches)}", 0, where)
     if first.is_control:
         raise corrupt("control batches are the broker's to write", 0, where)
-    options = DecodeOptions(want=int(Want.OFFSETS | Want.TIMESTAMPS), max_batch_bytes=max_batch_bytes)
+    options = DecodeOptions(
+        want=int(Want.OFFSETS | Want.TIMESTAMPS), max_batch_bytes=max_batch_bytes
+    )
     rows, largest, largest_at, counted = 0, _NO_TIMESTAMP, -1, True
     try:
         for columns in decode_all(data, _spans(batches), options):
             if columns.rows == 0 or columns.offsets is None or columns.timestamps is None:
                 continue
-            counted = counted and bytes(columns.offsets) == _counted(first.base_offset + rows, columns.rows)
+            counted = counted and bytes(columns.offsets) == _counted(
+                first.base_offset + rows, columns.rows
+            )
             latest = max(int64s(columns.timestamps))
             if latest > largest or largest_at < 0:
                 largest, largest_at = latest, rows + _index(bytes(columns.timestamps), latest)
@@ -79,7 +95,9 @@ _NO_TIMESTAMP = -(2**63)
 
 
 def keyless_records(data: Buffer) -> list[int]:
-    """Return the positions of the records without a key in a checked record set. Mutates nothing."""
+    """Return the positions of the records without a key in a checked
+    record set. Mutates nothing.
+    """
     found, rows = [], 0
     for columns in decode_all(data, _spans(split(data)), DecodeOptions(want=int(Want.KEYS))):
         key = columns.key
@@ -94,7 +112,8 @@ _FROM_ZERO = array("q", range(16_384)).tobytes()
 
 
 def _counted(first: int, rows: int) -> bytes:
-    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached slice.
+    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached
+    slice.
 
     Returns nothing where there are not so many.
     """
@@ -123,7 +142,8 @@ def assign_offsets(
     leader_epoch: int = -1,
     log_append_time_ms: int | None = None,
 ) -> Buffer:
-    """Return the checked record set with offsets from `base_offset` on (and LogAppendTime if given).
+    """Return the checked record set with offsets from `base_offset` on (and LogAppendTime if
+    given).
 
     Magic 2 and uncompressed messages are changed in place and returned; a compressed message set
     keeps its bytes where relative offsets allow it (KIP-31) and is compressed again otherwise.
@@ -142,7 +162,9 @@ def assign_offsets(
     return data
 
 
-def _assign_magic2(view: memoryview, base_offset: int, leader_epoch: int, log_append_time_ms: int | None) -> None:
+def _assign_magic2(
+    view: memoryview, base_offset: int, leader_epoch: int, log_append_time_ms: int | None
+) -> None:
     layout.INT64.pack_into(view, 0, base_offset)
     layout.INT32.pack_into(view, layout.LEADER_EPOCH_AT, leader_epoch)
     if log_append_time_ms is not None:
@@ -161,12 +183,16 @@ def _assign_messages(view: memoryview, base_offset: int, log_append_time_ms: int
         if log_append_time_ms is not None and magic == 1:
             view[pos + layout.MAGIC_AT + 1] |= layout.LOG_APPEND_TIME
             layout.INT64.pack_into(view, pos + layout.LEGACY_TIMESTAMP_AT, log_append_time_ms)
-            layout.UINT32.pack_into(view, pos + layout.LOG_OVERHEAD, active.crc32(view[pos + layout.MAGIC_AT : end]))
+            layout.UINT32.pack_into(
+                view, pos + layout.LOG_OVERHEAD, active.crc32(view[pos + layout.MAGIC_AT : end])
+            )
         base_offset += 1
         pos = end
 
 
-def _reencode(view: memoryview, batches: list[RawBatch], base_offset: int, log_append_time_ms: int | None) -> Buffer:
+def _reencode(
+    view: memoryview, batches: list[RawBatch], base_offset: int, log_append_time_ms: int | None
+) -> Buffer:
     codec = max(batch.codec for batch in batches)
     magic = batches[0].magic
     try:

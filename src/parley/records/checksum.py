@@ -9,7 +9,8 @@ from parley.records import layout
 def crc_is_right(batch: Buffer) -> bool:
     """Return whether one whole batch (or one message of magic 0 or 1) has the CRC that it states.
 
-    The offset, size and leader epoch of a batch are outside of it. Bytes too short for a header are wrong.
+    The offset, size and leader epoch of a batch are outside of it. Bytes too short for a header are
+    wrong.
     """
     view = memoryview(batch).cast("B")
     if len(view) < layout.LOG_OVERHEAD + layout.MIN_SIZE[0]:

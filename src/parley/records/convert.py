@@ -2,8 +2,8 @@
 
 Rules
 
-1. Down (a fetch by a client older than the log): batches of the wanted format or an older one stay as
-   they are; the others are rewritten with their own offsets and codec. Headers, producer ids and
+1. Down (a fetch by a client older than the log): batches of the wanted format or an older one stay
+   as they are; the others are rewritten with their own offsets and codec. Headers, producer ids and
    the transactional mark have no place in magic 0 and 1 and are lost, control batches are left out,
    timestamps are lost in magic 0.
 2. Up (a produce by an old client into a newer log): magic 0 has no timestamps, they become -1.
@@ -14,7 +14,17 @@ Rules
 from __future__ import annotations
 
 from parley.errors import UnsupportedVersionError
-from parley.kernel import Buffer, Codec, Columns, DecodeOptions, EncodeOptions, KernelError, Want, active, span_table
+from parley.kernel import (
+    Buffer,
+    Codec,
+    Columns,
+    DecodeOptions,
+    EncodeOptions,
+    KernelError,
+    Want,
+    active,
+    span_table,
+)
 from parley.records.columns import int64s
 from parley.records.failures import corrupt, translate_decode
 from parley.records.pieces import decode_all
@@ -22,7 +32,12 @@ from parley.records.split import RawBatch, iter_batches
 
 
 def convert(
-    data: Buffer, to_magic: int, *, first_offset: int = 0, upward: bool = False, where: tuple[str, int] | None = None
+    data: Buffer,
+    to_magic: int,
+    *,
+    first_offset: int = 0,
+    upward: bool = False,
+    where: tuple[str, int] | None = None,
 ) -> bytes:
     """Return the record set in the format `to_magic` or, unless `upward`, older ones that it holds.
 
@@ -38,7 +53,8 @@ def convert(
         else:
             if to_magic < 2 and batch.codec == Codec.ZSTD:
                 raise UnsupportedVersionError(
-                    "zstd batches cannot be given to a client that reads only the formats before 0.11. "
+                    "zstd batches cannot be given to a client that reads only the formats "
+                    "before 0.11. "
                     "Use a client of 2.1 or later, or another compression for the topic.",
                     feature="zstd",
                     first_release="2.1",
@@ -66,15 +82,20 @@ def _convert_batch(
     return parts
 
 
-def _written(columns: Columns, batch: RawBatch, to_magic: int, where: tuple[str, int] | None) -> list[Buffer]:
+def _written(
+    columns: Columns, batch: RawBatch, to_magic: int, where: tuple[str, int] | None
+) -> list[Buffer]:
     parts: list[Buffer] = []
     start = 0
     while start < columns.rows:
         try:
             encoded = active.encode(columns, None, start, _options(batch, to_magic))
         except KernelError as error:
-            # What cannot be written came from the batch: offsets or times that no batch of that format can have.
-            raise corrupt(f"cannot be had in format {to_magic}: {error.detail}", batch.base_offset, where) from error
+            # What cannot be written came from the batch: offsets or times that no batch of that
+            # format can have.
+            raise corrupt(
+                f"cannot be had in format {to_magic}: {error.detail}", batch.base_offset, where
+            ) from error
         parts.append(encoded.data)
         start = encoded.next_start
     return parts
@@ -92,7 +113,9 @@ def _options(batch: RawBatch, to_magic: int) -> EncodeOptions:
 
 def offsets_of(data: Buffer) -> list[int]:
     """Return the offsets of all records of the record set; for tests and small tools."""
-    spans = span_table((batch.start, batch.end) for batch in iter_batches(data) if not batch.is_control)
+    spans = span_table(
+        (batch.start, batch.end) for batch in iter_batches(data) if not batch.is_control
+    )
     found: list[int] = []
     try:
         for columns in decode_all(data, spans, DecodeOptions(want=int(Want.OFFSETS))):

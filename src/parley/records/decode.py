@@ -46,8 +46,8 @@ from parley.records.split import fault_at
 class ReadOptions:
     """What a decode fills and its bounds.
 
-    `want` is a set of Want flags. `timestamp_scale` 1000 gives microseconds. `max_batch_bytes` bounds
-    what one batch may decompress to; 0 means max(64 MiB, 64 x compressed).
+    `want` is a set of Want flags. `timestamp_scale` 1000 gives microseconds. `max_batch_bytes`
+    bounds what one batch may decompress to; 0 means max(64 MiB, 64 x compressed).
     """
 
     want: int = int(Want.ALL)
@@ -59,7 +59,8 @@ class ReadOptions:
 
 
 class DecodedChunk(NamedTuple):
-    """Columns, the position after them, and the leader epoch of the last batch passed (-1: unknown).
+    """Columns, the position after them, and the leader epoch of the last batch passed (-1:
+    unknown).
 
     A chunk without rows only moves the position (control, aborted or compacted batches).
     """
@@ -91,7 +92,9 @@ def decode_columns(
     end = NO_OFFSET_LIMIT if end_offset is None else end_offset
     fields = tuple(chain.from_iterable(aborted or ()))
     hidden = struct.pack(f"={len(fields)}q", *fields)
-    scan = active.scan_batches(data, 0, ScanOptions(position=first_offset, end_offset=end, aborted=hidden))
+    scan = active.scan_batches(
+        data, 0, ScanOptions(position=first_offset, end_offset=end, aborted=hidden)
+    )
     reader = _Reader(data, scan.table, (first_offset, end), options, where)
     yield from reader.chunks()
     if scan.next_offset > reader.shown:
@@ -104,7 +107,9 @@ def decode_columns(
 
 
 class _Reader:
-    """Decodes the spans of a scan's table, chunk by chunk; `shown` is the position after what was yielded."""
+    """Decodes the spans of a scan's table, chunk by chunk; `shown` is the
+    position after what was yielded.
+    """
 
     def __init__(
         self,
@@ -130,11 +135,15 @@ class _Reader:
                 done += 1
                 continue
             done += decoded.spans_done
-            *_, self.shown, epoch = spans[(decoded.spans_done - 1) * SPAN_FIELDS : decoded.spans_done * SPAN_FIELDS]
+            *_, self.shown, epoch = spans[
+                (decoded.spans_done - 1) * SPAN_FIELDS : decoded.spans_done * SPAN_FIELDS
+            ]
             yield DecodedChunk(decoded.columns, self.shown, epoch)
 
     def _stop(self, first: int) -> int:
-        """Return where the spans end that `max_bytes` from the start of the first one on hold, at least that one."""
+        """Return where the spans end that `max_bytes` from the start of the first one
+        on hold, at least that one.
+        """
         limit = self._table[first * SPAN_FIELDS] + self._options.max_bytes
         if self._table[-SPAN_FIELDS + 1] <= limit:
             return self._count
@@ -142,7 +151,9 @@ class _Reader:
         return bisect_right(ends, limit, first + 1, self._count, key=self._table.__getitem__)
 
     def _decode_pieces(self, spans: memoryview) -> Iterator[DecodedChunk]:
-        """Yield one batch of very many records; the position never passes the one after the batch."""
+        """Yield one batch of very many records; the position never passes
+        the one after the batch.
+        """
         start, end, after, epoch = spans[:SPAN_FIELDS]
         try:
             for columns, position in decode_in_pieces(self._data, start, end, self._wanted()):
@@ -168,7 +179,8 @@ class _Reader:
         )
 
     def _decode(self, spans: memoryview) -> Decoded | None:
-        """Decode from the front as far as it goes; an error counts only when the first batch has it.
+        """Decode from the front as far as it goes; an error counts only when the first batch has
+        it.
 
         Returns None where that one is too large for one piece.
         """

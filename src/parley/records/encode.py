@@ -81,9 +81,14 @@ def encode_batches(
             encoded = active.encode(columns, rows, start, wanted)
         except KernelError as error:
             raise translate_encode(error) from error
-        batches.append(EncodedBatch(encoded.data, start, encoded.next_start, encoded.max_timestamp_ms))
+        batches.append(
+            EncodedBatch(encoded.data, start, encoded.next_start, encoded.max_timestamp_ms)
+        )
         if wanted.base_sequence >= 0:
-            wanted = replace(wanted, base_sequence=next_sequence(wanted.base_sequence, encoded.next_start - start))
+            wanted = replace(
+                wanted,
+                base_sequence=next_sequence(wanted.base_sequence, encoded.next_start - start),
+            )
         start = encoded.next_start
     return batches
 
@@ -94,7 +99,12 @@ def next_sequence(sequence: int, records: int) -> int:
 
 
 def stamp_producer(
-    batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
+    batch: bytearray | memoryview,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    transactional: bool,
 ) -> None:
     """Set the producer's fields of a magic-2 batch and its CRC. Mutates the batch.
 
@@ -102,14 +112,20 @@ def stamp_producer(
     """
     view = memoryview(batch).cast("B")
     if len(view) < layout.BATCH_HEADER_BYTES or view[layout.MAGIC_AT] != 2:
-        raise LocalProtocolError("only batches of magic 2 carry a producer; this one has another format")
+        raise LocalProtocolError(
+            "only batches of magic 2 carry a producer; this one has another format"
+        )
     attributes = view[layout.ATTRIBUTES_AT + 1] & ~layout.TRANSACTIONAL
     view[layout.ATTRIBUTES_AT + 1] = attributes | (layout.TRANSACTIONAL if transactional else 0)
-    layout.PRODUCER_FIELDS.pack_into(view, layout.PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+    layout.PRODUCER_FIELDS.pack_into(
+        view, layout.PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence
+    )
     layout.UINT32.pack_into(view, layout.CRC_AT, active.crc32c(view[layout.ATTRIBUTES_AT :]))
 
 
-def partition_keys(key: VarColumn, partitions: int, *, count: int, rows: Buffer | None = None) -> memoryview:
+def partition_keys(
+    key: VarColumn, partitions: int, *, count: int, rows: Buffer | None = None
+) -> memoryview:
     """Return Java's default partition (murmur2) of each key as int32 numbers, -1 for null keys.
 
     `count` is the rows of the column, `rows` an int32 selection of them.
@@ -123,7 +139,8 @@ def partition_keys(key: VarColumn, partitions: int, *, count: int, rows: Buffer 
 def group_rows(targets: Buffer, partitions: int) -> list[tuple[int, memoryview]]:
     """Return the rows (int32 indexes, in their order) of each partition that has any, by partition.
 
-    `targets` holds the partition of each row as int32. Raises LocalProtocolError for one that does not exist.
+    `targets` holds the partition of each row as int32. Raises LocalProtocolError for one that does
+    not exist.
     """
     try:
         order, counts = active.group_rows(targets, partitions)

@@ -10,7 +10,8 @@ def corrupt(why: str, offset: int, where: tuple[str, int] | None = None) -> Corr
     """Return the error for stored bytes that cannot be read from `offset` on."""
     place = f"{where[0]}-{where[1]}, offset {offset}" if where else f"offset {offset}"
     return CorruptRecordError(
-        f"corrupt records at {place}: {why}. The position stays there; seek past it, or repair the log.",
+        f"corrupt records at {place}: {why}. The position stays there; seek past it, or "
+        "repair the log.",
         topic=where[0] if where else None,
         partition=where[1] if where else None,
         offset=offset,

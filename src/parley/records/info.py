@@ -9,7 +9,9 @@ from parley import kernel
 
 
 class KernelInfo(NamedTuple):
-    """`name` is "rust" or "python"; `reason` says why the reference runs, None where it does not."""
+    """`name` is "rust" or "python"; `reason` says why the reference runs,
+    None where it does not.
+    """
 
     native: bool
     name: str
@@ -17,19 +19,31 @@ class KernelInfo(NamedTuple):
     reason: str | None
 
 
-PURE_COST = "records take 20 to 100 times the processor time to read and 5 to 50 times to write, by codec"
-"""What the pure-Python kernel costs, wherever it is named; measured by benchmarks/kernel.py and its --pure."""
+PURE_COST = (
+    "records take 20 to 100 times the processor time to read and 5 to 50 times to write, by codec"
+)
+"""What the pure-Python kernel costs, wherever it is named; measured by
+benchmarks/kernel.py and its --pure.
+"""
 
 NATIVE_REMEDY = (
-    "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip install --force-reinstall "
+    "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip "
+    "install --force-reinstall "
     "--no-deps --no-cache-dir --no-binary kafka-parley kafka-parley`"
 )
-"""How to come to the compiled kernel where no wheel has it. pip would otherwise take the wheel of its cache again."""
+"""How to come to the compiled kernel where no wheel has it. pip would otherwise take
+the wheel of its cache again.
+"""
 
 
 def kernel_info() -> KernelInfo:
     """Return which record kernel this process uses."""
-    return KernelInfo(kernel.why_reference is None, kernel.active.NAME, kernel.active.VERSION, kernel.why_reference)
+    return KernelInfo(
+        kernel.why_reference is None,
+        kernel.active.NAME,
+        kernel.active.VERSION,
+        kernel.why_reference,
+    )
 
 
 _warned = False
@@ -43,7 +57,8 @@ def warn_if_pure() -> None:
         return
     _warned = True
     warnings.warn(
-        f"parley runs its pure-Python record kernel because {reason}: {PURE_COST}. Remedy: {NATIVE_REMEDY}. "
+        f"parley runs its pure-Python record kernel because {reason}: {PURE_COST}. Remedy: "
+        f"{NATIVE_REMEDY}. "
         "PARLEY_PURE=1 runs the pure-Python kernel without this warning.",
         RuntimeWarning,
         stacklevel=3,

@@ -1,7 +1,7 @@
 """Where the header fields of each record format stand, as one table.
 
-All formats share the first 17 bytes far enough to distinguish them: offset (8), size of what follows
-(4), four bytes that differ, and the magic.
+All formats share the first 17 bytes far enough to distinguish them: offset (8), size of what
+follows (4), four bytes that differ, and the magic.
 
     at  magic 0             magic 1             magic 2
      0  offset              offset              base offset
@@ -52,11 +52,15 @@ CONTROL_KEY = struct.Struct(">hh")
 """Version and type of a control record's key."""
 
 ABORT, COMMIT = 0, 1
-"""Control record types of a transaction's end; others (leader change, snapshots) occur in KRaft logs."""
+"""Control record types of a transaction's end; others (leader change,
+snapshots) occur in KRaft logs.
+"""
 
 MARKER_RECORD = struct.Struct(">bbbbbhhbhib")
-"""The record of a transaction's end: length, attributes, time and offset deltas, key length, version and type,
-value length, version and coordinator epoch, number of headers. Each varint takes one byte here."""
+"""The record of a transaction's end: length, attributes, time and offset deltas, key length,
+version and type, value length, version and coordinator epoch, number of headers. Each varint takes
+one byte here.
+"""
 
 MARKER_BYTES = BATCH_HEADER_BYTES + MARKER_RECORD.size
 

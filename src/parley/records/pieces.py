@@ -1,4 +1,6 @@
-"""Batches in pieces: a batch of a few kilobytes may hold millions of records, which are never decoded all at once."""
+"""Batches in pieces: a batch of a few kilobytes may hold millions of records, which
+are never decoded all at once.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _PIECE_BYTES = 32 * 1024 * 1024
 
 
 class Piece(NamedTuple):
-    """Some records of a batch, and the position after them as their offsets say; None for the last."""
+    """Some records of a batch, and the position after them as their offsets
+    say; None for the last.
+    """
 
     columns: Columns
     next_offset: int | None
@@ -59,8 +63,12 @@ def decode_in_pieces(data: Buffer, start: int, end: int, options: DecodeOptions)
 
 
 def decode_all(data: Buffer, spans: bytes, options: DecodeOptions) -> Iterator[Columns]:
-    """Yield the records of all spans of a table, at most about MAX_SPAN_ROWS of them at once. Raises KernelError."""
-    options = replace(options, max_rows=MAX_SPAN_ROWS, max_bytes=_PIECE_BYTES, max_span_rows=MAX_SPAN_ROWS)
+    """Yield the records of all spans of a table, at most about MAX_SPAN_ROWS of them
+    at once. Raises KernelError.
+    """
+    options = replace(
+        options, max_rows=MAX_SPAN_ROWS, max_bytes=_PIECE_BYTES, max_span_rows=MAX_SPAN_ROWS
+    )
     table, done = array("q", spans), 0
     while done < len(table):
         try:
@@ -71,7 +79,9 @@ def decode_all(data: Buffer, spans: bytes, options: DecodeOptions) -> Iterator[C
                     yield piece.columns
                 done += SPAN_FIELDS
             elif error.span > 0 and error.kind is KernelErrorKind.TOO_MANY:
-                before = active.decode(data, table[done : done + error.span * SPAN_FIELDS].tobytes(), options)
+                before = active.decode(
+                    data, table[done : done + error.span * SPAN_FIELDS].tobytes(), options
+                )
                 done += before.spans_done * SPAN_FIELDS
                 yield before.columns
             else:

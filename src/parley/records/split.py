@@ -74,8 +74,9 @@ class RawBatch(NamedTuple):
 class Front(NamedTuple):
     """The whole batches at the front of fetched bytes, as their headers describe them.
 
-    `end` is where they end, `next_offset` the offset after them. `epochs` has (next offset, leader epoch) of the last
-    batch of each run of one epoch, in order; -1 is that of magic 0 and 1. Where there is no batch, it is empty.
+    `end` is where they end, `next_offset` the offset after them. `epochs` has (next offset, leader
+    epoch) of the last batch of each run of one epoch, in order; -1 is that of magic 0 and 1. Where
+    there is no batch, it is empty.
     """
 
     end: int
@@ -101,7 +102,8 @@ def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:
 def iter_batches(
     data: Buffer, where: tuple[str, int] | None = None, *, start: int = 0, expected: int = 0
 ) -> Iterator[RawBatch]:
-    """Yield the batches of `split` one by one, from byte `start` on; an error comes after those before it.
+    """Yield the batches of `split` one by one, from byte `start` on; an error comes after those
+    before it.
 
     `expected` is the least offset that an error may name.
     """
@@ -113,20 +115,38 @@ def iter_batches(
         if least is None:
             raise corrupt(f"magic {magic} does not exist", max(offset, expected), where)
         if size < least:
-            raise corrupt(f"a batch of {size} bytes is shorter than its header", max(offset, expected), where)
+            raise corrupt(
+                f"a batch of {size} bytes is shorter than its header", max(offset, expected), where
+            )
         if size > len(view) - pos - layout.LOG_OVERHEAD:
             return
         batch = _magic2(view, pos, size) if magic == 2 else _legacy(view, pos)
-        if batch is None or batch.base_offset < 0 or not batch.base_offset <= batch.last_offset <= _MAX_OFFSET:
+        if (
+            batch is None
+            or batch.base_offset < 0
+            or not batch.base_offset <= batch.last_offset <= _MAX_OFFSET
+        ):
             raise corrupt("the offsets of a batch header cannot be", max(offset, expected), where)
         yield batch
         pos, expected = batch.end, batch.next_offset
 
 
 def _magic2(view: memoryview, pos: int, size: int) -> RawBatch:
-    (offset, _, epoch, _, _, attributes, last_delta, _, max_timestamp, producer, producer_epoch, sequence, count) = (
-        layout.BATCH_HEADER.unpack_from(view, pos)
-    )
+    (
+        offset,
+        _,
+        epoch,
+        _,
+        _,
+        attributes,
+        last_delta,
+        _,
+        max_timestamp,
+        producer,
+        producer_epoch,
+        sequence,
+        count,
+    ) = layout.BATCH_HEADER.unpack_from(view, pos)
     return RawBatch(
         pos,
         pos + layout.LOG_OVERHEAD + size,
@@ -152,7 +172,8 @@ def _legacy(view: memoryview, pos: int) -> RawBatch | None:
         return None
     count = -1 if run.codec else run.entries
     return RawBatch(
-        pos, run.end, run.magic, run.first_offset, run.last_offset, count, run.codec, run.timestamp_type,
+        pos, run.end, run.magic, run.first_offset, run.last_offset, count, run.codec,
+        run.timestamp_type,
         run.max_timestamp_ms,
     )  # fmt: skip
 
@@ -170,8 +191,11 @@ def first_batch_bytes(data: Buffer) -> int | None:
     return layout.LOG_OVERHEAD + size
 
 
-def fault_at(data: Buffer, at: int, expected: int, where: tuple[str, int] | None = None) -> CorruptRecordError | None:
-    """Return what is wrong with the batch before which a scan ended, or None where it is only cut off.
+def fault_at(
+    data: Buffer, at: int, expected: int, where: tuple[str, int] | None = None
+) -> CorruptRecordError | None:
+    """Return what is wrong with the batch before which a scan ended, or None where it is only cut
+    off.
 
     `expected` is the least offset that the error may name.
     """
@@ -182,7 +206,9 @@ def fault_at(data: Buffer, at: int, expected: int, where: tuple[str, int] | None
     return None if batch is None else _fault_of_marker(data, batch, where)
 
 
-def _fault_of_marker(data: Buffer, batch: RawBatch, where: tuple[str, int] | None) -> CorruptRecordError:
+def _fault_of_marker(
+    data: Buffer, batch: RawBatch, where: tuple[str, int] | None
+) -> CorruptRecordError:
     options = DecodeOptions(want=int(Want.NOTHING), max_span_rows=MAX_CONTROL_RECORDS)
     try:
         active.decode(data, span_table([(batch.start, batch.end)]), options)

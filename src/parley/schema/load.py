@@ -1,7 +1,8 @@
 """Cached access to the definitions that come with parley.
 
-A clone has a notation file for each. A wheel has one file with all of them, which takes a third of the room (setup.py).
-In both a definition begins with a line that names it, so nothing here knows of the names of files.
+A clone has a notation file for each. A wheel has one file with all of them, which takes a third of
+the room (setup.py). In both a definition begins with a line that names it, so nothing here knows of
+the names of files.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ def load(key: ApiKey) -> ApiSchema:
 
 @cache
 def load_header(name: str) -> MessageSchema:
-    """Return the definition of `RequestHeader` or `ResponseHeader`. Raises KeyError for any other name."""
+    """Return the definition of `RequestHeader` or `ResponseHeader`. Raises
+    KeyError for any other name.
+    """
     return _parser("header", name).message()
 
 
 @cache
 def load_data(name: str) -> MessageSchema:
-    """Return the definition of a message that travels inside others, as bytes: `ConsumerProtocolAssignment`, ...
+    """Return the definition of a message that travels inside others, as bytes:
+    `ConsumerProtocolAssignment`, ...
 
     Raises KeyError when there is none of that name.
     """
@@ -51,7 +55,9 @@ def _parser(kind: str, name: str) -> Parser:
 
 @cache
 def _texts() -> dict[tuple[str, str], str]:
-    """Return all definitions by the first two words of each: `api 1`, `header RequestHeader`, `data EndTxnMarker`."""
+    """Return all definitions by the first two words of each: `api 1`, `header
+    RequestHeader`, `data EndTxnMarker`.
+    """
     found = {}
     for path in sorted(_FOLDER.iterdir()):
         for text in _START.split(path.read_text(encoding="utf-8")):

@@ -10,7 +10,20 @@ from parley.schema.apikeys import ApiKey
 from parley.schema.ranges import VersionRange
 
 PRIMITIVES = frozenset(
-    ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid", "string", "bytes", "records")
+    (
+        "bool",
+        "int8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "float64",
+        "uuid",
+        "string",
+        "bytes",
+        "records",
+    )
 )
 """The types that are not structs."""
 

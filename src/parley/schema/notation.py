@@ -34,7 +34,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from parley.schema.apikeys import ApiKey
-from parley.schema.model import PRIMITIVES, ApiSchema, Default, Field, Fresh, MessageSchema, NotationError, Struct
+from parley.schema.model import (
+    PRIMITIVES,
+    ApiSchema,
+    Default,
+    Field,
+    Fresh,
+    MessageSchema,
+    NotationError,
+    Struct,
+)
 from parley.schema.ranges import VersionRange
 
 _ZERO: dict[str, Default] = {
@@ -67,7 +76,10 @@ class Parser:
     def api(self) -> ApiSchema:
         """Return the API that the file describes. Raises NotationError."""
         if [line.words[0] for line in self._top] != ["api", "listeners", "request", "response"]:
-            raise NotationError(f"{self._name}: the lines api, listeners, request and response are expected, in order")
+            raise NotationError(
+                f"{self._name}: the lines api, listeners, request and response are expected, "
+                "in order"
+            )
         head, listeners, request, response = self._top
         if len(head.words) != 3 or not head.words[1].isdigit():
             raise self._error(head, 'expected "api KEY NAME"')
@@ -89,8 +101,15 @@ class Parser:
 
     def message(self) -> MessageSchema:
         """Return the one message of a header's or data file. Raises NotationError."""
-        if len(self._top) != 1 or self._top[0].words[0] not in ("header", "data") or len(self._top[0].words) < 3:
-            raise NotationError(f'{self._name}: one message "header NAME VERSIONS" or "data NAME VERSIONS" is expected')
+        if (
+            len(self._top) != 1
+            or self._top[0].words[0] not in ("header", "data")
+            or len(self._top[0].words) < 3
+        ):
+            raise NotationError(
+                f'{self._name}: one message "header NAME VERSIONS" or "data NAME VERSIONS" '
+                "is expected"
+            )
         line = self._top[0]
         return self._message(line, line.words[1], line.words[2:])
 
@@ -109,7 +128,9 @@ class Parser:
             line = _Line(number, stripped.split())
             depth, odd = divmod(len(content) - len(stripped), 2)
             if odd or depth >= len(owners):
-                raise self._error(line, "indented by another number of spaces than its neighbours (two per level)")
+                raise self._error(
+                    line, "indented by another number of spaces than its neighbours (two per level)"
+                )
             del owners[depth + 1 :]
             owners[depth].append(line)
             owners.append(line.below)
@@ -125,7 +146,11 @@ class Parser:
             if option not in ("flexible", "deprecated", "unstable") or not equals:
                 raise self._error(line, f'"{word}" is not one of flexible=, deprecated=, unstable=')
             ranges[option] = self._range(line, text, valid.max)
-        shared = {inner.words[1]: inner for inner in line.below if inner.words[0] == "struct" and len(inner.words) == 2}
+        shared = {
+            inner.words[1]: inner
+            for inner in line.below
+            if inner.words[0] == "struct" and len(inner.words) == 2
+        }
         own = [inner for inner in line.below if inner.words[0] != "struct"]
         return MessageSchema(
             name=name,
@@ -138,7 +163,11 @@ class Parser:
         )
 
     def _fields(
-        self, lines: list[_Line], valid: VersionRange, shared: dict[str, _Line], inside: tuple[str, ...]
+        self,
+        lines: list[_Line],
+        valid: VersionRange,
+        shared: dict[str, _Line],
+        inside: tuple[str, ...],
     ) -> Iterator[Field]:
         seen: set[str] = set()
         for line in lines:
@@ -147,7 +176,9 @@ class Parser:
             seen.add(line.words[0])
             yield self._field(line, valid, shared, inside)
 
-    def _field(self, line: _Line, valid: VersionRange, shared: dict[str, _Line], inside: tuple[str, ...]) -> Field:
+    def _field(
+        self, line: _Line, valid: VersionRange, shared: dict[str, _Line], inside: tuple[str, ...]
+    ) -> Field:
         if len(line.words) < 3:
             raise self._error(line, "a field needs a name, a type and versions")
         name, type_name, versions_text, *options = line.words
@@ -157,7 +188,9 @@ class Parser:
         if base not in PRIMITIVES:
             inner = line.below or (shared[base].below if base in shared else [])
             if not inner or base in inside:
-                raise self._error(line, f'the type "{base}" is neither a primitive nor a struct with fields')
+                raise self._error(
+                    line, f'the type "{base}" is neither a primitive nor a struct with fields'
+                )
             struct = Struct(base, tuple(self._fields(inner, valid, shared, (*inside, base))))
         elif line.below:
             raise self._error(line.below[0], f'fields below "{name}", which is no struct')
@@ -176,7 +209,9 @@ class Parser:
             **found,  # type: ignore[arg-type]  # the names and types of `_option`
         )
 
-    def _option(self, line: _Line, text: str, found: dict[str, object], versions: VersionRange, base: str) -> None:
+    def _option(
+        self, line: _Line, text: str, found: dict[str, object], versions: VersionRange, base: str
+    ) -> None:
         option, equals, value = text.partition("=")
         if text in _FLAGS:
             found[_FLAGS[text]] = True

@@ -6,9 +6,10 @@
 >>> flights.option("subscribe", "flights").load().count()
 2
 
-Map: `source` is what Spark finds; `progress` is for people. Rooms, each of which imports only from those behind it:
-`stream` and `write`, `read`, `options`, `values`. `edge` shortens errors, `clients` keeps one per process, `tables`
-reads OPTIONS, `worker_memory` and `worker_python` are about Spark's workers.
+Map: `source` is what Spark finds; `progress` is for people. Rooms, each of which imports only from
+those behind it: `stream` and `write`, `read`, `options`, `values`. `edge` shortens errors,
+`clients` keeps one per process, `tables` reads OPTIONS, `worker_memory` and `worker_python` are
+about Spark's workers.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ OLDEST_SPARK = (4, 2)
 def register(spark: SparkSession) -> None:
     """Make `format("parley")` known to a session, in workers that have parley.
 
-    Spark looks for data sources with the interpreter that PYSPARK_PYTHON names, or `python3`, and runs them with it:
-    not with the one that runs. A local session without PYSPARK_PYTHON is given the latter, for user-defined
-    functions as well. Where Spark knows the data source already, nothing is done, so that doing it twice does no harm.
+    Spark looks for data sources with the interpreter that PYSPARK_PYTHON names, or `python3`, and
+    runs them with it: not with the one that runs. A local session without PYSPARK_PYTHON is given
+    the latter, for user-defined functions as well. Where Spark knows the data source already,
+    nothing is done, so that doing it twice does no harm.
 
-    Raises ConfigError for a Spark before 4.2, which lacks admission control for Python sources, and where the
-    workers' interpreter has no parley and must be chosen by whoever starts Spark; the text says what to set.
+    Raises ConfigError for a Spark before 4.2, which lacks admission control for Python sources, and
+    where the workers' interpreter has no parley and must be chosen by whoever starts Spark; the
+    text says what to set.
     """
     from parley.errors import ConfigError
     from parley.spark.source import FORMAT, ParleySource
@@ -42,14 +45,17 @@ def register(spark: SparkSession) -> None:
     release = tuple(int(part) for part in spark.version.split(".")[:2])
     if release < OLDEST_SPARK:
         raise ConfigError(f"parley needs Spark 4.2 or later, this is {spark.version}")
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none: its server's workers are out of reach
+    # Spark Connect has none: its server's workers are out of reach
+    context = getattr(spark, "sparkContext", None)
     changed = context is not None and settle_interpreter(context)
     if changed or not _is_known(spark, FORMAT):
         spark.dataSource.register(ParleySource)
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
-    """Return whether Spark has a data source of that name. To register it again would make Spark warn."""
+    """Return whether Spark has a data source of that name. To register it
+    again would make Spark warn.
+    """
     try:
         return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name))
     except Exception:  # a session of another kind, or a Spark that keeps them elsewhere

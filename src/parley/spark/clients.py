@@ -1,9 +1,10 @@
-"""One client per cluster and process. Spark reuses its Python workers: connections and metadata stay.
+"""One client per cluster and process. Spark reuses its Python workers: connections and metadata
+stay.
 
 1. Nothing connects before the first call; a client that came along through a fork begins again (the
    client sees to that), so that this cache needs no process ids.
-2. At most `CAPACITY` clients are kept; the one used least recently is closed. A worker runs one task
-   at a time, so that it cannot be in use.
+2. At most `CAPACITY` clients are kept; the one used least recently is closed. A worker runs one
+   task at a time, so that it cannot be in use.
 """
 
 from __future__ import annotations

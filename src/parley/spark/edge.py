@@ -1,8 +1,9 @@
-"""Where Spark calls parley: what parley raises on purpose goes out by itself, without the frames that led to it.
+"""Where Spark calls parley: what parley raises on purpose goes out by itself, without the frames
+that led to it.
 
-Spark prints the whole traceback of its Python worker around an error. With one that says what to do, parley's own
-frames and causes are in the way; the logger "parley.spark" has them at level DEBUG. Other exceptions are bugs and
-keep theirs.
+Spark prints the whole traceback of its Python worker around an error. With one that says what to
+do, parley's own frames and causes are in the way; the logger "parley.spark" has them at level
+DEBUG. Other exceptions are bugs and keep theirs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ log = logging.getLogger("parley.spark")
 
 
 def edge(method: Call) -> Call:
-    """Return a method that Spark calls, whose errors come out short; those of an iterator it returns as well."""
+    """Return a method that Spark calls, whose errors come out short; those of an
+    iterator it returns as well.
+    """
 
     @functools.wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -42,7 +45,9 @@ def _rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _short(error: Exception) -> Exception:
-    """Return an error without its frames and causes if it is one of parley's own; raise others as they are."""
+    """Return an error without its frames and causes if it is one of parley's own;
+    raise others as they are.
+    """
     from parley.errors import ConfigError, KafkaError
 
     if not isinstance(error, KafkaError):

@@ -35,7 +35,9 @@ class SourceLag:
     partitions: Mapping[TopicPartition, int]
     """The same for each partition."""
     bytes: int | None = None
-    """About the bytes of keys and values behind, when the micro-batch began; None without `reportLag`."""
+    """About the bytes of keys and values behind, when the micro-batch began;
+    None without `reportLag`.
+    """
     ms: int | None = None
     """Age in milliseconds of the oldest record that was not read when the micro-batch began."""
 
@@ -63,7 +65,8 @@ class SourceLag:
 def lag(progress: Any) -> list[SourceLag]:
     """Return the lag of each parley source in a query's progress, in the order of the sources.
 
-    Takes what `query.lastProgress`, `query.recentProgress` and listeners give; None gives an empty list.
+    Takes what `query.lastProgress`, `query.recentProgress` and listeners give; None gives an empty
+    list.
     """
     found = []
     for source in _get(progress, "sources") or []:
@@ -79,7 +82,8 @@ def lag(progress: Any) -> list[SourceLag]:
 
 
 class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark comes without types
-    """Calls `report(name, lags)` after every micro-batch; `name` is the query's name, or its id where it has none.
+    """Calls `report(name, lags)` after every micro-batch; `name` is the query's name, or its id
+    where it has none.
 
     An error in `report` is logged and does not disturb the query.
     """

@@ -26,9 +26,11 @@ FORMAT = "parley"
 
 
 class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without types
-    """Kafka topics as a Spark source and sink: options and columns of Spark's own `kafka`, without JARs.
+    """Kafka topics as a Spark source and sink: options and columns of Spark's own `kafka`, without
+    JARs.
 
-    Made by Spark. Errors in options are ConfigErrors that name the option, the value and the remedy.
+    Made by Spark. Errors in options are ConfigErrors that name the option, the value and the
+    remedy.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -46,7 +48,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def schema(self) -> StructType | str:
-        """Return the columns of a read, unless the user gave a schema. Checks the options that need no broker."""
+        """Return the columns of a read, unless the user gave a schema. Checks the
+        options that need no broker.
+        """
         from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
         from parley.spark.values.schema import read_schema, read_schema_ddl
@@ -58,7 +62,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch; one that takes filters where that is wanted and Spark is about to hand some."""
+        """Return the reader of a batch; one that takes filters where that is wanted and
+        Spark is about to hand some.
+        """
         from parley.spark.options.source import read_source_options
         from parley.spark.options.texts import Use
         from parley.spark.read.reader import BatchReader, FilteringReader
@@ -66,8 +72,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
-        # Spark refuses a reader with pushFilters unless its setting allows push-down, and does not say which
-        # it is; but only with the setting on does this module of Spark's ask for a reader.
+        # Spark refuses a reader with pushFilters unless its setting allows push-down, and does not
+        # say which it is; but only with the setting on does this module of Spark's ask for a
+        # reader.
         asks = sys._getframe(2).f_globals.get("__name__")
         filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
         return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))
@@ -86,14 +93,23 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the writer of a batch. Raises ConfigError for mode "overwrite": a topic is only ever added to."""
+        """Return the writer of a batch. Raises ConfigError for mode "overwrite": a
+        topic is only ever added to.
+        """
         from parley.errors import ConfigError
         from parley.spark.options.texts import Use
         from parley.spark.write.options import read_sink_options
-        from parley.spark.write.writer import BatchWriter, TransactionalBatchWriter, columns_to_write
+        from parley.spark.write.writer import (
+            BatchWriter,
+            TransactionalBatchWriter,
+            columns_to_write,
+        )
 
         if overwrite:
-            raise ConfigError('mode "overwrite" cannot be used: rows can only be added to a topic. Use mode("append").')
+            raise ConfigError(
+                'mode "overwrite" cannot be used: rows can only be added to a topic. Use '
+                'mode("append").'
+            )
         options = read_sink_options(self.options, Use.BATCH_WRITE)
         columns = columns_to_write(schema, options)
         if options.transactions is None:
@@ -104,19 +120,29 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return the writer of a micro-batch. Output mode complete adds the whole result each time, as Spark's own."""
+        """Return the writer of a micro-batch. Output mode complete adds the whole result
+        each time, as Spark's own.
+        """
         from parley.spark.options.texts import Use
         from parley.spark.write.options import read_sink_options
-        from parley.spark.write.writer import StreamWriter, TransactionalStreamWriter, columns_to_write
+        from parley.spark.write.writer import (
+            StreamWriter,
+            TransactionalStreamWriter,
+            columns_to_write,
+        )
 
         options = read_sink_options(self.options, Use.STREAM_WRITE)
         columns = columns_to_write(schema, options)
         if options.transactions is None:
             return StreamWriter(options, columns)
         writer = TransactionalStreamWriter(options, columns)
-        # Spark asks for a writer when it plans a micro-batch and again when it commits; only the first is to
-        # take the query over. Where the module's name does not say, the writer plans when it is pickled.
-        if sys._getframe(2).f_globals.get("__name__") == "pyspark.sql.worker.write_into_data_source":
+        # Spark asks for a writer when it plans a micro-batch and again when it commits; only the
+        # first is to take the query over. Where the module's name does not say, the writer plans
+        # when it is pickled.
+        if (
+            sys._getframe(2).f_globals.get("__name__")
+            == "pyspark.sql.worker.write_into_data_source"
+        ):
             writer.plan()
         return writer
 

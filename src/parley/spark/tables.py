@@ -1,9 +1,10 @@
 """`CREATE TABLE … USING parley OPTIONS (…)`: how the options come back when the table is read.
 
-Spark (4.2, 4.3) hands the options of a table to a Python source when the table is made, and not when it is
-read. They are therefore kept in the metadata of the table's first column, which Spark stores and gives
-back. Secrets are not: a table is no place for a password. Say them at the read, `SELECT … FROM t WITH
-('kafka.sasl.jaas.config'='…')` or `spark.read.option(…).table("t")`; what is said there comes first.
+Spark (4.2, 4.3) hands the options of a table to a Python source when the table is made, and not
+when it is read. They are therefore kept in the metadata of the table's first column, which Spark
+stores and gives back. Secrets are not: a table is no place for a password. Say them at the read,
+`SELECT … FROM t WITH ('kafka.sasl.jaas.config'='…')` or `spark.read.option(…).table("t")`; what is
+said there comes first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 KEY = "parley.options"
-_SPARKS = ("provider", "owner", "location", "comment", "external", "is_managed_location", "table_type")
+_SPARKS = (
+    "provider",
+    "owner",
+    "location",
+    "comment",
+    "external",
+    "is_managed_location",
+    "table_type",
+)
 _SECRET = ("password", "jaas", "keystore.key", "secret", "token")
 
 
@@ -32,10 +41,14 @@ def schema_of_table(columns: StructType, options: Mapping[str, str]) -> StructTy
     kept = {
         name.lower(): str(text)
         for name, text in options.items()
-        if name.lower() not in _SPARKS and not name.lower().startswith("option.") and not is_secret(name)
+        if name.lower() not in _SPARKS
+        and not name.lower().startswith("option.")
+        and not is_secret(name)
     }
     first, *rest = columns.fields
-    return StructType([StructField(first.name, first.dataType, first.nullable, {KEY: json.dumps(kept)}), *rest])
+    return StructType(
+        [StructField(first.name, first.dataType, first.nullable, {KEY: json.dumps(kept)}), *rest]
+    )
 
 
 def is_secret(name: str) -> bool:
@@ -48,5 +61,8 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> dict[str,
     given = dict(options.items())
     for column in schema.fields:
         if KEY in (column.metadata or {}):
-            return {**json.loads(column.metadata[KEY]), **{name.lower(): text for name, text in given.items()}}
+            return {
+                **json.loads(column.metadata[KEY]),
+                **{name.lower(): text for name, text in given.items()},
+            }
     return given

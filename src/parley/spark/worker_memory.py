@@ -1,8 +1,9 @@
 """What Spark's Python workers load stays: it need not be looked through after each task.
 
-Spark keeps its workers, those that plan as well as those that read, and collects garbage after every
-task. What pyspark, pyarrow and parley have imported by then is some 70,000 objects, none of which ever goes away, and
-looking through them takes a tenth of a second of processor time per job and process.
+Spark keeps its workers, those that plan as well as those that read, and collects garbage after
+every task. What pyspark, pyarrow and parley have imported by then is some 70,000 objects, none of
+which ever goes away, and looking through them takes a tenth of a second of processor time per job
+and process.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ _calls = 0
 
 
 def settle_memory() -> None:
-    """Take what a worker holds out of the garbage collector's sight, once, when it is used the second time.
+    """Take what a worker holds out of the garbage collector's sight, once, when it is used the
+    second time.
 
-    Spark has collected what the first use left behind. Does nothing in a process that is not one of Spark's
-    workers: its memory is the user's.
+    Spark has collected what the first use left behind. Does nothing in a process that is not one of
+    Spark's workers: its memory is the user's.
     """
     global _calls
     _calls += 1

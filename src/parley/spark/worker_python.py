@@ -1,7 +1,9 @@
-"""Which Python runs a session's workers: the one that has parley, or an error that says what to set.
+"""Which Python runs a session's workers: the one that has parley, or an error that says what to
+set.
 
-Spark starts planners and tasks with PYSPARK_PYTHON, or else with the first `python3` on PATH. Where a program is run
-by the path of its interpreter (`.venv/bin/python app.py`, cron, an IDE) that is another Python, mostly without parley.
+Spark starts planners and tasks with PYSPARK_PYTHON, or else with the first `python3` on PATH. Where
+a program is run by the path of its interpreter (`.venv/bin/python app.py`, cron, an IDE) that is
+another Python, mostly without parley.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ _TIMEOUT_S = 60
 
 
 def settle_interpreter(context: Any) -> bool:
-    """See to it that the workers of a SparkContext have parley; return whether their interpreter was changed.
+    """See to it that the workers of a SparkContext have parley; return whether their interpreter
+    was changed.
 
-    A local session without PYSPARK_PYTHON gets the interpreter that runs. Raises ConfigError, in one line, where
-    the workers' interpreter cannot be used and is not ours to choose. What `addPyFile` ships is not looked into.
+    A local session without PYSPARK_PYTHON gets the interpreter that runs. Raises ConfigError, in
+    one line, where the workers' interpreter cannot be used and is not ours to choose. What
+    `addPyFile` ships is not looked into.
     """
     problem = _problem(context.pythonExec)
     if problem is None:
@@ -36,23 +40,31 @@ def settle_interpreter(context: Any) -> bool:
     if not os.environ.get("PYSPARK_PYTHON") and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
         return True
-    if context.getConf().get("spark.submit.pyFiles", "") or getattr(context, "_python_includes", ()):
+    if context.getConf().get("spark.submit.pyFiles", "") or getattr(
+        context, "_python_includes", ()
+    ):
         return False
     raise ConfigError(
-        f"Spark's Python workers cannot run parley: {problem}. Set PYSPARK_PYTHON={sys.executable}, or the "
-        f"interpreter of an environment that has parley here and on every executor, before the session is started."
+        f"Spark's Python workers cannot run parley: {problem}. Set "
+        f"PYSPARK_PYTHON={sys.executable}, or the "
+        "interpreter of an environment that has parley here and on every executor, before "
+        "the session is started."
     )
 
 
 def _problem(named: str) -> str | None:
-    """Return why an interpreter cannot run parley, None where it can. Starts it, unless it is this one."""
+    """Return why an interpreter cannot run parley, None where it can. Starts
+    it, unless it is this one.
+    """
     path = shutil.which(named)
     if path is None:
         return f'there is no interpreter "{named}"'
     if os.path.abspath(path) == os.path.abspath(sys.executable):
         return None
     try:
-        done = subprocess.run([path, "-c", _PROBE], capture_output=True, timeout=_TIMEOUT_S, check=True)
+        done = subprocess.run(
+            [path, "-c", _PROBE], capture_output=True, timeout=_TIMEOUT_S, check=True
+        )
         release, lacking = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return f"{path} does not start ({type(error).__name__})"

@@ -1,4 +1,5 @@
-"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's own tests.
+"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's
+own tests.
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 

@@ -1,9 +1,10 @@
-"""What was acknowledged against what was read: one account of lost, duplicated and reordered records.
+"""What was acknowledged against what was read: one account of lost, duplicated and reordered
+records.
 
-The words are those of Kafka's own system tests (`validate_delivery`): lost is what was acknowledged and is not
-there; duplicated is what is there twice; reordered is what stands before something that was written earlier by
-the same writer into the same partition. What is there and was never acknowledged is `unconfirmed`, and no fault:
-the answer was lost, or the writer gave up.
+The words are those of Kafka's own system tests (`validate_delivery`): lost is what was acknowledged
+and is not there; duplicated is what is there twice; reordered is what stands before something that
+was written earlier by the same writer into the same partition. What is there and was never
+acknowledged is `unconfirmed`, and no fault: the answer was lost, or the writer gave up.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Delivery:
 
 
 def settle_account(acknowledged: Iterable[int], read: Iterable[Iterable[int]]) -> Delivery:
-    """Compare the numbers that were acknowledged with those of each partition, in the order of its log.
+    """Compare the numbers that were acknowledged with those of each partition, in the order of its
+    log.
 
     >>> str(settle_account([0, 1, 2, 3], [[0, 2], [3, 1, 1, 9]]))
     '4 acknowledged, 0 lost, 1 duplicated, 1 reordered, 1 unconfirmed'
@@ -73,9 +75,11 @@ def settle_account(acknowledged: Iterable[int], read: Iterable[Iterable[int]]) -
 
 @dataclass(slots=True)
 class Load:
-    """A writer and a reader of one topic, each with a client of its own, that run while there is trouble.
+    """A writer and a reader of one topic, each with a client of its own, that run while there is
+    trouble.
 
-    The writer sends the numbers from 0 on, keyed, in small calls, each acknowledged before the next.
+    The writer sends the numbers from 0 on, keyed, in small calls, each acknowledged before the
+    next.
     """
 
     bootstrap_servers: str
@@ -90,20 +94,27 @@ class Load:
     _progress: threading.Condition = field(default_factory=threading.Condition)
 
     def go_on(self, records: int = 400) -> None:
-        """Return when so many more records were acknowledged: trouble comes at places, not at times."""
+        """Return when so many more records were acknowledged: trouble comes
+        at places, not at times.
+        """
         with self._progress:
             target = self.sent + records
-            if not self._progress.wait_for(lambda: self.sent >= target or self.errors, timeout=PATIENCE_SECONDS):
+            if not self._progress.wait_for(
+                lambda: self.sent >= target or self.errors, timeout=PATIENCE_SECONDS
+            ):
                 raise TimeoutError(f"stuck after {self.sent} acknowledged records")
 
     def run(self, trouble: Callable[[Load], None]) -> Delivery:
         """Write and read while `trouble` runs; return the account when everything was read.
 
-        Raises the first error of writer or reader, TimeoutError when either does not come to its end.
+        Raises the first error of writer or reader, TimeoutError when either does not come to its
+        end.
         """
         stop = threading.Event()
         self.seen = [[] for _ in range(self.partitions)]
-        writer = threading.Thread(target=self._guarded, args=(self._write, stop), name="load-writer")
+        writer = threading.Thread(
+            target=self._guarded, args=(self._write, stop), name="load-writer"
+        )
         reader = threading.Thread(target=self._guarded, args=(self._read, stop), name="load-reader")
         writer.start()
         reader.start()
@@ -130,13 +141,20 @@ class Load:
                 self._progress.notify_all()
 
     def _client(self, name: str) -> Client:
-        return Client(bootstrap_servers=self.bootstrap_servers, client_id=name, **self.client_options)
+        return Client(
+            bootstrap_servers=self.bootstrap_servers, client_id=name, **self.client_options
+        )
 
     def _write(self, stop: threading.Event) -> None:
         with self._client("writer") as client:
             while not stop.is_set():
                 numbers = range(self.sent, self.sent + self.records_per_call)
-                rows = pa.table({"key": [str(number % 53) for number in numbers], "value": list(map(str, numbers))})
+                rows = pa.table(
+                    {
+                        "key": [str(number % 53) for number in numbers],
+                        "value": list(map(str, numbers)),
+                    }
+                )
                 client.produce(self.topic, rows, options=self.options)
                 with self._progress:
                     self.sent += self.records_per_call
@@ -145,12 +163,17 @@ class Load:
     def _mark_the_end(self) -> None:
         everywhere = pa.array(range(self.partitions), pa.int32())
         with self._client("writer") as client:
-            client.produce(self.topic, pa.table({"value": [str(END)] * self.partitions, "partition": everywhere}))
+            client.produce(
+                self.topic,
+                pa.table({"value": [str(END)] * self.partitions, "partition": everywhere}),
+            )
 
     def _read(self, stop: threading.Event) -> None:
         ended = 0
         with self._client("reader") as client:
-            for found in client.fetch_many({TopicPartition(self.topic, index): 0 for index in range(self.partitions)}):
+            for found in client.fetch_many(
+                {TopicPartition(self.topic, index): 0 for index in range(self.partitions)}
+            ):
                 values = [int(value) for value in found.batch.column("value").to_pylist()]
                 ended += values.count(END)
                 self.seen[found.partition.partition] += [value for value in values if value != END]

@@ -4,10 +4,10 @@
     def test_orders(kafka_cluster):
         client(kafka_cluster.bootstrap_servers)
 
-`kafka_cluster` is new for each test, `kafka_cluster_session` one for the whole run (each xdist worker
-has its own), and `kafka_cluster_factory` starts as many as a test asks for. `kafka_cluster_options` is a
-fixture to override: what it returns holds for all of them, and the marker's keywords come before it.
-Without either: three brokers of the newest release, in memory.
+`kafka_cluster` is new for each test, `kafka_cluster_session` one for the whole run (each xdist
+worker has its own), and `kafka_cluster_factory` starts as many as a test asks for.
+`kafka_cluster_options` is a fixture to override: what it returns holds for all of them, and the
+marker's keywords come before it. Without either: three brokers of the newest release, in memory.
 
 The module is imported by every pytest run of an environment that has parley: nothing but pytest is
 imported before a fixture is used.
@@ -24,12 +24,24 @@ import pytest
 if TYPE_CHECKING:
     from parley.devcluster import LocalCluster
 
-OPTIONS = ("brokers", "release", "versions", "releases", "topics", "security", "data_dir", "settings", "seed")
+OPTIONS = (
+    "brokers",
+    "release",
+    "versions",
+    "releases",
+    "topics",
+    "security",
+    "data_dir",
+    "settings",
+    "seed",
+)
 """What the marker, `kafka_cluster_options` and `kafka_cluster_factory` take."""
 
 MARKER = (
-    "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., security=..., data_dir=True, "
-    "settings={...}, seed=...): the embedded cluster that `kafka_cluster` starts. `versions` gives each broker's "
+    "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., security=..., "
+    "data_dir=True, "
+    "settings={...}, seed=...): the embedded cluster that `kafka_cluster` starts. `versions` "
+    "gives each broker's "
     "release, from broker 1 on; `topics` are names, or names and numbers of partitions"
 )
 
@@ -48,7 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marked = any(marker.name == "kafka" for marker in item.own_markers)
         if marked and "kafka_cluster_session" in names and "kafka_cluster" not in names:
             raise pytest.UsageError(
-                f"{item.nodeid}: @pytest.mark.kafka is for kafka_cluster; what kafka_cluster_session starts is said by "
+                f"{item.nodeid}: @pytest.mark.kafka is for kafka_cluster; what "
+                "kafka_cluster_session starts is said by "
                 "a fixture kafka_cluster_options"
             )
 
@@ -61,7 +74,9 @@ def marker_options(marker: pytest.Mark | None) -> dict[str, Any]:
 
 
 def merged(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with others laid over them; how many brokers there are and what each speaks is one choice."""
+    """Return the options with others laid over them; how many brokers there are and what
+    each speaks is one choice.
+    """
     hidden = _BROKERS if _BROKERS & over.keys() else set()
     return {**{name: value for name, value in options.items() if name not in hidden}, **over}
 
@@ -70,15 +85,23 @@ def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return LocalCluster's arguments for options. Raises UsageError for what it does not know."""
     unknown = options.keys() - set(OPTIONS)
     if unknown:
-        raise pytest.UsageError(f"parley's fixtures do not know {', '.join(sorted(unknown))}; the marker is {MARKER}")
-    given = {name: value for name, value in options.items() if value is not None and name != "topics"}
+        raise pytest.UsageError(
+            f"parley's fixtures do not know {', '.join(sorted(unknown))}; the marker is {MARKER}"
+        )
+    given = {
+        name: value for name, value in options.items() if value is not None and name != "topics"
+    }
     versions = given.pop("versions", None)
     if versions is not None:
         if isinstance(versions, str) or "releases" in given:
-            raise pytest.UsageError("versions is a list with a release for each broker, and excludes releases")
+            raise pytest.UsageError(
+                "versions is a list with a release for each broker, and excludes releases"
+            )
         given.setdefault("brokers", len(versions))
         if len(versions) > given["brokers"]:
-            raise pytest.UsageError(f"there are {len(versions)} versions for {given['brokers']} brokers")
+            raise pytest.UsageError(
+                f"there are {len(versions)} versions for {given['brokers']} brokers"
+            )
         given["releases"] = dict(enumerate(versions, start=1))
     from parley.devcluster import ClusterSettings, Security
 
@@ -90,17 +113,24 @@ def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def topic_arguments(topics: Any) -> dict[str, dict[str, Any]]:
-    """Return create_topic's arguments by topic. Raises UsageError for what is no table of topics."""
+    """Return create_topic's arguments by topic. Raises UsageError for what
+    is no table of topics.
+    """
     if topics is None:
         return {}
     if isinstance(topics, str):
         raise pytest.UsageError(f"topics is a list of names or a table, not one text: [{topics!r}]")
     if not isinstance(topics, Mapping):
         return {name: {} for name in topics}
-    return {name: dict(how) if isinstance(how, Mapping) else {"partitions": how} for name, how in topics.items()}
+    return {
+        name: dict(how) if isinstance(how, Mapping) else {"partitions": how}
+        for name, how in topics.items()
+    }
 
 
-def _start(options: Mapping[str, Any], paths: pytest.TempPathFactory, open_clusters: ExitStack) -> LocalCluster:
+def _start(
+    options: Mapping[str, Any], paths: pytest.TempPathFactory, open_clusters: ExitStack
+) -> LocalCluster:
     """Start a cluster with its topics; it is closed with the stack."""
     from parley.devcluster import LocalCluster
 
@@ -119,16 +149,24 @@ def _start(options: Mapping[str, Any], paths: pytest.TempPathFactory, open_clust
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """Return the options of all the clusters here. Override it in a conftest.py, with the scope of the session."""
+    """Return the options of all the clusters here. Override it in a conftest.py, with
+    the scope of the session.
+    """
     return {}
 
 
 @pytest.fixture
 def kafka_cluster(
-    request: pytest.FixtureRequest, kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    kafka_cluster_options: Mapping[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalCluster]:
-    """Return a running embedded Kafka cluster, new for this test; `@pytest.mark.kafka` says which."""
-    options = merged(kafka_cluster_options, marker_options(request.node.get_closest_marker("kafka")))
+    """Return a running embedded Kafka cluster, new for this test;
+    `@pytest.mark.kafka` says which.
+    """
+    options = merged(
+        kafka_cluster_options, marker_options(request.node.get_closest_marker("kafka"))
+    )
     with ExitStack() as open_clusters:
         yield _start(options, tmp_path_factory, open_clusters)
 
@@ -146,7 +184,9 @@ def kafka_cluster_session(
 def kafka_cluster_factory(
     kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., LocalCluster]]:
-    """Return a function that starts a cluster of given options; all of them are closed after the test."""
+    """Return a function that starts a cluster of given options; all of them
+    are closed after the test.
+    """
     with ExitStack() as open_clusters:
 
         def start(**options: Any) -> LocalCluster:

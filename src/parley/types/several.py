@@ -1,7 +1,8 @@
-"""Several names, which one text is not: the type that says so to a checker, and the check when the call is made.
+"""Several names, which one text is not: the type that says so to a checker, and the check when the
+call is made.
 
-A text iterates over its letters, so that a call which wants names would take `"ab"` for the names a and b.
-`Names` excludes it for mypy and pyright; `texts` refuses it for everybody else.
+A text iterates over its letters, so that a call which wants names would take `"ab"` for the names a
+and b. `Names` excludes it for mypy and pyright; `texts` refuses it for everybody else.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ class Many(Protocol[T_co]):
 
 
 Several: TypeAlias = Many[T] | Iterator[T]
-"""What is iterated over once. A value that is only known as an Iterable might be a text: make a list of it."""
+"""What is iterated over once. A value that is only known as an Iterable might be
+a text: make a list of it.
+"""
 Names: TypeAlias = Many[str] | Iterator[str]
-"""Several names. mypy and pyright refuse a single text, and each call that takes names does when it is made."""
+"""Several names. mypy and pyright refuse a single text, and each call that takes
+names does when it is made.
+"""
 
 
 def shown(value: object) -> str:
@@ -39,18 +44,23 @@ def shown(value: object) -> str:
 
 
 def several(what: str, values: object, of: str = "names") -> tuple[object, ...]:
-    """Return what a caller gave where several values are wanted. Raises ConfigError for one text, and for no values.
+    """Return what a caller gave where several values are wanted. Raises ConfigError for one text,
+    and for no values.
 
     >>> several("names", "ab")
-    Traceback (most recent call last):
-    parley.errors.tree.ConfigError: names='ab' is one text where several names are wanted: give ['ab']
+    Traceback (most recent call last): parley.errors.tree.ConfigError: names='ab' is one text where
+    several names are wanted: give ['ab']
     """
     if isinstance(values, str | bytes | bytearray | memoryview):
         kind = "text" if isinstance(values, str) else "bytes value"
         short = repr(values) if len(repr(values)) <= SHOWN else "..."
-        raise ConfigError(f"{what}={short} is one {kind} where several {of} are wanted: give [{short}]")
+        raise ConfigError(
+            f"{what}={short} is one {kind} where several {of} are wanted: give [{short}]"
+        )
     if not isinstance(values, Iterable):
-        raise ConfigError(f"{what}={shown(values)} cannot be used: several {of} are wanted, as a list")
+        raise ConfigError(
+            f"{what}={shown(values)} cannot be used: several {of} are wanted, as a list"
+        )
     return tuple(values)
 
 
@@ -68,7 +78,11 @@ def text(what: str, value: object) -> str:
     try:
         size_bytes = len(value.encode())
     except UnicodeEncodeError as error:
-        raise ConfigError(f"{what}: {shown(value)} cannot be sent: it is no Unicode text") from error
+        raise ConfigError(
+            f"{what}: {shown(value)} cannot be sent: it is no Unicode text"
+        ) from error
     if size_bytes > 0x7FFF:
-        raise ConfigError(f"{what}: a name of {size_bytes} bytes is longer than the 32767 that Kafka allows")
+        raise ConfigError(
+            f"{what}: a name of {size_bytes} bytes is longer than the 32767 that Kafka allows"
+        )
     return value

@@ -1,7 +1,7 @@
 """Which versions to speak: ranges, negotiation, features, releases. Knowledge is data here.
 
-Map: `ranges` and `negotiate` choose, `features` and `view` answer by name, `releases` is what was measured.
-`java_client` and `documentation` are for people.
+Map: `ranges` and `negotiate` choose, `features` and `view` answer by name, `releases` is what was
+measured. `java_client` and `documentation` are for people.
 """
 
 from parley.schema import VersionRange

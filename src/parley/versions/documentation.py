@@ -1,7 +1,7 @@
 """The protocol of each release as a page: the useful half of KIP-35's option 3.
 
-A page lists every API that a release advertises, with its range, the versions that are deprecated or
-must not be used, and what changed since the measured release before.
+A page lists every API that a release advertises, with its range, the versions that are deprecated
+or must not be used, and what changed since the measured release before.
 """
 
 from __future__ import annotations
@@ -41,8 +41,13 @@ class Difference(NamedTuple):
 def entries(release: Release) -> list[ApiEntry]:
     """Return every API that a release advertises, by key."""
     before = previous(release)
-    changed = {d.api_key: d.change for d in differences(before, release)} if before is not None else {}
-    return [_entry(key, versions, changed.get(key, "")) for key, versions in sorted(release.ranges.items())]
+    changed = (
+        {d.api_key: d.change for d in differences(before, release)} if before is not None else {}
+    )
+    return [
+        _entry(key, versions, changed.get(key, ""))
+        for key, versions in sorted(release.ranges.items())
+    ]
 
 
 def previous(release: Release) -> Release | None:
@@ -85,13 +90,19 @@ def index() -> str:
     for found in releases().values():
         before = previous(found)
         changes = len(differences(before, found)) if before is not None else "-"
-        lines.append(f"| [{found.name}]({found.name}.md) | {len(found.ranges)} | {found.record_magic} | {changes} |")
+        lines.append(
+            f"| [{found.name}]({found.name}.md) | {len(found.ranges)} | {found.record_magic} "
+            f"| {changes} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def pages() -> Mapping[str, str]:
     """Return the text of every page by file name."""
-    return {"index.md": index(), **{f"{name}.md": markdown(found) for name, found in releases().items()}}
+    return {
+        "index.md": index(),
+        **{f"{name}.md": markdown(found) for name, found in releases().items()},
+    }
 
 
 def _page(release: Release) -> Iterator[str]:
@@ -111,7 +122,10 @@ def _page(release: Release) -> Iterator[str]:
     yield "|--:|---|---|---|---|---|"
     for entry in entries(release):
         deprecated, forbidden = entry.deprecated or "", entry.must_not_use or ""
-        yield f"| {entry.api_key} | {entry.api} | {entry.versions} | {deprecated} | {forbidden} | {entry.change} |"
+        yield (
+            f"| {entry.api_key} | {entry.api} | {entry.versions} | {deprecated} | {forbidden} | "
+            f"{entry.change} |"
+        )
     if before is None:
         return
     gone = [d.api for d in differences(before, release) if d.after is None]
@@ -123,7 +137,9 @@ def _page(release: Release) -> Iterator[str]:
         if some:
             yield ""
             yield f"{title}: {', '.join(feature.value for feature in some)}."
-    reasons = sorted({f"{entry.api}: {entry.reason}." for entry in entries(release) if entry.must_not_use})
+    reasons = sorted(
+        {f"{entry.api}: {entry.reason}." for entry in entries(release) if entry.must_not_use}
+    )
     for reason in reasons:
         yield ""
         yield reason
@@ -137,7 +153,9 @@ def _entry(key: int, versions: VersionRange, change: str) -> ApiEntry:
     for rule in MUST_NOT_USE:
         forbidden = rule.versions.intersect(versions)
         if rule.api == key and versions.max >= rule.if_broker_max and forbidden is not None:
-            return ApiEntry(key, api_name(key), versions, deprecated, forbidden, rule.reason, change)
+            return ApiEntry(
+                key, api_name(key), versions, deprecated, forbidden, rule.reason, change
+            )
     return ApiEntry(key, api_name(key), versions, deprecated, None, "", change)
 
 

@@ -7,7 +7,8 @@
     )
 
 RANGE is `min` or `min to max`. An API that the tool's client knows and the broker lacks is
-`UNSUPPORTED`; one that the broker has and the client does not know is `UNKNOWN(key)`, without suffix.
+`UNSUPPORTED`; one that the broker has and the client does not know is `UNKNOWN(key)`, without
+suffix.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class JavaApi(NamedTuple):
 @cache
 def java_apis() -> dict[int, JavaApi]:
     """Return the APIs of Kafka 4.3.0's Java client, by key."""
-    text = resources.files("parley.versions").joinpath("java_client.txt").read_text(encoding="ascii")
+    text = (
+        resources.files("parley.versions").joinpath("java_client.txt").read_text(encoding="ascii")
+    )
     table = {}
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -59,17 +62,25 @@ def usability(api: JavaApi, low: int, high: int) -> str:
     return f"usable: {min(api.latest, high)}"
 
 
-def broker_block(host: str, port: int, node_id: int, rack: str | None, ranges: Mapping[int, tuple[int, int]]) -> str:
-    """Return the block that Kafka 4.3.0's tool prints for one broker, newline at the end included."""
+def broker_block(
+    host: str, port: int, node_id: int, rack: str | None, ranges: Mapping[int, tuple[int, int]]
+) -> str:
+    """Return the block that Kafka 4.3.0's tool prints for one broker,
+    newline at the end included.
+    """
     lines = {}
     for key, (low, high) in ranges.items():
         api = java_apis().get(key)
         if api is None:
             lines[key] = f"UNKNOWN({key}): {_range_text(low, high)}"
         else:
-            lines[key] = f"{api.name}({key}): {_range_text(low, high)} [{usability(api, low, high)}]"
+            lines[key] = (
+                f"{api.name}({key}): {_range_text(low, high)} [{usability(api, low, high)}]"
+            )
     for key, api in java_apis().items():
         if api.for_clients and key not in lines:
             lines[key] = f"{api.name}({key}): UNSUPPORTED"
     body = ",\n\t".join(lines[key] for key in sorted(lines))
-    return f"{host}:{port} (id: {node_id} rack: {rack or 'null'} isFenced: false) -> (\n\t{body}\n)\n"
+    return (
+        f"{host}:{port} (id: {node_id} rack: {rack or 'null'} isFenced: false) -> (\n\t{body}\n)\n"
+    )

@@ -1,7 +1,7 @@
 """One broker's versions, and the choice among them (KIP-35, KIP-97).
 
-A `BrokerVersions` is good for the connection on which it was learned, and forgotten with it: after a
-reconnect the broker may be another release.
+A `BrokerVersions` is good for the connection on which it was learned, and forgotten with it: after
+a reconnect the broker may be another release.
 """
 
 from __future__ import annotations
@@ -38,10 +38,16 @@ class BrokerVersions:
         must_not_use: Iterable[MustNotUse] = MUST_NOT_USE,
     ) -> None:
         self.ranges: Mapping[int, VersionRange] = MappingProxyType(
-            {key: span if isinstance(span, VersionRange) else VersionRange(*span) for key, span in ranges.items()}
+            {
+                key: span if isinstance(span, VersionRange) else VersionRange(*span)
+                for key, span in ranges.items()
+            }
         )
         self.supported_features = MappingProxyType(
-            {name: VersionRange(low, high) for name, (low, high) in (supported_features or {}).items()}
+            {
+                name: VersionRange(low, high)
+                for name, (low, high) in (supported_features or {}).items()
+            }
         )
         self.finalized_features = MappingProxyType(dict(finalized_features or {}))
         self.finalized_features_epoch = finalized_features_epoch
@@ -51,23 +57,29 @@ class BrokerVersions:
         self._usable: dict[int, VersionRange | None] = {}
 
     def __repr__(self) -> str:
-        return f"BrokerVersions({len(self.ranges)} APIs{f' of broker {self.broker}' if self.broker else ''})"
+        return (
+            f"BrokerVersions({len(self.ranges)} "
+            f"APIs{f' of broker {self.broker}' if self.broker else ''})"
+        )
 
     @classmethod
     def from_response(cls, response: Any, *, broker: str = "") -> BrokerVersions:
         """Return the versions that an ApiVersionsResponse without error names.
 
-        Raises RemoteProtocolError when a key stands twice, a range is upside down or negative, or the
-        answer names absurdly many.
+        Raises RemoteProtocolError when a key stands twice, a range is upside down or negative, or
+        the answer names absurdly many.
         """
         if len(response.api_keys) > MAX_APIS:
             raise RemoteProtocolError(
-                f"an ApiVersions answer names {len(response.api_keys)} APIs; {MAX_APIS} is the limit"
+                f"an ApiVersions answer names {len(response.api_keys)} APIs; {MAX_APIS} is "
+                "the limit"
             )
         ranges: dict[int, VersionRange] = {}
         for entry in response.api_keys:
             if entry.api_key in ranges:
-                raise RemoteProtocolError(f"an ApiVersions answer names API key {entry.api_key} twice")
+                raise RemoteProtocolError(
+                    f"an ApiVersions answer names API key {entry.api_key} twice"
+                )
             if not 0 <= entry.min_version <= entry.max_version:
                 raise RemoteProtocolError(
                     f"an ApiVersions answer gives API key {entry.api_key} the versions"
@@ -76,7 +88,9 @@ class BrokerVersions:
             ranges[entry.api_key] = VersionRange(entry.min_version, entry.max_version)
         return cls(
             ranges,
-            supported_features={f.name: (f.min_version, f.max_version) for f in response.supported_features},
+            supported_features={
+                f.name: (f.min_version, f.max_version) for f in response.supported_features
+            },
             finalized_features={f.name: f.max_version_level for f in response.finalized_features},
             finalized_features_epoch=response.finalized_features_epoch,
             broker=broker,
@@ -84,7 +98,9 @@ class BrokerVersions:
 
     @classmethod
     def from_release(cls, name: str, *, broker: str = "") -> BrokerVersions:
-        """Return what a release was measured to speak, for a broker that is not asked (a pinned release)."""
+        """Return what a release was measured to speak, for a broker that is not
+        asked (a pinned release).
+        """
         found = release(name)
         epoch = found.finalized_features_epoch
         return cls(
@@ -97,10 +113,11 @@ class BrokerVersions:
 
     @classmethod
     def fixed_pre_0_10(cls, *, broker: str = "") -> BrokerVersions:
-        """Return what a broker that answers no ApiVersions can do: Kafka 0.9's versions and no more.
+        """Return what a broker that answers no ApiVersions can do: Kafka 0.9's versions and no
+        more.
 
-        0.9 does not check the versions of its APIs and answers newer ones in an old shape, so nothing
-        above this table may be sent to it.
+        0.9 does not check the versions of its APIs and answers newer ones in an old shape, so
+        nothing above this table may be sent to it.
         """
         return cls.from_release("0.9.0.1", broker=broker)
 
@@ -117,22 +134,31 @@ class BrokerVersions:
         )
 
     def usable(self, api_key: int) -> VersionRange | None:
-        """Return the versions of an API that both sides speak and no rule forbids, None when there are none."""
+        """Return the versions of an API that both sides speak and no rule forbids,
+        None when there are none.
+        """
         if api_key not in self._usable:
             own, theirs = self._client_ranges.get(api_key), self.ranges.get(api_key)
             both = own is not None and theirs is not None
-            self._usable[api_key] = usable_range(api_key, own, theirs, self._must_not_use) if both else None  # type: ignore[arg-type]
+            self._usable[api_key] = (
+                usable_range(api_key, own, theirs, self._must_not_use) if both else None
+            )  # type: ignore[arg-type]
         return self._usable[api_key]
 
-    def choose(self, api_key: int, allowed: VersionRange | None = None, *, feature: Feature | None = None) -> int:
-        """Return the newest version of an API that both sides speak, within `allowed` if that is given.
+    def choose(
+        self, api_key: int, allowed: VersionRange | None = None, *, feature: Feature | None = None
+    ) -> int:
+        """Return the newest version of an API that both sides speak, within `allowed` if that is
+        given.
 
         Raises UnsupportedVersionError (with `local=True`; nothing was sent) when there is none.
         """
         usable = self.usable(api_key)
         if usable is not None and allowed is not None:
             wanted = usable.intersect(allowed)  # whose end may be a version that must not be used
-            usable = wanted and usable_range(api_key, wanted, self.ranges[api_key], self._must_not_use)
+            usable = wanted and usable_range(
+                api_key, wanted, self.ranges[api_key], self._must_not_use
+            )
         if usable is None:
             raise self.unsupported(api_key, allowed, feature=feature)
         return usable.max
@@ -141,10 +167,14 @@ class BrokerVersions:
         """Return whether this broker can do what a feature needs."""
         return self.missing(feature) is None
 
-    def missing(self, feature: Feature, finalized: Mapping[str, int] | None = None) -> ApiKey | str | None:
-        """Return the first API or finalized feature that this broker lacks for a feature, None when it has all.
+    def missing(
+        self, feature: Feature, finalized: Mapping[str, int] | None = None
+    ) -> ApiKey | str | None:
+        """Return the first API or finalized feature that this broker lacks for a feature, None when
+        it has all.
 
-        `finalized` are the cluster's levels where they are known better than by this broker's own answer.
+        `finalized` are the cluster's levels where they are known better than by this broker's own
+        answer.
         """
         levels = self.finalized_features if finalized is None else finalized
         need = FEATURES[feature]
@@ -158,7 +188,9 @@ class BrokerVersions:
         return None
 
     def require(self, feature: Feature) -> None:
-        """Raise UnsupportedVersionError, before anything is sent, unless the broker has a feature."""
+        """Raise UnsupportedVersionError, before anything is sent, unless the
+        broker has a feature.
+        """
         lacking = self.missing(feature)
         if lacking is None:
             return
@@ -166,9 +198,12 @@ class BrokerVersions:
         if isinstance(lacking, ApiKey):
             wanted = dict(need.apis)[lacking]
             own = self._client_ranges[lacking]
-            raise self.unsupported(lacking, VersionRange(wanted, max(wanted, own.max)), feature=feature)
+            raise self.unsupported(
+                lacking, VersionRange(wanted, max(wanted, own.max)), feature=feature
+            )
         raise UnsupportedVersionError(
-            f"broker {self.broker or '?'} cannot do {feature.value}: its finalized feature {lacking} is at level"
+            f"broker {self.broker or '?'} cannot do {feature.value}: its finalized feature "
+            f"{lacking} is at level"
             f" {self.finalized_features.get(lacking, 0)}, {dict(need.finalized)[lacking]} is needed"
             f" (Kafka {need.first_release}). Raise it with kafka-features.sh, or do without.",
             broker=self.broker or None,
@@ -185,12 +220,17 @@ class BrokerVersions:
         asked = asked or allowed
         theirs = self.ranges.get(api_key)
         name = api_name(api_key)
-        since = FEATURES[feature].first_release if feature else first_release(api_key, asked.min if asked else 0)
+        since = (
+            FEATURES[feature].first_release
+            if feature
+            else first_release(api_key, asked.min if asked else 0)
+        )
         can = f"has versions {theirs}" if theirs is not None else "does not have it"
         use = f" for {feature.value}" if feature is not None else ""
         remedy = f" Kafka {since} is the first release that can." if since else ""
         return UnsupportedVersionError(
-            f"{name}{use} needs version {asked}, but broker {self.broker or '?'} {can}; nothing was sent.{remedy}",
+            f"{name}{use} needs version {asked}, but broker {self.broker or '?'} {can}; "
+            f"nothing was sent.{remedy}",
             api=name,
             client_range=(asked.min, asked.max) if asked is not None else None,
             broker_range=(theirs.min, theirs.max) if theirs is not None else None,

@@ -26,7 +26,8 @@ MUST_NOT_USE: tuple[MustNotUse, ...] = (
     MustNotUse(
         ApiKey.PRODUCE,
         VersionRange(0, 2),
-        "4.x brokers advertise Produce 0-2 for the sake of old clients and close the connection on them (KAFKA-18659)",
+        "4.x brokers advertise Produce 0-2 for the sake of old clients and close the "
+        "connection on them (KAFKA-18659)",
         if_broker_max=12,
     ),
     MustNotUse(
@@ -54,7 +55,10 @@ def parse_must_not_use(text: str) -> tuple[MustNotUse, ...]:
         except ValueError:
             span = None
         if not colon or span is None:
-            raise ConfigError(f'"{entry}" is no rule about versions: API:VERSIONS is expected, as in "Produce:12-13"')
+            raise ConfigError(
+                f'"{entry}" is no rule about versions: API:VERSIONS is expected, as in '
+                '"Produce:12-13"'
+            )
         rules.append(MustNotUse(_api_named(name.strip()), span, "excluded by the client's options"))
     return tuple(rules)
 
@@ -69,7 +73,9 @@ def _api_named(name: str) -> ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NotTrusted:
-    """A response field that is not believed below a version, while the version itself stays usable."""
+    """A response field that is not believed below a version, while the
+    version itself stays usable.
+    """
 
     api: ApiKey
     field: str
@@ -82,7 +88,8 @@ FIELDS_NOT_TRUSTED: tuple[NotTrusted, ...] = (
         ApiKey.METADATA,
         "leader_epoch",
         9,
-        "brokers before 2.4 spread stale epochs during reassignments, and a client that believes them"
+        "brokers before 2.4 spread stale epochs during reassignments, and a client that "
+        "believes them"
         " is fenced forever (KAFKA-9212)",
     ),
 )
@@ -96,7 +103,8 @@ def is_trusted(api: ApiKey, field: str, version: int) -> bool:
     (False, True)
     """
     return not any(
-        rule.api == api and rule.field == field and version < rule.below_version for rule in FIELDS_NOT_TRUSTED
+        rule.api == api and rule.field == field and version < rule.below_version
+        for rule in FIELDS_NOT_TRUSTED
     )
 
 
@@ -114,7 +122,8 @@ class _ClientRanges(Mapping[int, VersionRange]):
                 raise KeyError(api_key) from None
             low, high = schema.valid_versions
             unstable = schema.unstable_versions
-            if unstable is not None and unstable.min <= low:  # a draft that came before the first stable version
+            # a draft that came before the first stable version
+            if unstable is not None and unstable.min <= low:
                 low = unstable.max + 1
             elif unstable is not None:
                 high = unstable.min - 1
@@ -129,11 +138,16 @@ class _ClientRanges(Mapping[int, VersionRange]):
 
 
 CLIENT_RANGES: Mapping[int, VersionRange] = _ClientRanges()
-"""What parley can speak: every version from 0 to the newest stable one of the newest known release."""
+"""What parley can speak: every version from 0 to the newest stable one of
+the newest known release.
+"""
 
 
 def usable_range(
-    api_key: int, client: VersionRange, broker: VersionRange, rules: Iterable[MustNotUse] = MUST_NOT_USE
+    api_key: int,
+    client: VersionRange,
+    broker: VersionRange,
+    rules: Iterable[MustNotUse] = MUST_NOT_USE,
 ) -> VersionRange | None:
     """Return the versions that both sides have and no rule forbids, None when there are none.
 

@@ -53,7 +53,8 @@ def release_number(name: str) -> tuple[int, ...]:
     parts = name.split(".")
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise ConfigError(
-            f'"{name}" is not a release of Kafka: numbers and dots are expected, as in "3.9" or "0.10.2.2"'
+            f'"{name}" is not a release of Kafka: numbers and dots are expected, as in "3.9" '
+            'or "0.10.2.2"'
         )
     return tuple(int(part) for part in parts)
 
@@ -61,7 +62,9 @@ def release_number(name: str) -> tuple[int, ...]:
 @cache
 def releases() -> Mapping[str, Release]:
     """Return every measured release, oldest first, by name."""
-    table = json.loads(resources.files("parley.versions").joinpath("releases.json").read_text(encoding="ascii"))
+    table = json.loads(
+        resources.files("parley.versions").joinpath("releases.json").read_text(encoding="ascii")
+    )
     return MappingProxyType({name: _release(name, entry) for name, entry in table.items()})
 
 
@@ -81,13 +84,19 @@ def release(name: str) -> Release:
     if matching:
         return matching[-1]
     same_line = [found for found in known.values() if found.number[:2] == wanted[:2]]
-    older = [found for found in known.values() if found.number <= wanted]  # what a release speaks, the next one keeps
+    # what a release speaks, the next one keeps
+    older = [found for found in known.values() if found.number <= wanted]
     nearest = (same_line or older or list(known.values())[:1])[-1].name
-    raise ConfigError(f'release "{name}" was not measured; known are {", ".join(known)}. Did you mean "{nearest}"?')
+    raise ConfigError(
+        f'release "{name}" was not measured; known are {", ".join(known)}. Did you mean '
+        f'"{nearest}"?'
+    )
 
 
 def first_release(api_key: int, version: int = 0) -> str | None:
-    """Return the oldest measured release that advertises a version of an API, None when none does."""
+    """Return the oldest measured release that advertises a version of an
+    API, None when none does.
+    """
     for name, entry in releases().items():
         if version in entry.ranges.get(api_key, ()):
             return name
@@ -95,7 +104,11 @@ def first_release(api_key: int, version: int = 0) -> str | None:
 
 
 def _release(name: str, entry: Mapping[str, object]) -> Release:
-    apis, supported, finalized = entry["apis"], entry.get("supported_features", {}), entry.get("finalized_features", {})
+    apis, supported, finalized = (
+        entry["apis"],
+        entry.get("supported_features", {}),
+        entry.get("finalized_features", {}),
+    )
     assert isinstance(apis, str)
     assert isinstance(supported, dict)
     assert isinstance(finalized, dict)
@@ -107,7 +120,9 @@ def _release(name: str, entry: Mapping[str, object]) -> Release:
         name=name,
         ranges=MappingProxyType({int(key): VersionRange.parse(text) for key, text in pairs}),
         record_magic=magic,
-        supported_features=MappingProxyType({f: VersionRange(low, high) for f, (low, high) in supported.items()}),
+        supported_features=MappingProxyType(
+            {f: VersionRange(low, high) for f, (low, high) in supported.items()}
+        ),
         finalized_features=MappingProxyType(dict(finalized)),
         finalized_features_epoch=epoch,
     )

@@ -69,11 +69,15 @@ def intersection(brokers: Mapping[Broker, Ranges]) -> dict[int, VersionRange]:
             for key, (low, high) in shared.items()
             if key in table
         }
-    return {key: VersionRange(low, high) for key, (low, high) in sorted(shared.items()) if low <= high}
+    return {
+        key: VersionRange(low, high) for key, (low, high) in sorted(shared.items()) if low <= high
+    }
 
 
 def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
-    """Return the tables without repetitions of recent ones: a cluster of 1,000 brokers has few releases."""
+    """Return the tables without repetitions of recent ones: a cluster of 1,000
+    brokers has few releases.
+    """
     found: list[Ranges] = []
     for table in tables:
         if not any(table == recent for recent in found[-_RECENT:]):
@@ -82,12 +86,17 @@ def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
 
 
 def finalized(brokers: Iterable[BrokerVersions]) -> Mapping[str, int]:
-    """Return the levels of the cluster's finalized features, as the answer with the newest epoch has them.
+    """Return the levels of the cluster's finalized features, as the answer with the newest epoch
+    has them.
 
     Brokers learn of a change one after the other; an answer without an epoch (-1) says nothing.
     """
     newest = max(brokers, key=lambda versions: versions.finalized_features_epoch, default=None)
-    return newest.finalized_features if newest is not None and newest.finalized_features_epoch >= 0 else {}
+    return (
+        newest.finalized_features
+        if newest is not None and newest.finalized_features_epoch >= 0
+        else {}
+    )
 
 
 def require(brokers: Mapping[Broker, BrokerVersions], features: tuple[Feature, ...]) -> None:

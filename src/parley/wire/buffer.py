@@ -11,19 +11,27 @@ from struct import Struct, error as StructError
 
 from parley.errors import LocalProtocolError
 from parley.wire import primitives
-from parley.wire.primitives import MAX_STRING_BYTES, encode_unsigned_varint, encode_varint, encode_varlong
+from parley.wire.primitives import (
+    MAX_STRING_BYTES,
+    encode_unsigned_varint,
+    encode_varint,
+    encode_varlong,
+)
 
 RawData = bytes | bytearray | memoryview
 
 REFERENCE_FROM_BYTES = 1024
-"""Payloads from this size on are kept by reference; below it one copy is cheaper than one more segment."""
+"""Payloads from this size on are kept by reference; below it one copy is
+cheaper than one more segment.
+"""
 
 
 class WriteBuffer:
     """Collects the bytes of one message.
 
     `segments()` gives them as a list in which large payloads are the caller's own objects: they
-    must not change until the message is on its way. Values that do not fit raise LocalProtocolError.
+    must not change until the message is on its way. Values that do not fit raise
+    LocalProtocolError.
     """
 
     __slots__ = ("_done", "_done_bytes", "tail")
@@ -38,7 +46,9 @@ class WriteBuffer:
         return self._done_bytes + len(self.tail)
 
     def segments(self) -> list[bytes | memoryview]:
-        """Return what was written, in order, large payloads by reference. The buffer stays as it is."""
+        """Return what was written, in order, large payloads by reference. The
+        buffer stays as it is.
+        """
         parts = [*self._done, self.tail] if self.tail else self._done
         return [bytes(part) if isinstance(part, bytearray) else part for part in parts]
 
@@ -50,7 +60,9 @@ class WriteBuffer:
         try:
             self.tail += layout.pack(value)
         except StructError as error:
-            raise LocalProtocolError(f"{value!r} cannot be written as {layout.format}: {error}") from error
+            raise LocalProtocolError(
+                f"{value!r} cannot be written as {layout.format}: {error}"
+            ) from error
 
     def write_int8(self, value: int) -> None:
         """Write a signed 8-bit integer."""
@@ -208,7 +220,9 @@ def _encode_text(text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"{text!r} has no UTF-8 form: {error.reason}") from error
     if len(data) > MAX_STRING_BYTES:
-        raise LocalProtocolError(f"a string of {len(data)} bytes: Kafka's strings have at most {MAX_STRING_BYTES}")
+        raise LocalProtocolError(
+            f"a string of {len(data)} bytes: Kafka's strings have at most {MAX_STRING_BYTES}"
+        )
     return data
 
 

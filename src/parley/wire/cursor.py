@@ -44,7 +44,8 @@ class Cursor:
 
     def _short(self, wanted: int) -> RemoteProtocolError:
         return RemoteProtocolError(
-            f"{wanted} bytes are needed at byte {self.pos} but {self.remaining()} are left; the message is truncated"
+            f"{wanted} bytes are needed at byte {self.pos} but {self.remaining()} are left; "
+            "the message is truncated"
         )
 
     def read_int8(self) -> int:
@@ -147,29 +148,39 @@ class Cursor:
         if size == -1:
             return None
         if not 0 <= size <= MAX_STRING_BYTES:
-            raise RemoteProtocolError(f"a string before byte {self.pos} has the impossible length {size}")
+            raise RemoteProtocolError(
+                f"a string before byte {self.pos} has the impossible length {size}"
+            )
         try:
             return str(self.read_raw(size), "utf-8")
         except UnicodeDecodeError as error:
-            raise RemoteProtocolError(f"the string before byte {self.pos} is not UTF-8: {error.reason}") from error
+            raise RemoteProtocolError(
+                f"the string before byte {self.pos} is not UTF-8: {error.reason}"
+            ) from error
 
     def _text_or_fail(self, size: int) -> str:
         text = self._text(size)
         if text is None:
-            raise RemoteProtocolError(f"a null string before byte {self.pos}, where null is not allowed")
+            raise RemoteProtocolError(
+                f"a null string before byte {self.pos}, where null is not allowed"
+            )
         return text
 
     def _bytes(self, size: int) -> memoryview | None:
         if size == -1:
             return None
         if size < -1:
-            raise RemoteProtocolError(f"bytes before byte {self.pos} have the impossible length {size}")
+            raise RemoteProtocolError(
+                f"bytes before byte {self.pos} have the impossible length {size}"
+            )
         return self.read_raw(size)
 
     def _bytes_or_fail(self, size: int) -> memoryview:
         data = self._bytes(size)
         if data is None:
-            raise RemoteProtocolError(f"null bytes before byte {self.pos}, where null is not allowed")
+            raise RemoteProtocolError(
+                f"null bytes before byte {self.pos}, where null is not allowed"
+            )
         return data
 
     # Arrays: the caller reads the elements, after the count was found possible.
@@ -189,7 +200,8 @@ class Cursor:
     def _count(self, count: int, element_size: int) -> int:
         if count < -1 or count * element_size > self._end - self.pos:
             raise RemoteProtocolError(
-                f"an array before byte {self.pos} claims {count} elements of at least {element_size} bytes, "
+                f"an array before byte {self.pos} claims {count} elements of at least "
+                f"{element_size} bytes, "
                 f"but {self.remaining()} bytes are left"
             )
         return count
@@ -209,7 +221,9 @@ class Cursor:
         for _ in range(self.read_unsigned_varint()):
             tag = self.read_unsigned_varint()
             if tag <= last:
-                raise RemoteProtocolError(f"tag {tag} follows tag {last} before byte {self.pos}; tags must ascend")
+                raise RemoteProtocolError(
+                    f"tag {tag} follows tag {last} before byte {self.pos}; tags must ascend"
+                )
             last = tag
             fields[tag] = self.read_raw(self.read_unsigned_varint())
         return fields

@@ -35,7 +35,9 @@ UINT32 = Struct(">I")
 FLOAT64 = Struct(">d")
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string, in compact form too: Kafka's own generated code refuses longer ones both ways."""
+"""The longest string, in compact form too: Kafka's own generated code
+refuses longer ones both ways.
+"""
 
 _SHORT_VARINTS = tuple(bytes([value]) for value in range(128))
 
@@ -48,7 +50,9 @@ def decode_unsigned_varint(data: bytes | memoryview, start: int) -> tuple[int, i
     """
     value, position = _decode_groups(data, start, 5)
     if value > 0xFFFFFFFF:
-        raise RemoteProtocolError(f"the varint at byte {start} does not fit 32 bits; the peer's bytes are damaged")
+        raise RemoteProtocolError(
+            f"the varint at byte {start} does not fit 32 bits; the peer's bytes are damaged"
+        )
     return value, position
 
 
@@ -56,7 +60,9 @@ def decode_unsigned_varlong(data: bytes | memoryview, start: int) -> tuple[int, 
     """Return the unsigned 64-bit varint that begins at `start`, and the position after it."""
     value, position = _decode_groups(data, start, 10)
     if value > 0xFFFFFFFFFFFFFFFF:
-        raise RemoteProtocolError(f"the varint at byte {start} does not fit 64 bits; the peer's bytes are damaged")
+        raise RemoteProtocolError(
+            f"the varint at byte {start} does not fit 64 bits; the peer's bytes are damaged"
+        )
     return value, position
 
 
@@ -67,12 +73,15 @@ def _decode_groups(data: bytes | memoryview, start: int, longest: int) -> tuple[
             group = data[start + index]
         except IndexError:
             raise RemoteProtocolError(
-                f"the varint at byte {start} is cut off after {index} bytes; the message is truncated"
+                f"the varint at byte {start} is cut off after {index} bytes; the message is "
+                "truncated"
             ) from None
         value |= (group & 0x7F) << (7 * index)
         if group < 0x80:
             if group == 0 and index:
-                raise RemoteProtocolError(f"the varint at byte {start} is longer than its value needs")
+                raise RemoteProtocolError(
+                    f"the varint at byte {start} is longer than its value needs"
+                )
             return value, start + index + 1
     raise RemoteProtocolError(f"the varint at byte {start} is longer than {longest} bytes")
 

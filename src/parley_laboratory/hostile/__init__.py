@@ -1,7 +1,8 @@
-"""Hostile bytes by the million, both ways: at what a client reads, at what an embedded broker reads, and at
-both record kernels.
+"""Hostile bytes by the million, both ways: at what a client reads, at what an embedded broker
+reads, and at both record kernels.
 
-`python -m parley_laboratory.hostile --inputs 1000000` is the long run; every input follows from the seed.
+`python -m parley_laboratory.hostile --inputs 1000000` is the long run; every input follows from the
+seed.
 """
 
 from parley_laboratory.hostile.account import HostileAccount

@@ -1,4 +1,6 @@
-"""The long run: `python -m parley_laboratory.hostile --inputs 1000000`; exit status 1 when there was a breach."""
+"""The long run: `python -m parley_laboratory.hostile --inputs 1000000`; exit status
+1 when there was a breach.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ CALLS_PER_INPUT = 1 / 500
 def main() -> int:
     """Attack both ways, print the accounts, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=20_000, help="inputs each way (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="every input follows from it (default: %(default)s)")
+    parser.add_argument(
+        "--inputs", type=int, default=20_000, help="inputs each way (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="every input follows from it (default: %(default)s)"
+    )
     chosen = parser.parse_args()
     breaches = 0
     for title, attack, count in (

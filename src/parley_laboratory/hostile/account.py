@@ -17,10 +17,11 @@ def peak_memory_mib() -> float:
 
 @dataclass(slots=True)
 class HostileAccount:
-    """Outcomes by name (`decoded`, `refused: RemoteProtocolError`, `closed`, `answered`, …) and breaches.
+    """Outcomes by name (`decoded`, `refused: RemoteProtocolError`, `closed`, `answered`, …) and
+    breaches.
 
-    A breach is what no input may cause: an exception that is not parley's, a broker that stops serving,
-    an altered record. Each names seed and number of the input, which make it again.
+    A breach is what no input may cause: an exception that is not parley's, a broker that stops
+    serving, an altered record. Each names seed and number of the input, which make it again.
     """
 
     seed: int
@@ -49,6 +50,9 @@ class HostileAccount:
     def text(self, title: str) -> str:
         """Return the account as lines."""
         grown = self.memory_after_mib - self.memory_before_mib
-        lines = [f"{title}: {self.inputs:,} inputs, {len(self.breaches)} breaches, memory +{grown:.0f} MiB"]
+        lines = [
+            f"{title}: {self.inputs:,} inputs, {len(self.breaches)} breaches, memory "
+            f"+{grown:.0f} MiB"
+        ]
         lines += [f"  {count:>9,}  {name}" for name, count in self.outcomes.most_common()]
         return "\n".join([*lines, *(f"  BREACH {text}" for text in self.breaches[:20])])

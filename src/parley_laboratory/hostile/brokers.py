@@ -1,4 +1,6 @@
-"""Hostile bytes at what an embedded broker reads: bent requests of every API and version, to every release."""
+"""Hostile bytes at what an embedded broker reads: bent requests of every API and
+version, to every release.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ ROUNDS = 25
 
 
 class _Ear:
-    """The client's end of a stream: keeps the first bytes that came, and whether the stream is over."""
+    """The client's end of a stream: keeps the first bytes that came, and
+    whether the stream is over.
+    """
 
     def __init__(self) -> None:
         self.received = 0
@@ -52,7 +56,9 @@ class _Ear:
 
 
 class _Errors(logging.Handler):
-    """Collects what the cluster logs as an error: a handler that raises drops its client, and looks like a refusal."""
+    """Collects what the cluster logs as an error: a handler that raises drops its
+    client, and looks like a refusal.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -61,11 +67,14 @@ class _Errors(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the text, with the exception's."""
         error = record.exc_info[1] if record.exc_info else None
-        self.texts.append(f"{record.getMessage()} {error!r}" if error is not None else record.getMessage())
+        self.texts.append(
+            f"{record.getMessage()} {error!r}" if error is not None else record.getMessage()
+        )
 
 
 def attack_brokers(inputs: int, seed: int, releases: tuple[str, ...] = RELEASES) -> HostileAccount:
-    """Send hostile requests to embedded brokers of several releases, and return what became of each.
+    """Send hostile requests to embedded brokers of several releases, and return what became of
+    each.
 
     After every fifty inputs an honest client asks for the broker's versions and must be answered.
     """
@@ -77,15 +86,21 @@ def attack_brokers(inputs: int, seed: int, releases: tuple[str, ...] = RELEASES)
     try:
         for begun in range(0, inputs, INPUTS_PER_CLUSTER):
             release = releases[begun // INPUTS_PER_CLUSTER % len(releases)]
-            _one_cluster(release, range(begun, min(begun + INPUTS_PER_CLUSTER, inputs)), rng, account, errors)
+            _one_cluster(
+                release, range(begun, min(begun + INPUTS_PER_CLUSTER, inputs)), rng, account, errors
+            )
     finally:
         log.removeHandler(errors)
     return account.close()
 
 
-def _one_cluster(release: str, numbers: range, rng: Random, account: HostileAccount, errors: _Errors) -> None:
+def _one_cluster(
+    release: str, numbers: range, rng: Random, account: HostileAccount, errors: _Errors
+) -> None:
     time = VirtualTime(account.seed)
-    cluster = AsyncLocalCluster(1, release, clock=time.clock, seed=account.seed, backend=time.network)
+    cluster = AsyncLocalCluster(
+        1, release, clock=time.clock, seed=account.seed, backend=time.network
+    )
     try:
         time.run(cluster.start())
         cluster.create_topic(TOPIC)
@@ -107,8 +122,11 @@ async def _attack(
     maker, mutator = _RequestMaker(rng, cluster), Mutator(rng)
     for number in numbers:
         frame = maker.frame()
-        bent = mutator.mutated(frame) if rng.random() < 0.8 else frame  # unbent ones have hostile values
-        size = struct.pack(">i", len(bent) if rng.random() < 0.9 else rng.choice((-1, 0, 2**31 - 1, len(bent) + 1)))
+        # unbent ones have hostile values
+        bent = mutator.mutated(frame) if rng.random() < 0.8 else frame
+        size = struct.pack(
+            ">i", len(bent) if rng.random() < 0.9 else rng.choice((-1, 0, 2**31 - 1, len(bent) + 1))
+        )
         account.outcomes[await _send(time, address, size + bent)] += 1
         for text in errors.texts:
             account.breach(number, f"{cluster.broker(1).release}: {text}")
@@ -131,14 +149,18 @@ async def _send(time: VirtualTime, address: Address, data: bytes) -> str:
 
 
 async def _serves(time: VirtualTime, address: Address) -> bool:
-    """Whether an honest request is answered. (0.9 knows no ApiVersions: Metadata, which every release has.)"""
+    """Whether an honest request is answered. (0.9 knows no ApiVersions: Metadata,
+    which every release has.)
+    """
     honest = encode_request(MetadataRequest(topics=[]), 0, 7, "honest")
     frame = b"".join(bytes(part) for part in honest)
     return await _send(time, address, struct.pack(">i", len(frame)) + frame) != "closed"
 
 
 class _RequestMaker:
-    """Valid requests: any API and version that the broker advertises, now and then others; real topics and records."""
+    """Valid requests: any API and version that the broker advertises, now and then
+    others; real topics and records.
+    """
 
     def __init__(self, rng: Random, cluster: AsyncLocalCluster) -> None:
         self._rng = rng
@@ -147,7 +169,9 @@ class _RequestMaker:
         rows = [Record(i, 1_000 + i, 0, b"k", b"v" * 20) for i in range(3)]
         columns = columns_from_records(rows, with_offsets=False)
         self._records = {
-            magic: b"".join(bytes(b.data) for b in encode_batches(columns, None, WriteOptions(magic=magic)))
+            magic: b"".join(
+                bytes(b.data) for b in encode_batches(columns, None, WriteOptions(magic=magic))
+            )
             for magic in (0, 1, 2)
         }
 
@@ -162,7 +186,10 @@ class _RequestMaker:
         message: Any = self._maker.message(request_class(key), version)
         if key is ApiKey.PRODUCE:
             self._fill_in(message, version)
-        return b"".join(bytes(part) for part in encode_request(message, version, rng.randrange(2**31), "hostile"))
+        return b"".join(
+            bytes(part)
+            for part in encode_request(message, version, rng.randrange(2**31), "hostile")
+        )
 
     def _fill_in(self, produce: Any, version: int) -> None:
         produce.acks = self._rng.choice((-1, 0, 1, 7))

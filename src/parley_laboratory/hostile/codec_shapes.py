@@ -1,6 +1,8 @@
-"""Compressed bytes that make a decompressor work: floods of frames, members, blocks and tables that yield little.
+"""Compressed bytes that make a decompressor work: floods of frames, members, blocks and tables that
+yield little.
 
-Each maker takes about how many bytes to make. All of it is valid, but for floods of frames, which are refused.
+Each maker takes about how many bytes to make. All of it is valid, but for floods of frames, which
+are refused.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ def ordinary(size: int) -> bytes:
     """Return text as records hold it."""
     rng = random.Random(size)
     row = '{{"id": {0}, "name": "user-{1}", "value": {1}.{0}, "tags": ["a", "b"]}}'
-    return "".join(row.format(number, rng.randrange(10**6)) for number in range(size // 60 + 1)).encode()[:size]
+    return "".join(
+        row.format(number, rng.randrange(10**6)) for number in range(size // 60 + 1)
+    ).encode()[:size]
 
 
-# -- gzip --------------------------------------------------------------------------------------------
+# -- gzip ------------------------------------------------------------------------------------------
 
 
 def _bits(fields: Iterable[tuple[int, int]]) -> bytes:
@@ -79,7 +83,7 @@ def gzip_zeros(size: int) -> bytes:
     return gzip.compress(bytes(1_000 * size), mtime=0)
 
 
-# -- snappy ------------------------------------------------------------------------------------------
+# -- snappy ----------------------------------------------------------------------------------------
 
 XERIAL_HEAD = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 
@@ -113,7 +117,7 @@ def snappy_copies(size: int) -> bytes:
     return _varint(1 + 64 * count) + b"\x00x" + b"\xfe\x01\x00" * count
 
 
-# -- lz4 ---------------------------------------------------------------------------------------------
+# -- lz4 -------------------------------------------------------------------------------------------
 
 
 def lz4_head(flags: int = 0x60, block: int = 0x40) -> bytes:
@@ -129,7 +133,11 @@ def lz4_matches(size: int) -> bytes:
     """Return blocks of 4 MiB, each one long match: a byte for each 255."""
     length = 4 * MIB - 5 - 1 - 19
     match = b"\x1f\0\x01\x00" + b"\xff" * (length // 255) + bytes((length % 255,)) + b"\x50abcde"
-    return lz4_head(block=0x70) + (struct.pack("<I", len(match)) + match) * max(1, size // len(match)) + END
+    return (
+        lz4_head(block=0x70)
+        + (struct.pack("<I", len(match)) + match) * max(1, size // len(match))
+        + END
+    )
 
 
 def lz4_flood(size: int) -> bytes:
@@ -158,7 +166,7 @@ def lz4_stored(size: int) -> bytes:
     return lz4_head(block=0x70) + struct.pack("<I", 0x8000_0000) * max(1, size // 4) + END
 
 
-# -- zstd --------------------------------------------------------------------------------------------
+# -- zstd ------------------------------------------------------------------------------------------
 
 ZSTD_HEAD = b"\x28\xb5\x2f\xfd\x00\x58"  # no content size, a window of 2 MiB
 
@@ -182,12 +190,16 @@ def zstd_tables(size: int) -> bytes:
     """Return small frames, each with tables of its own."""
     out, rng = bytearray(), random.Random(1)
     while len(out) < size:
-        out += bytes(compress(4, bytes(rng.choices(b"etaoinshrdlu", range(12, 0, -1), k=200)), 19, 2))
+        out += bytes(
+            compress(4, bytes(rng.choices(b"etaoinshrdlu", range(12, 0, -1), k=200)), 19, 2)
+        )
     return bytes(out)
 
 
 def zstd_zeros(size: int) -> bytes:
-    """Return blocks that repeat a byte, 4 bytes for each 128 KiB: all that the least limit allows, and no more."""
+    """Return blocks that repeat a byte, 4 bytes for each 128 KiB: all that the least
+    limit allows, and no more.
+    """
     block = 128 * 1024
     repeated = struct.pack("<I", block << 3 | 1 << 1)[:3] + b"\0"
     return ZSTD_HEAD + repeated * max(1, min(size // 4, 500)) + b"\x01\0\0"

@@ -16,13 +16,19 @@ from parley_laboratory.hostile.mutations import Mutator
 
 LARGEST_BYTES = 2_000
 LIMIT_BYTES = 64 * 1024
-"""What a batch may decompress to here: the pure kernel is slow, and floods are floods at any size."""
+"""What a batch may decompress to here: the pure kernel is slow, and floods
+are floods at any size.
+"""
 
 BUDGET_S = {"python": 2.0, "rust": 0.2}
-"""Processor time of one call. Ordinary bytes take a hundredth of it, and a quadratic flood a hundred times as much."""
+"""Processor time of one call. Ordinary bytes take a hundredth of it, and a quadratic
+flood a hundred times as much.
+"""
 
 EITHER = frozenset({KernelErrorKind.COMPRESSED, KernelErrorKind.TOO_LARGE})
-"""Of bytes that are damaged near the place where they become too many, each library finds either first."""
+"""Of bytes that are damaged near the place where they become too many, each
+library finds either first.
+"""
 
 
 def kernels() -> list[ModuleType]:
@@ -36,8 +42,8 @@ def kernels() -> list[ModuleType]:
 def attack_kernels(inputs: int, seed: int) -> HostileAccount:
     """Give floods to every kernel, and return what became of each.
 
-    Half of them are bent, some of these with their checksum made true again. Only KernelError may come out, of one
-    kind from all kernels; and no call may take longer than its budget.
+    Half of them are bent, some of these with their checksum made true again. Only KernelError may
+    come out, of one kind from all kernels; and no call may take longer than its budget.
     """
     rng = Random(seed)
     account, mutator, found = HostileAccount(seed), Mutator(rng), kernels()
@@ -53,10 +59,14 @@ def attack_kernels(inputs: int, seed: int) -> HostileAccount:
                 outcome = error.kind
             except Exception as error:
                 outcome = "breach"
-                account.breach(number, f"{kernel.NAME}, {name}: raised {type(error).__name__}: {error}")
+                account.breach(
+                    number, f"{kernel.NAME}, {name}: raised {type(error).__name__}: {error}"
+                )
             taken_s = time.process_time() - begun
             if taken_s > BUDGET_S[kernel.NAME]:
-                account.breach(number, f"{kernel.NAME}, {name}: {len(data)} bytes took {taken_s:.2f} s")
+                account.breach(
+                    number, f"{kernel.NAME}, {name}: {len(data)} bytes took {taken_s:.2f} s"
+                )
             outcomes.append(outcome)
         if len(set(outcomes)) > 1 and not EITHER.issuperset(outcomes):
             account.breach(number, f"{name}: the kernels differ: {outcomes}")
@@ -102,7 +112,11 @@ def _compressed(rng: Random, mutator: Mutator) -> tuple[str, _Decompress, bytes]
     name = rng.choice(list(codec_shapes.SHAPES))
     codec, make = codec_shapes.SHAPES[name]
     data = make(rng.randrange(1, LARGEST_BYTES))
-    return name, _Decompress(codec, LIMIT_BYTES), mutator.mutated(data) if rng.random() < 0.5 else data
+    return (
+        name,
+        _Decompress(codec, LIMIT_BYTES),
+        mutator.mutated(data) if rng.random() < 0.5 else data,
+    )
 
 
 def _record_set(rng: Random, mutator: Mutator) -> tuple[str, _Decode, bytes]:

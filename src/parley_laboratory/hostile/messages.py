@@ -1,4 +1,6 @@
-"""Messages that decode and cost much: floods of every shape, at what both ends decode, refused or within bounds."""
+"""Messages that decode and cost much: floods of every shape, at what both ends
+decode, refused or within bounds.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ FREE_US = 50_000
 def attack_messages(inputs: int, seed: int) -> HostileAccount:
     """Decode floods of every API, half of them bent, and return what became of each.
 
-    A breach: an exception that is not RemoteProtocolError, or processor time out of proportion to the size.
+    A breach: an exception that is not RemoteProtocolError, or processor time out of proportion to
+    the size.
     """
     rng = Random(seed)
     account, mutator = HostileAccount(seed), Mutator(rng)
@@ -54,7 +57,9 @@ def attack_messages(inputs: int, seed: int) -> HostileAccount:
 
 
 def _least_us(message: type[Message], version: int, data: bytes, enough_us: float) -> float:
-    """Return the thread's time for a decoding; the least of a few, for the collector may run in one of them."""
+    """Return the thread's time for a decoding; the least of a few, for the
+    collector may run in one of them.
+    """
     least = float("inf")
     for _ in range(3):
         begun = time.thread_time()

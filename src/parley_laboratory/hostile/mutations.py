@@ -1,4 +1,6 @@
-"""How valid bytes are made hostile: the tricks that made Kafka clients and brokers fall over, and plain noise."""
+"""How valid bytes are made hostile: the tricks that made Kafka clients and brokers
+fall over, and plain noise.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,16 @@ from collections.abc import Callable
 from random import Random
 
 LENGTHS = (-(2**31), -2, -1, 0, 1, 0x7F, 0x80, 0x7FFF, 0x8000, 10**6, 2**31 - 1)
-"""Values for a field that may be a length or a count: below the least, edges of types, and far above what came."""
+"""Values for a field that may be a length or a count: below the least, edges of
+types, and far above what came.
+"""
 
-OVERLONG_VARINTS = (b"\xff" * 4 + b"\x0f", b"\xff" * 4 + b"\x7f", b"\x80" * 9 + b"\x01", b"\xff" * 10)
+OVERLONG_VARINTS = (
+    b"\xff" * 4 + b"\x0f",
+    b"\xff" * 4 + b"\x7f",
+    b"\x80" * 9 + b"\x01",
+    b"\xff" * 10,
+)
 SPAN = 40
 """At most so many bytes are cut out, doubled or filled at once."""
 
@@ -24,7 +33,8 @@ class Mutator:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._tricks: tuple[Callable[[bytearray, int], None], ...] = (
-            self._flip, self._length, self._short_length, self._varint, self._truncate, self._cut_out, self._double,
+            self._flip, self._length, self._short_length, self._varint, self._truncate,
+            self._cut_out, self._double,
             self._fill, self._noise, self._bad_utf8, self._tag_flood,
         )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Record sets that make a reader work: floods of records, headers, batches, markers and aborted transactions.
+"""Record sets that make a reader work: floods of records, headers, batches, markers and aborted
+transactions.
 
 Each maker takes about how many bytes to make. All but what says that it lies is valid.
 """
@@ -10,7 +11,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from parley.kernel import reference
-from parley.records import Record, WriteOptions, columns_from_records, encode_batches, end_marker, layout
+from parley.records import (
+    Record,
+    WriteOptions,
+    columns_from_records,
+    encode_batches,
+    end_marker,
+    layout,
+)
 from parley_laboratory.hostile.codec_shapes import ordinary
 
 
@@ -46,7 +54,9 @@ def batch(
 ) -> bytes:
     """Return a batch of magic 2 around the bytes of its records, which are compressed here."""
     packed = bytes(reference.compress(codec, records, None, 2)) if codec else records
-    return raw_batch(packed, count, codec=codec, base=base, last=last, flags=flags, producer=producer)
+    return raw_batch(
+        packed, count, codec=codec, base=base, last=last, flags=flags, producer=producer
+    )
 
 
 def raw_batch(
@@ -83,24 +93,33 @@ def raw_batch(
     return bytes(data)
 
 
-def record(offset_delta: int = 0, *, value: bytes | None = None, headers: bytes = b"", count: int = 0) -> bytes:
+def record(
+    offset_delta: int = 0, *, value: bytes | None = None, headers: bytes = b"", count: int = 0
+) -> bytes:
     """Return one record without a key; the shortest has seven bytes."""
     content = b"\x01" if value is None else varint(len(value)) + value
     body = b"\0\0" + varint(offset_delta) + b"\x01" + content + varint(count) + headers
     return varint(len(body)) + body
 
 
-# -- yardsticks: what ordinary producers write -------------------------------------------------------
+# -- yardsticks: what ordinary producers write -----------------------------------------------------
 
 
-def ordinary_batches(codec: int = 0, magic: int = 2, batch_bytes: int = 16_384, headers: int = 0) -> Maker:
-    """Return the maker of batches of records of 100 bytes; messages of magic 0 and 1 are compressed or stand alone."""
+def ordinary_batches(
+    codec: int = 0, magic: int = 2, batch_bytes: int = 16_384, headers: int = 0
+) -> Maker:
+    """Return the maker of batches of records of 100 bytes; messages of magic 0 and 1 are
+    compressed or stand alone.
+    """
 
     def make(size: int) -> RecordSet:
         count = size // 110 + 1
         text = ordinary(100 * count)
         some = tuple((f"header-{number}", b"some content") for number in range(headers))
-        rows = [Record(i, 1_000 + i, 0, b"k%d" % i, text[100 * i : 100 * i + 100], some) for i in range(count)]
+        rows = [
+            Record(i, 1_000 + i, 0, b"k%d" % i, text[100 * i : 100 * i + 100], some)
+            for i in range(count)
+        ]
         options = WriteOptions(max_batch_bytes=batch_bytes, codec=codec, magic=magic)
         made, base = [], 0
         for one in encode_batches(columns_from_records(rows, with_offsets=False), None, options):
@@ -114,14 +133,16 @@ def ordinary_batches(codec: int = 0, magic: int = 2, batch_bytes: int = 16_384, 
     return make
 
 
-# -- floods --------------------------------------------------------------------------------------------
+# -- floods ----------------------------------------------------------------------------------------
 
 
 def small_records(size: int) -> RecordSet:
     """Return batches of the shortest records, of about 16 KB."""
     each = 2_340
     body = b"".join(record(i) for i in range(each))
-    return RecordSet(b"".join(batch(body, each, base=each * i) for i in range(max(1, size // len(body)))))
+    return RecordSet(
+        b"".join(batch(body, each, base=each * i) for i in range(max(1, size // len(body))))
+    )
 
 
 def one_large_batch(size: int) -> RecordSet:
@@ -187,7 +208,9 @@ def compressed_markers(size: int) -> RecordSet:
     packed = bytes(reference.compress(1, marker * 2, None, 2))
     count = max(1, size // (layout.BATCH_HEADER_BYTES + len(packed)))
     flags = TRANSACTIONAL | layout.CONTROL
-    made = [raw_batch(packed, 2, codec=1, base=i, last=i, flags=flags, producer=i) for i in range(count)]
+    made = [
+        raw_batch(packed, 2, codec=1, base=i, last=i, flags=flags, producer=i) for i in range(count)
+    ]
     return RecordSet(b"".join(made), tuple((number, number) for number in range(count)))
 
 
@@ -268,8 +291,15 @@ class Shape(NamedTuple):
     hides: bool = False
 
 
-_PLAIN, _HEADERS, _LONE = ordinary_batches(), ordinary_batches(headers=4), ordinary_batches(batch_bytes=1)
-_MESSAGES, _WRAPPERS = ordinary_batches(magic=1, batch_bytes=1), ordinary_batches(magic=1, codec=1, batch_bytes=1)
+_PLAIN, _HEADERS, _LONE = (
+    ordinary_batches(),
+    ordinary_batches(headers=4),
+    ordinary_batches(batch_bytes=1),
+)
+_MESSAGES, _WRAPPERS = (
+    ordinary_batches(magic=1, batch_bytes=1),
+    ordinary_batches(magic=1, codec=1, batch_bytes=1),
+)
 
 SHAPES: dict[str, Shape] = {
     "small records": Shape(small_records, _PLAIN),
@@ -285,7 +315,9 @@ SHAPES: dict[str, Shape] = {
     "batches of a record": Shape(lone_batches, _LONE),
     "batches without records": Shape(empty_batches, _LONE, hides=True),
     "abort markers": Shape(markers, _LONE, hides=True),
-    "abort markers, compressed": Shape(compressed_markers, ordinary_batches(codec=1, batch_bytes=1), hides=True),
+    "abort markers, compressed": Shape(
+        compressed_markers, ordinary_batches(codec=1, batch_bytes=1), hides=True
+    ),
     "batches that overlap": Shape(overlapping_batches, _LONE),
     "batches of two epochs": Shape(batches_of_two_epochs, _LONE),
     "aborted transactions": Shape(aborted, _LONE, hides=True),

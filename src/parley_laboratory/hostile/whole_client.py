@@ -1,4 +1,6 @@
-"""Hostile bytes at a whole client: brokers whose answers are bent while it writes and reads, in virtual time."""
+"""Hostile bytes at a whole client: brokers whose answers are bent while it writes
+and reads, in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from parley.client import EARLIEST, LATEST, AsyncClient, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    AsyncClient,
+    NewTopic,
+    OffsetAndMetadata,
+    ProduceOptions,
+    TopicPartition,
+)
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import KafkaError
@@ -17,16 +27,22 @@ from parley_laboratory.virtual import VirtualTime
 RELEASES = ("0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 TOPIC = TopicPartition("events", 0)
 ROUND_CALLS = 8
-SHORT: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_ms": 1_000, "retry_backoff_ms": 20}
+SHORT: dict[str, Any] = {
+    "default_api_timeout_ms": 2_000,
+    "request_timeout_ms": 1_000,
+    "retry_backoff_ms": 20,
+}
 LIMIT_MS = 120_000
 """A call that takes longer, by the clock of the scene, hangs."""
 
 
 def attack_whole_clients(rounds: int, seed: int) -> HostileAccount:
-    """Let clients write and read while one byte in half of all answers is wrong, and return what became of each call.
+    """Let clients write and read while one byte in half of all answers is wrong, and return what
+    became of each call.
 
-    Each round is a fresh cluster and client. A call returns, or raises one of parley's errors in time. Afterwards
-    the answers are true again, and every record that was acknowledged has to be there, unaltered.
+    Each round is a fresh cluster and client. A call returns, or raises one of parley's errors in
+    time. Afterwards the answers are true again, and every record that was acknowledged has to be
+    there, unaltered.
     """
     account = HostileAccount(seed)
     for number in range(rounds):
@@ -55,8 +71,18 @@ class _Scene:
         return AsyncClient(bootstrap_servers=self._cluster.bootstrap_servers, **SHORT, **injected)
 
     def play(self, account: HostileAccount, number: int) -> None:
-        """Bend answers while the client is called; then compare what was acknowledged with what is there."""
-        calls = (self._write, self._write, self._read, self._ask, self._list, self._commit, self._create)
+        """Bend answers while the client is called; then compare what was
+        acknowledged with what is there.
+        """
+        calls = (
+            self._write,
+            self._write,
+            self._read,
+            self._ask,
+            self._list,
+            self._commit,
+            self._create,
+        )
         self._cluster.corrupt(times=EVERY_TIME, probability=0.5)
         for turn in range(ROUND_CALLS):
             call = self._rng.choice(calls)
@@ -70,7 +96,9 @@ class _Scene:
                 account.breach(number, f"{call.__name__.strip('_')} takes more than {LIMIT_MS} ms")
             except Exception as error:
                 outcome = "breach"
-                account.breach(number, f"{call.__name__.strip('_')} raised {type(error).__name__}: {error}")
+                account.breach(
+                    number, f"{call.__name__.strip('_')} raised {type(error).__name__}: {error}"
+                )
             account.outcomes[outcome] += 1
         self._cluster.clear_faults()
         self._time.run(self._client.close())
@@ -79,7 +107,9 @@ class _Scene:
         missing = [value for value in self._written if value not in set(there)]
         strange = [value for value in there if not value.startswith("value ")]
         if missing or strange:
-            account.breach(number, f"acknowledged and not there: {missing}; never written: {strange}")
+            account.breach(
+                number, f"acknowledged and not there: {missing}; never written: {strange}"
+            )
 
     async def _write(self, turn: int) -> None:
         value = f"value {turn}"
@@ -93,7 +123,9 @@ class _Scene:
     async def _values(self) -> list[str]:
         values: list[str] = []
         async for batch in self._client.fetch(TOPIC, EARLIEST, LATEST):
-            values += [value.decode(errors="replace") for value in batch.column("value").to_pylist()]
+            values += [
+                value.decode(errors="replace") for value in batch.column("value").to_pylist()
+            ]
         return values
 
     async def _ask(self, turn: int) -> None:

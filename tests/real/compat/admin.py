@@ -59,7 +59,8 @@ async def delete_topics(s: Scene) -> None:
     s.mark()
     try:
         await s.client.delete_topics([name], timeout_ms=2_000 if not s.since("1.0") else None)
-    except BrokerError as error:  # delete.topic.enable was false by default: taken, and never carried out
+    # delete.topic.enable was false by default: taken, and never carried out
+    except BrokerError as error:
         if error.code != 7 or s.since("1.0"):
             raise
         return
@@ -119,10 +120,14 @@ async def describe_configs(s: Scene) -> None:
 async def alter_configs(s: Scene) -> None:
     name = await s.fresh()
     config = AlterConfigsRequest.AlterableConfig(name="retention.ms", value="123456789")
-    resource = AlterConfigsRequest.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[config])
+    resource = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=TOPIC, resource_name=name, configs=[config]
+    )
     answer = await s.ask(AlterConfigsRequest(resources=[resource]))
     assert [found.error_code for found in answer.responses] == [0]
-    await s.until("the change", lambda: config_of(s, name, "retention.ms"), lambda value: value == "123456789")
+    await s.until(
+        "the change", lambda: config_of(s, name, "retention.ms"), lambda value: value == "123456789"
+    )
 
 
 @probe(Feature.INCREMENTAL_ALTER_CONFIGS)
@@ -130,13 +135,17 @@ async def incremental_alter_configs(s: Scene) -> None:
     name = s.name("own")
     if s.since("0.10.1"):
         await s.client.create_topics([NewTopic(name, configs={"max.message.bytes": "54321"})])
-    config = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", config_operation=0, value="987654321")
+    config = IncrementalAlterConfigsRequest.AlterableConfig(
+        name="retention.ms", config_operation=0, value="987654321"
+    )
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=TOPIC, resource_name=name, configs=[config]
     )
     answer = await s.ask(IncrementalAlterConfigsRequest(resources=[resource]))
     assert [found.error_code for found in answer.responses] == [0]
-    await s.until("the change", lambda: config_of(s, name, "retention.ms"), lambda value: value == "987654321")
+    await s.until(
+        "the change", lambda: config_of(s, name, "retention.ms"), lambda value: value == "987654321"
+    )
     assert await config_of(s, name, "max.message.bytes") == "54321"  # the others are as they were
 
 
@@ -165,19 +174,25 @@ async def config_documentation(s: Scene) -> None:
 
 
 async def acls(s: Scene, pattern: int) -> None:
-    """Ask, make and remove: a broker without an authorizer answers SECURITY_DISABLED, and has the APIs."""
+    """Ask, make and remove: a broker without an authorizer answers
+    SECURITY_DISABLED, and has the APIs.
+    """
     creation = CreateAclsRequest.AclCreation(
-        resource_type=TOPIC, resource_name="absent", resource_pattern_type=pattern, principal="User:nobody", host="*",
+        resource_type=TOPIC, resource_name="absent", resource_pattern_type=pattern,
+        principal="User:nobody", host="*",
         operation=DESCRIBE, permission_type=ALLOW,
     )  # fmt: skip
     filters = {
-        "resource_type_filter": TOPIC, "resource_name_filter": "absent", "pattern_type_filter": pattern,
+        "resource_type_filter": TOPIC, "resource_name_filter": "absent",
+        "pattern_type_filter": pattern,
         "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY,
     }  # fmt: skip
     assert (await s.ask(DescribeAclsRequest(**filters))).error_code == SECURITY_DISABLED
     answer = await s.send(CreateAclsRequest(creations=[creation]))
     assert [found.error_code for found in answer.results] == [SECURITY_DISABLED]
-    answer = await s.send(DeleteAclsRequest(filters=[DeleteAclsRequest.DeleteAclsFilter(**filters)]))
+    answer = await s.send(
+        DeleteAclsRequest(filters=[DeleteAclsRequest.DeleteAclsFilter(**filters)])
+    )
     assert [found.error_code for found in answer.filter_results] == [SECURITY_DISABLED]
 
 
@@ -204,7 +219,8 @@ async def delete_topics_by_id(s: Scene) -> None:
 @probe(Feature.DELEGATION_TOKENS)
 async def delegation_tokens(s: Scene) -> None:
     answer = await s.ask(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1))
-    assert answer.error_code in {61, 64, 65}  # disabled, or not for a client that has not said who it is
+    # disabled, or not for a client that has not said who it is
+    assert answer.error_code in {61, 64, 65}
 
 
 async def cluster_by_metadata(s: Scene) -> None:
@@ -215,7 +231,9 @@ async def cluster_by_metadata(s: Scene) -> None:
 async def describe_cluster(s: Scene) -> None:
     answer = await s.ask(DescribeClusterRequest())
     assert (answer.error_code, answer.cluster_id) == (0, (await s.client.metadata()).cluster_id)
-    assert [f"{broker.host}:{broker.port}" for broker in answer.brokers] == [s.cluster.broker(NODE).address]
+    assert [f"{broker.host}:{broker.port}" for broker in answer.brokers] == [
+        s.cluster.broker(NODE).address
+    ]
 
 
 @probe(Feature.CLIENT_QUOTAS)
@@ -223,9 +241,13 @@ async def client_quotas(s: Scene) -> None:
     made = AlterClientQuotasRequest
     entity = [made.EntityData(entity_type="client-id", entity_name=s.group)]
     ops = [made.OpData(key="consumer_byte_rate", value=54321.0, remove=False)]
-    answer = await s.ask(made(entries=[made.EntryData(entity=entity, ops=ops)], validate_only=False))
+    answer = await s.ask(
+        made(entries=[made.EntryData(entity=entity, ops=ops)], validate_only=False)
+    )
     assert [found.error_code for found in answer.entries] == [0]
-    part = DescribeClientQuotasRequest.ComponentData(entity_type="client-id", match_type=0, match=s.group)
+    part = DescribeClientQuotasRequest.ComponentData(
+        entity_type="client-id", match_type=0, match=s.group
+    )
 
     async def quota() -> list[float]:
         found = await s.send(DescribeClientQuotasRequest(components=[part], strict=True))
@@ -238,7 +260,11 @@ async def client_quotas(s: Scene) -> None:
 async def scram_users(s: Scene) -> None:
     made = AlterUserScramCredentialsRequest
     user = made.ScramCredentialUpsertion(
-        name=s.group, mechanism=1, iterations=4096, salt=b"salt of the probe", salted_password=b"\1" * 32
+        name=s.group,
+        mechanism=1,
+        iterations=4096,
+        salt=b"salt of the probe",
+        salted_password=b"\1" * 32,
     )
     answer = await s.ask(made(deletions=[], upsertions=[user]))
     assert [found.error_code for found in answer.results] == [0]
@@ -254,9 +280,15 @@ async def scram_users(s: Scene) -> None:
 @probe(Feature.ELECT_LEADERS)
 async def elect_leaders(s: Scene) -> None:
     wanted = ElectLeadersRequest.TopicPartitions(topic=s.topic, partitions=[0])
-    answer = await s.ask(ElectLeadersRequest(election_type=0, topic_partitions=[wanted], timeout_ms=10_000))
+    answer = await s.ask(
+        ElectLeadersRequest(election_type=0, topic_partitions=[wanted], timeout_ms=10_000)
+    )
     assert answer.error_code == 0
-    codes = [part.error_code for result in answer.replica_election_results for part in result.partition_result]
+    codes = [
+        part.error_code
+        for result in answer.replica_election_results
+        for part in result.partition_result
+    ]
     assert codes in ([], [84])  # ELECTION_NOT_NEEDED: the preferred one leads
 
 
@@ -282,7 +314,8 @@ async def handshake_0(s: Scene) -> None:
 @probe(Feature.SASL_AUTHENTICATE, older=handshake_0, older_since="0.10")
 async def sasl_authenticate(s: Scene) -> None:
     answer = await s.ask(SaslHandshakeRequest(mechanism="PLAIN"))
-    assert answer.error_code == ILLEGAL_SASL_STATE  # this listener has no logins; test_sasl_real.py logs in
+    # this listener has no logins; test_sasl_real.py logs in
+    assert answer.error_code == ILLEGAL_SASL_STATE
     answer = await s.send(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"))
     assert answer.error_code == ILLEGAL_SASL_STATE
 
@@ -302,7 +335,9 @@ async def nameless(s: Scene) -> None:
 
 @probe(Feature.CLIENT_SOFTWARE_NAME, older=nameless)
 async def client_software_name(s: Scene) -> None:
-    answer = await s.ask(ApiVersionsRequest(client_software_name="parley", client_software_version="1"))
+    answer = await s.ask(
+        ApiVersionsRequest(client_software_name="parley", client_software_version="1")
+    )
     assert answer.error_code == 0
     answer = await s.ask(ApiVersionsRequest(client_software_name="", client_software_version="1"))
     assert answer.error_code == 42  # the name is looked at

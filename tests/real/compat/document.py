@@ -1,4 +1,6 @@
-"""docs/compatibility.md, made of what the compatibility tests found; the same outcomes make the same text."""
+"""docs/compatibility.md, made of what the compatibility tests found; the same
+outcomes make the same text.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def document(outcomes: Outcomes) -> str:
     for feature in Feature:
         need = FEATURES[feature]
         cells = _cells(outcomes[feature.value])
-        lines.append(f"| {feature.value} | {need.first_release} | {need.kip} | {cells} | {need.otherwise} |")
+        lines.append(
+            f"| {feature.value} | {need.first_release} | {need.kip} | {cells} | {need.otherwise} |"
+        )
     lines += ["", "## Produce and consume with each codec", "", *_table_head("codec")]
     lines += [f"| {codec} | {_cells(outcomes[f'codec {codec}'])} |" for codec in CODECS]
     return "\n".join(lines) + "\n"

@@ -135,7 +135,9 @@ async def batched_offset_fetch(s: Scene) -> None:
     await committed(s, -1)
     empty = s.name("empty")
     answer = await s.ask(offsets_question(s, [s.group, empty]), high=9)
-    found = {group.group_id: group.topics[0].partitions[0].committed_offset for group in answer.groups}
+    found = {
+        group.group_id: group.topics[0].partitions[0].committed_offset for group in answer.groups
+    }
     assert found == {s.group: 7, empty: -1}
 
 
@@ -181,7 +183,10 @@ async def consumer_groups(s: Scene) -> None:
     assert answer.member_epoch > 0
     answer = await s.send(ConsumerGroupDescribeRequest(group_ids=[s.group]))
     (found,) = answer.groups
-    assert (found.error_code, [member.member_id for member in found.members]) == (0, [beat.member_id])
+    assert (found.error_code, [member.member_id for member in found.members]) == (
+        0,
+        [beat.member_id],
+    )
 
 
 @probe(Feature.SHARE_GROUPS)
@@ -200,12 +205,17 @@ async def share_groups(s: Scene) -> str | None:
     parts = [ShareFetchRequest.FetchPartition(partition_index=0)]
     topics = [ShareFetchRequest.FetchTopic(topic_id=topic_id, partitions=parts)]
     fetch = ShareFetchRequest(
-        group_id=s.group, member_id=member, share_session_epoch=0, max_wait_ms=100, min_bytes=0, max_bytes=1 << 20,
+        group_id=s.group, member_id=member, share_session_epoch=0, max_wait_ms=100, min_bytes=0,
+        max_bytes=1 << 20,
         max_records=10, batch_size=10, topics=topics,
     )  # fmt: skip
     answer = await s.send(fetch)
     assert answer.error_code == 0
-    answer = await s.send(ShareAcknowledgeRequest(group_id=s.group, member_id=member, share_session_epoch=1, topics=[]))
+    answer = await s.send(
+        ShareAcknowledgeRequest(
+            group_id=s.group, member_id=member, share_session_epoch=1, topics=[]
+        )
+    )
     assert answer.error_code == 0
     return None
 
@@ -216,12 +226,15 @@ async def streams_groups(s: Scene) -> None:
         await s.find_coordinator(s.group)
     made = StreamsGroupHeartbeatRequest
     part = made.Subtopology(
-        subtopology_id="0", source_topics=[s.topic], source_topic_regex=[], state_changelog_topics=[],
+        subtopology_id="0", source_topics=[s.topic], source_topic_regex=[],
+        state_changelog_topics=[],
         repartition_sink_topics=[], repartition_source_topics=[], copartition_groups=[],
     )  # fmt: skip
     beat = made(
-        group_id=s.group, member_id=member_id(), member_epoch=0, rebalance_timeout_ms=10_000, process_id="probe",
-        topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[], standby_tasks=[], warmup_tasks=[],
+        group_id=s.group, member_id=member_id(), member_epoch=0, rebalance_timeout_ms=10_000,
+        process_id="probe",
+        topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[], standby_tasks=[],
+        warmup_tasks=[],
         client_tags=[],
     )  # fmt: skip
     answer = await s.ask(beat)

@@ -11,15 +11,17 @@ from .scene import Scene
 
 Action = Callable[[Scene], Awaitable[object]]
 OFF = "off"
-"""What a probe returns where the broker has the APIs and answers that the feature is switched off."""
+"""What a probe returns where the broker has the APIs and answers that the
+feature is switched off.
+"""
 
 
 @dataclass(frozen=True)
 class Probe:
     """How a feature is tried out.
 
-    `works` uses it and checks what comes of it. Where the broker lacks it, `older` does without, for
-    releases from `older_since` on; with no `older` (or before it) `works` must be refused.
+    `works` uses it and checks what comes of it. Where the broker lacks it, `older` does without,
+    for releases from `older_since` on; with no `older` (or before it) `works` must be refused.
     """
 
     works: Action
@@ -30,7 +32,9 @@ class Probe:
 PROBES: dict[Feature, Probe] = {}
 
 
-def probe(feature: Feature, *, older: Action | None = None, older_since: str = "0.9") -> Callable[[Action], Action]:
+def probe(
+    feature: Feature, *, older: Action | None = None, older_since: str = "0.9"
+) -> Callable[[Action], Action]:
     """Register a function as the probe of a feature."""
 
     def register(works: Action) -> Action:

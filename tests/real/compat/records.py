@@ -7,7 +7,12 @@ import pytest
 
 from parley.client import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetSpec, ProduceOptions, Timestamp
 from parley.errors import UnsupportedVersionError
-from parley.messages import DeleteRecordsRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest
+from parley.messages import (
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetForLeaderEpochRequest,
+)
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import Feature
@@ -26,7 +31,9 @@ async def timestamp_of_a_record(s: Scene) -> int:
 
 
 async def no_timestamps(s: Scene) -> None:
-    (row,) = await s.get(await s.put({"value": ["timed"], "timestamp": pa.array([TIME_MS], pa.int64())}))
+    (row,) = await s.get(
+        await s.put({"value": ["timed"], "timestamp": pa.array([TIME_MS], pa.int64())})
+    )
     assert row["timestamp_type"] == -1
 
 
@@ -121,14 +128,17 @@ async def offsets_without_epoch(s: Scene) -> None:
 async def list_offsets_leader_epoch(s: Scene) -> None:
     at = await s.put()
     found = (await s.client.list_offsets({s.tp: LATEST}))[s.tp]
-    # 2.1 has the field and leaves it at -1, in every kind of look-up; what it is sent it does look at.
-    # The topic is shared: what others tried on it may have raised its epoch, which Metadata reports from 2.4 on.
+    # 2.1 has the field and leaves it at -1, in every kind of look-up; what it is sent it does look
+    # at. The topic is shared: what others tried on it may have raised its epoch, which Metadata
+    # reports from 2.4 on.
     known = (await s.client.metadata([s.topic])).partition(s.tp)
     led = known.leader_epoch if s.since("2.4") else 0
     assert (found.offset, found.leader_epoch) == (at + 1, led if s.since("2.2") else -1)
     made = ListOffsetsRequest
     part = made.ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=99)
-    answer = await s.ask(made(replica_id=-1, topics=[made.ListOffsetsTopic(name=s.topic, partitions=[part])]))
+    answer = await s.ask(
+        made(replica_id=-1, topics=[made.ListOffsetsTopic(name=s.topic, partitions=[part])])
+    )
     assert answer.topics[0].partitions[0].error_code == 75  # UNKNOWN_LEADER_EPOCH
 
 
@@ -217,7 +227,8 @@ async def fetch_sessions(s: Scene) -> None:
 @probe(Feature.FETCH_LEADER_EPOCH, older=read_on)
 async def fetch_leader_epoch(s: Scene) -> None:
     answer = await s.fetch_raw(await s.put(), current_leader_epoch=99)
-    assert answer.responses[0].partitions[0].error_code == 75  # UNKNOWN_LEADER_EPOCH: it was looked at
+    # UNKNOWN_LEADER_EPOCH: it was looked at
+    assert answer.responses[0].partitions[0].error_code == 75
 
 
 async def epoch_in_metadata(s: Scene) -> int:
@@ -230,7 +241,9 @@ async def no_epoch_in_metadata(s: Scene) -> None:
 
 @probe(Feature.METADATA_LEADER_EPOCH, older=no_epoch_in_metadata)
 async def metadata_leader_epoch(s: Scene) -> None:
-    answer = await s.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=s.topic)]))
+    answer = await s.ask(
+        MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=s.topic)])
+    )
     assert answer.topics[0].partitions[0].leader_epoch >= 0
 
 
@@ -257,7 +270,11 @@ async def diverging_epoch(s: Scene) -> None:
     epoch = await epoch_in_metadata(s)
     answer = await s.fetch_raw(end + 5, last_fetched_epoch=epoch, current_leader_epoch=epoch)
     (found,) = answer.responses[0].partitions
-    assert (found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, epoch, end)
+    assert (found.error_code, found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (
+        0,
+        epoch,
+        end,
+    )
 
 
 @probe(Feature.FETCH_FROM_FOLLOWER, older=read_on)
@@ -265,7 +282,8 @@ async def fetch_from_follower(s: Scene) -> None:
     at = await s.put()
     answer = await s.fetch_raw(at, rack_id="near")
     (found,) = answer.responses[0].partitions
-    assert (found.error_code, found.preferred_read_replica) == (0, -1)  # the leader is the only replica
+    # the leader is the only replica
+    assert (found.error_code, found.preferred_read_replica) == (0, -1)
     assert len(await s.get(at, client_rack="near")) == 1
 
 
@@ -315,7 +333,11 @@ async def produce_topic_ids(s: Scene) -> None:
 async def leader_hints(s: Scene) -> None:
     answer = await s.fetch_raw(await s.put())
     (found,) = answer.responses[0].partitions
-    assert (found.error_code, found.current_leader.leader_id, list(answer.node_endpoints)) == (0, -1, [])
+    assert (found.error_code, found.current_leader.leader_id, list(answer.node_endpoints)) == (
+        0,
+        -1,
+        [],
+    )
     await read_on(s)
 
 

@@ -24,8 +24,12 @@ TIMEOUT_MS = 10_000
 
 
 async def identity(s: Scene, transaction: str, *, first: bool = True, **fields: Any) -> Any:
-    """Return the answer of InitProducerId, once the coordinator is there; the first request says what is probed."""
-    message = InitProducerIdRequest(transactional_id=transaction, transaction_timeout_ms=TIMEOUT_MS, **fields)
+    """Return the answer of InitProducerId, once the coordinator is there; the first
+    request says what is probed.
+    """
+    message = InitProducerIdRequest(
+        transactional_id=transaction, transaction_timeout_ms=TIMEOUT_MS, **fields
+    )
     send = s.ask if first else s.send
     answer = await s.settled(lambda: send(message), lambda found: found.error_code)
     assert answer.error_code == 0
@@ -39,7 +43,11 @@ async def coordinator(s: Scene, transaction: str) -> None:
 
 
 def offset_commit(s: Scene, transaction: str, who: Any, **member: Any) -> Any:
-    parts = [TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=11)]
+    parts = [
+        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=11
+        )
+    ]
     topics = [TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=s.topic, partitions=parts)]
     return TxnOffsetCommitRequest(
         transactional_id=transaction, group_id=s.group, producer_id=who.producer_id,
@@ -49,12 +57,18 @@ def offset_commit(s: Scene, transaction: str, who: Any, **member: Any) -> Any:
 
 def batch_of(who: Any, value: bytes) -> bytes:
     return one_batch(
-        value, producer_id=who.producer_id, producer_epoch=who.producer_epoch, base_sequence=0, transactional=True
+        value,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        base_sequence=0,
+        transactional=True,
     )
 
 
 async def committed_by(s: Scene, at: int, value: bytes) -> None:
-    """Readers of committed records see the record, and the group has its offset, once the transaction has ended."""
+    """Readers of committed records see the record, and the group has its offset, once
+    the transaction has ended.
+    """
     assert [row["value"] for row in await s.get(at, isolation_level="read_committed")] == [value]
 
     async def offset() -> int | None:
@@ -66,10 +80,17 @@ async def committed_by(s: Scene, at: int, value: bytes) -> None:
 
 def code_of(answer: Any) -> int:
     """Return the first error code of TxnOffsetCommit's or AddPartitionsToTxn's answer."""
-    for name, inner in (("topics", "partitions"), ("results_by_topic_v3_and_below", "results_by_partition")):
+    for name, inner in (
+        ("topics", "partitions"),
+        ("results_by_topic_v3_and_below", "results_by_partition"),
+    ):
         for topic in getattr(answer, name, None) or ():
             for part in getattr(topic, inner):
-                return next(getattr(part, f) for f in ("partition_error_code", "error_code") if hasattr(part, f))
+                return next(
+                    getattr(part, f)
+                    for f in ("partition_error_code", "error_code")
+                    if hasattr(part, f)
+                )
     return 0
 
 
@@ -94,13 +115,21 @@ async def first_generation(s: Scene, *, probed: bool = True) -> None:
     s.feature = probe_feature
     assert found.error_code == 0
     offsets = AddOffsetsToTxnRequest(
-        transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, group_id=s.group
+        transactional_id=transaction,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        group_id=s.group,
     )
-    assert (await s.settled(lambda: s.send(offsets), lambda found: found.error_code)).error_code == 0
+    assert (
+        await s.settled(lambda: s.send(offsets), lambda found: found.error_code)
+    ).error_code == 0
     commit = offset_commit(s, transaction, who)
     assert code_of(await s.settled(lambda: s.send(commit, high=4), code_of)) == 0
     end = EndTxnRequest(
-        transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, committed=True
+        transactional_id=transaction,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=True,
     )
     assert (await s.send(end, high=4)).error_code == 0
     await committed_by(s, found.base_offset, b"exactly")
@@ -122,7 +151,10 @@ async def transactions_v2(s: Scene) -> None:
     commit = offset_commit(s, transaction, who)
     assert code_of(await s.settled(lambda: s.send(commit), code_of)) == 0
     end = EndTxnRequest(
-        transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, committed=True
+        transactional_id=transaction,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=True,
     )
     answer = await s.send(end)
     assert (answer.error_code, answer.producer_epoch) == (0, who.producer_epoch + 1)
@@ -135,9 +167,14 @@ async def txn_group_metadata(s: Scene) -> None:
     await coordinator(s, transaction)
     who = await identity(s, transaction)
     offsets = AddOffsetsToTxnRequest(
-        transactional_id=transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch, group_id=s.group
+        transactional_id=transaction,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        group_id=s.group,
     )
-    assert (await s.settled(lambda: s.send(offsets), lambda found: found.error_code)).error_code == 0
+    assert (
+        await s.settled(lambda: s.send(offsets), lambda found: found.error_code)
+    ).error_code == 0
     stale = offset_commit(s, transaction, who, generation_id=5, member_id="gone")
     answer = await s.settled(lambda: s.ask(stale, high=4), code_of)
     assert code_of(answer) in {22, 25}  # fenced: no such generation, no such member
@@ -155,7 +192,9 @@ async def producer_epoch_bump(s: Scene) -> None:
     transaction = s.name("transaction")
     await coordinator(s, transaction)
     who = await identity(s, transaction)
-    again = await identity(s, transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch)
+    again = await identity(
+        s, transaction, producer_id=who.producer_id, producer_epoch=who.producer_epoch
+    )
     assert (again.producer_id, again.producer_epoch) == (who.producer_id, who.producer_epoch + 1)
 
 

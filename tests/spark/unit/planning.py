@@ -32,7 +32,9 @@ OLD, NEW = bytes(15) + b"\1", bytes(15) + b"\2"
 
 @dataclass
 class FakeClient:
-    """A cluster as far as planning sees it. `logs` holds first and next offset of each partition."""
+    """A cluster as far as planning sees it. `logs` holds first and next
+    offset of each partition.
+    """
 
     logs: dict[TopicPartition, tuple[int, int]]
     ids: dict[str, bytes] = field(default_factory=dict)
@@ -59,12 +61,17 @@ class FakeClient:
             found[name] = TopicMetadata(name, parts, self.ids.get(name, bytes(16)))
         return ClusterMetadata(topics=found)
 
-    def list_offsets(self, specs: Mapping[TopicPartition, Any], **_: Any) -> dict[TopicPartition, OffsetAndTimestamp]:
+    def list_offsets(
+        self, specs: Mapping[TopicPartition, Any], **_: Any
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         self.asked.append("offsets")
         for tp in specs:
             if tp not in self.logs:
                 raise broker_error(3, topic=tp.topic, partition=tp.partition)
-        return {tp: OffsetAndTimestamp(self._offset(tp, spec), leader_epoch=self.epoch) for tp, spec in specs.items()}
+        return {
+            tp: OffsetAndTimestamp(self._offset(tp, spec), leader_epoch=self.epoch)
+            for tp, spec in specs.items()
+        }
 
     def _offset(self, tp: TopicPartition, spec: Any) -> int:
         if isinstance(spec, Timestamp):
@@ -72,29 +79,49 @@ class FakeClient:
             return late[0] if late else -1
         return self.logs[tp][0 if spec == EARLIEST else 1]
 
-    def offsets_for_leader_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEndOffset]:
+    def offsets_for_leader_epochs(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, EpochEndOffset]:
         self.asked.append("epochs")
-        return {tp: EpochEndOffset(epoch, self.ends.get(tp, self.logs[tp][1])) for tp, epoch in epochs.items()}
+        return {
+            tp: EpochEndOffset(epoch, self.ends.get(tp, self.logs[tp][1]))
+            for tp, epoch in epochs.items()
+        }
 
     def committed_offsets(
         self, group: str, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         found = {tp: self.committed.get(tp) for tp in partitions}
-        return {tp: None if offset is None else OffsetAndMetadata(offset) for tp, offset in found.items()}
+        return {
+            tp: None if offset is None else OffsetAndMetadata(offset)
+            for tp, offset in found.items()
+        }
 
-    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         self.commits.append({tp: found.offset for tp, found in offsets.items()})
 
-    def fetch_many(self, ranges: Mapping[TopicPartition, Any], options: Any) -> Iterator[FetchedBatch]:
+    def fetch_many(
+        self, ranges: Mapping[TopicPartition, Any], options: Any
+    ) -> Iterator[FetchedBatch]:
         self.asked.append("fetch")
         for tp, wanted in ranges.items():
             value = bytes(self.record_bytes.get(tp, 100) - 24)
-            rows = {"value": [value], "timestamp": pa.array([self.times.get(tp, [5] * 99)[wanted.start]], pa.int64())}
+            rows = {
+                "value": [value],
+                "timestamp": pa.array([self.times.get(tp, [5] * 99)[wanted.start]], pa.int64()),
+            }
             yield FetchedBatch(tp, pa.record_batch(rows), wanted.start + 1, self.epoch)
 
 
 def reader(**options: str) -> StreamReader:
-    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "startingOffsets": "earliest", **options}
+    given = {
+        "kafka.bootstrap.servers": "x:1",
+        "subscribe": "a",
+        "startingOffsets": "earliest",
+        **options,
+    }
     if "subscribePattern" in given:
         del given["subscribe"]
     return StreamReader(read_source_options(given, Use.STREAM_READ), None)
@@ -103,5 +130,10 @@ def reader(**options: str) -> StreamReader:
 ALL = ReadAllAvailable()
 
 
-def ranges(found: StreamReader, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    return [(str(part.value.tp), part.value.start, part.value.end) for part in found.partitions(start, end)]
+def ranges(
+    found: StreamReader, start: Mapping[str, Any], end: Mapping[str, Any]
+) -> list[tuple[str, int, int]]:
+    return [
+        (str(part.value.tp), part.value.start, part.value.end)
+        for part in found.partitions(start, end)
+    ]

@@ -1,4 +1,6 @@
-"""A task's process has written to a topic; then the topic gets partitions, and later tasks write to those too."""
+"""A task's process has written to a topic; then the topic gets partitions, and
+later tasks write to those too.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def own_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def batch(value: str, partition: int) -> pa.RecordBatch:
-    return pa.record_batch({"value": pa.array([value.encode()]), "partition": pa.array([partition], pa.int32())})
+    return pa.record_batch(
+        {"value": pa.array([value.encode()]), "partition": pa.array([partition], pa.int32())}
+    )
 
 
 def values(cluster: LocalCluster, partition: int) -> list[bytes]:

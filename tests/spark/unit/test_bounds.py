@@ -48,7 +48,11 @@ def test_times_come_before_offsets_and_the_one_time_before_times_of_partitions()
 
 
 def test_the_same_precedence_holds_for_the_end() -> None:
-    everything = {"endingOffsets": EACH, "endingOffsetsByTimestamp": '{"a":{"0":7}}', "endingTimestamp": "9"}
+    everything = {
+        "endingOffsets": EACH,
+        "endingOffsetsByTimestamp": '{"a":{"0":7}}',
+        "endingTimestamp": "9",
+    }
     assert end(**everything).questions([A0]) == {A0: Timestamp(9)}
     del everything["endingTimestamp"]
     assert end(**everything).questions([A0]) == {A0: Timestamp(7)}
@@ -68,14 +72,18 @@ def test_a_batch_cannot_end_at_the_beginning(text: str) -> None:
 
 
 def test_a_misspelt_place_is_recognised() -> None:
-    with pytest.raises(ConfigError, match=r'startingOffsets="erliest" is neither .* Did you mean "earliest"'):
+    with pytest.raises(
+        ConfigError, match=r'startingOffsets="erliest" is neither .* Did you mean "earliest"'
+    ):
         start(startingOffsets="erliest")
 
 
 @pytest.mark.parametrize("option", ["startingOffsets", "startingOffsetsByTimestamp"])
 def test_all_partitions_must_be_named_and_no_others(option: str) -> None:
     bound = start(**{option: '{"a":{"0":5,"7":5}}'})
-    with pytest.raises(ConfigError, match=r"must name all .*: these are missing: a-1; these are not read.*: a-7"):
+    with pytest.raises(
+        ConfigError, match=r"must name all .*: these are missing: a-1; these are not read.*: a-7"
+    ):
         bound.check([A0, A1])
 
 
@@ -86,7 +94,9 @@ def test_a_named_place_fits_any_partitions() -> None:
 
 def test_no_record_as_late_is_an_error_at_the_start_unless_reported_otherwise() -> None:
     answers = {A0: OffsetAndTimestamp(-1), A1: OffsetAndTimestamp(4, 99)}
-    with pytest.raises(ConfigError, match=r'startingTimestamp: no record is as late.* in a-0.*"latest"'):
+    with pytest.raises(
+        ConfigError, match=r'startingTimestamp: no record is as late.* in a-0.*"latest"'
+    ):
         start(startingTimestamp="5").unanswered(answers)
     relaxed = start(startingTimestamp="5", startingOffsetsByTimestampStrategy="latest")
     assert relaxed.unanswered(answers) == {A0}
@@ -101,7 +111,10 @@ def test_no_record_as_late_is_the_end_of_the_log_at_the_end() -> None:
     [
         {"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"0":4}}'},
         {"startingTimestamp": "5", "endingTimestamp": "4"},
-        {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "endingOffsetsByTimestamp": '{"a":{"0":4}}'},
+        {
+            "startingOffsetsByTimestamp": '{"a":{"0":5}}',
+            "endingOffsetsByTimestamp": '{"a":{"0":4}}',
+        },
     ],
 )
 def test_an_end_before_the_start_is_refused(options: dict[str, str]) -> None:
@@ -144,20 +157,28 @@ def test_a_time_ago_counts_from_the_planning() -> None:
 
 def test_a_groups_place_needs_the_group() -> None:
     with pytest.raises(
-        ConfigError, match=r"startingOffsets=committed needs the name of the group: set kafka\.group\.id"
+        ConfigError,
+        match=r"startingOffsets=committed needs the name of the group: set kafka\.group\.id",
     ):
         start(startingOffsets="committed")
-    assert start(Use.STREAM_READ, startingOffsets="committed", commitToGroup="g").everywhere == Committed("g", None)
+    assert start(
+        Use.STREAM_READ, startingOffsets="committed", commitToGroup="g"
+    ).everywhere == Committed("g", None)
 
 
 def test_a_stream_ends_only_when_reported_to() -> None:
     assert ending_bound(read_options({}, Use.STREAM_READ), Use.STREAM_READ) is None
-    assert ending_bound(read_options({"endingTimestamp": "5"}, Use.STREAM_READ), Use.STREAM_READ) is not None
+    assert (
+        ending_bound(read_options({"endingTimestamp": "5"}, Use.STREAM_READ), Use.STREAM_READ)
+        is not None
+    )
 
 
 def test_offsets_copied_from_a_checkpoint_keep_their_history() -> None:
     text = '{"@parley":1,"@ids":{"a":"Y2kW"},"@epochs":{"a":{"0":3}},"a":{"0":5,"1":-2}}'
     bound = start(startingOffsets=text)
     assert (bound.offsets, bound.ids, bound.epochs) == ({A0: 5, A1: -2}, {"a": "Y2kW"}, {A0: 3})
-    with pytest.raises(ConfigError, match=r'startingOffsets cannot be used: a-0 has "x" instead of a leader epoch'):
+    with pytest.raises(
+        ConfigError, match=r'startingOffsets cannot be used: a-0 has "x" instead of a leader epoch'
+    ):
         start(startingOffsets='{"@epochs":{"a":{"0":"x"}},"a":{"0":5}}')

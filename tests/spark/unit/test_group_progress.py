@@ -1,4 +1,6 @@
-"""What `commitToGroup` commits: the epoch of the record before the offset, and nothing of another topic."""
+"""What `commitToGroup` commits: the epoch of the record before the offset, and
+nothing of another topic.
+"""
 
 from __future__ import annotations
 
@@ -84,8 +86,12 @@ def committed(client: Client) -> OffsetAndMetadata | None:
 
 
 def values_from_the_group(cluster: LocalCluster, count: int) -> list[bytes | None]:
-    """Return what a consumer reads that starts where the group is, with no reset policy to fall back on."""
-    with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP, auto_offset_reset="none") as consumer:
+    """Return what a consumer reads that starts where the group is, with no
+    reset policy to fall back on.
+    """
+    with Consumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP, auto_offset_reset="none"
+    ) as consumer:
         consumer.assign([TP])
         return [consumer.getone().value for _ in range(count)]
 
@@ -102,7 +108,9 @@ def move(cluster: LocalCluster, client: Client) -> None:
     eventually(lambda: epoch_of(client) > before.leader_epoch)
 
 
-def test_a_consumer_that_starts_where_the_query_is_finds_no_truncation_after_leaders_moved() -> None:
+def test_a_consumer_that_starts_where_the_query_is_finds_no_truncation_after_leaders_moved() -> (
+    None
+):
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
@@ -111,7 +119,8 @@ def test_a_consumer_that_starts_where_the_query_is_finds_no_truncation_after_lea
             move(cluster, client)
             stream = stream_of(cluster, maxOffsetsPerTrigger="5")
             first = stream.latestOffset(stream.initialOffset(), ReadMaxRows(5))
-            assert first["@epochs"]["t"]["0"] > written_in  # what the query itself holds its position against
+            # what the query itself holds its position against
+            assert first["@epochs"]["t"]["0"] > written_in
             second = stream.latestOffset(first, ReadMaxRows(5))
             assert committed(client) == OffsetAndMetadata(5, "", written_in)
             move(cluster, client)
@@ -135,7 +144,8 @@ def test_nothing_of_a_topic_that_was_created_again_is_committed(release: str) ->
             done = before.latestOffset(before.initialOffset(), ALL)
             cluster.recreate_topic("t")
             write(client, 12)
-            resumed = stream_of(cluster, failOnDataLoss="false")  # of the old topic nothing was committed yet
+            # of the old topic nothing was committed yet
+            resumed = stream_of(cluster, failOnDataLoss="false")
             resumed.commit(done)
             again = resumed.latestOffset(done, ALL)
             assert committed(client) in (None, OffsetAndMetadata(0, "", -1))

@@ -1,4 +1,6 @@
-"""Java's regular expressions in Python. tests/spark/test_against_java.py holds them against Java itself."""
+"""Java's regular expressions in Python. tests/spark/test_against_java.py holds
+them against Java itself.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from parley.spark.values.java_regex import translate
         (r"a(?!b).*", ["ac"], ["ab"]),
     ],
 )
-def test_a_pattern_matches_what_java_matches(pattern: str, matches: list[str], fails: list[str]) -> None:
+def test_a_pattern_matches_what_java_matches(
+    pattern: str, matches: list[str], fails: list[str]
+) -> None:
     compiled = translate(pattern)
     assert [name for name in matches if not compiled.fullmatch(name)] == []
     assert [name for name in fails if compiled.fullmatch(name)] == []
@@ -50,7 +54,9 @@ def test_a_pattern_matches_what_java_matches(pattern: str, matches: list[str], f
         ("[]a]", 2, "empty character class"),
     ],
 )
-def test_what_cannot_be_translated_is_refused_with_its_place(pattern: str, place: int, why: str) -> None:
+def test_what_cannot_be_translated_is_refused_with_its_place(
+    pattern: str, place: int, why: str
+) -> None:
     with pytest.raises(ConfigError, match=rf"character {place}: .*{why}"):
         translate(pattern)
 

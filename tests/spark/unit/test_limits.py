@@ -8,7 +8,10 @@ from parley.client import TopicPartition
 from parley.spark.stream.limits import limit_offsets
 
 T = [TopicPartition("t", number) for number in range(8)]
-logs = st.lists(st.tuples(st.integers(0, 2**62), st.one_of(st.integers(0, 30), st.integers(0, 2**62))), max_size=8)
+logs = st.lists(
+    st.tuples(st.integers(0, 2**62), st.one_of(st.integers(0, 30), st.integers(0, 2**62))),
+    max_size=8,
+)
 
 
 def taken(sizes: list[int], limit: int) -> list[int]:

@@ -22,13 +22,18 @@ from parley.spark.values.numbers import stored_schema, to_numbers
     ],
 )
 @pytest.mark.parametrize("with_null", [True, False])
-def test_numbers_as_java_wrote_them(kind: pa.DataType, code: str, values: list[float], with_null: bool) -> None:
+def test_numbers_as_java_wrote_them(
+    kind: pa.DataType, code: str, values: list[float], with_null: bool
+) -> None:
     expected = [*values, None] if with_null else values
-    stored = pa.array([None if value is None else struct.pack(code, value) for value in expected], pa.binary())
+    stored = pa.array(
+        [None if value is None else struct.pack(code, value) for value in expected], pa.binary()
+    )
     schema = pa.schema([("value", kind), ("partition", pa.int32())])
     assert stored_schema(schema).names == ["value", "partition", "offset"]
     rows = {"value": stored, "partition": [7] * len(expected), "offset": range(len(expected))}
-    batch = pa.RecordBatch.from_pydict(rows, schema=stored_schema(schema)).slice(1)  # not from the buffer's beginning
+    # not from the buffer's beginning
+    batch = pa.RecordBatch.from_pydict(rows, schema=stored_schema(schema)).slice(1)
     found = to_numbers(batch, schema, "t-7")
     assert found.schema == schema
     assert found.column("value").to_pylist() == expected[1:]
@@ -45,7 +50,10 @@ def test_a_value_of_another_length_is_named() -> None:
     schema = pa.schema([("value", pa.int64())])
     rows = {"value": [bytes(8), None, b"abc"], "offset": [40, 41, 43]}
     batch = pa.RecordBatch.from_pydict(rows, schema=stored_schema(schema))
-    with pytest.raises(ConfigError, match=r"value at offset 43 of t-0 has 3 bytes and cannot be read as int64.* has 8"):
+    with pytest.raises(
+        ConfigError,
+        match=r"value at offset 43 of t-0 has 3 bytes and cannot be read as int64.* has 8",
+    ):
         to_numbers(batch, schema, "t-0")
 
 

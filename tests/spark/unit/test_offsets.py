@@ -11,8 +11,15 @@ from parley.client import TopicPartition
 from parley.errors import ConfigError
 from parley.spark.values.offsets import Offsets, advance, recreated, stepped_back
 
-A0, A1, A10, B0 = (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("a", 10), TopicPartition("b", 0))
-partitions = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z", "-x", "9"]), st.integers(0, 12))
+A0, A1, A10, B0 = (
+    TopicPartition("a", 0),
+    TopicPartition("a", 1),
+    TopicPartition("a", 10),
+    TopicPartition("b", 0),
+)
+partitions = st.builds(
+    TopicPartition, st.sampled_from(["a", "b.c", "Z", "-x", "9"]), st.integers(0, 12)
+)
 offsets = st.builds(
     Offsets,
     st.dictionaries(partitions, st.integers(0, 2**63 - 1), max_size=8),
@@ -43,10 +50,14 @@ def test_offsets_survive_the_checkpoint(state: Offsets) -> None:
 
 
 @given(offsets, st.randoms(use_true_random=False))
-def test_the_text_does_not_depend_on_the_order_in_which_things_were_learnt(state: Offsets, rng: object) -> None:
+def test_the_text_does_not_depend_on_the_order_in_which_things_were_learnt(
+    state: Offsets, rng: object
+) -> None:
     items = list(state.positions.items())
     rng.shuffle(items)  # type: ignore[attr-defined]
-    assert json.dumps(Offsets(dict(items), state.ids, state.epochs).to_json()) == json.dumps(state.to_json())
+    assert json.dumps(Offsets(dict(items), state.ids, state.epochs).to_json()) == json.dumps(
+        state.to_json()
+    )
 
 
 def test_the_plain_form_of_sparks_own_source_is_read() -> None:
@@ -55,10 +66,19 @@ def test_the_plain_form_of_sparks_own_source_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [{"a": 5}, {"a": {"x": 5}}, {"a": {"0": "5"}}, {"a": {"0": True}}, {"@epochs": [], "a": {"0": 5}}]
+    "found",
+    [
+        {"a": 5},
+        {"a": {"x": 5}},
+        {"a": {"0": "5"}},
+        {"a": {"0": True}},
+        {"@epochs": [], "a": {"0": 5}},
+    ],
 )
 def test_another_sources_checkpoint_is_refused(found: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"not offsets of parley.*checkpoint location that of another query"):
+    with pytest.raises(
+        ConfigError, match=r"not offsets of parley.*checkpoint location that of another query"
+    ):
         Offsets.from_json(found)
 
 
@@ -103,7 +123,14 @@ def test_partitions_that_come_or_go_are_a_move(end: Offsets) -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [{"logOffset": 3}, {"t": {"zero": 5}}, {"t": {"0": "5"}}, {"t": 5}, {"@epochs": 3, "t": {"0": 1}}]
+    "found",
+    [
+        {"logOffset": 3},
+        {"t": {"zero": 5}},
+        {"t": {"0": "5"}},
+        {"t": 5},
+        {"@epochs": 3, "t": {"0": 1}},
+    ],
 )
 def test_the_checkpoint_of_another_source_is_reported(found: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="Is the checkpoint location that of another query"):
@@ -122,16 +149,21 @@ def test_the_checkpoint_of_another_source_is_reported(found: dict[str, object]) 
         (5, 5, 1, True, False),  # shorter, and no election came between
     ],
 )
-def test_without_ids_epochs_report_what_they_can(held: int, found: int, end: int, other: bool, back: bool) -> None:
+def test_without_ids_epochs_report_what_they_can(
+    held: int, found: int, end: int, other: bool, back: bool
+) -> None:
     start, now = Offsets({A0: 5}, {}, {A0: held}), Offsets({A0: end}, {}, {A0: found})
     assert ("a" in recreated(start, now), stepped_back(start, now) == [A0]) == (other, back)
-    same = Offsets({A0: end}, {"a": "id"}, {A0: found})  # where both ids are known, they alone decide
+    # where both ids are known, they alone decide
+    same = Offsets({A0: end}, {"a": "id"}, {A0: found})
     assert not recreated(Offsets({A0: 5}, {"a": "id"}, {A0: held}), same)
     assert not stepped_back(Offsets({A0: 5}, {"a": "id"}, {A0: held}), same)
 
 
 def test_the_id_of_a_topic_that_is_gone_is_not_kept_for_its_successor() -> None:
-    """An old broker answered; the id that a newer one reports next is the successor's own, and no further change."""
+    """An old broker answered; the id that a newer one reports next is the successor's
+    own, and no further change.
+    """
     start = Offsets({A0: 5, B0: 1}, {"a": "old", "b": "id"}, {A0: 7})
     end = advance(start, Offsets({A0: 5, B0: 1}, {}, {A0: 0}))
     assert (end.ids, end.epochs) == ({"b": "id"}, {A0: 0})

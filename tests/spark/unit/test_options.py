@@ -1,11 +1,21 @@
-"""The option table: every option is read, checked and documented; nothing unknown passes in silence."""
+"""The option table: every option is read, checked and documented; nothing
+unknown passes in silence.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from parley.errors import ConfigError
-from parley.spark.options.table import OPTIONS, OURS, SPARKS_OWN_OPTIONS, Kind, SparkOption, Use, markdown_table
+from parley.spark.options.table import (
+    OPTIONS,
+    OURS,
+    SPARKS_OWN_OPTIONS,
+    Kind,
+    SparkOption,
+    Use,
+    markdown_table,
+)
 from parley.spark.options.texts import read_options
 from parley.spark.values.moments import Ago
 
@@ -14,7 +24,11 @@ SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption) -> None:
-    use = next(one for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE, Use.STREAM_WRITE) if one & option.use)
+    use = next(
+        one
+        for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE, Use.STREAM_WRITE)
+        if one & option.use
+    )
     text = option.choices[-1] if option.choices else SAMPLE.get(option.kind, "7")
     expected = {"7": 7, "false": False}.get(text, text)
     for name in (option.name, option.name.upper(), option.name.lower()):
@@ -24,13 +38,17 @@ def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption)
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_the_documentation_has_each_option_with_its_meaning(option: SparkOption) -> None:
-    lines = [line for line in markdown_table().splitlines() if line.startswith(f"| `{option.name}` |")]
+    lines = [
+        line for line in markdown_table().splitlines() if line.startswith(f"| `{option.name}` |")
+    ]
     assert len(lines) == 1
     assert option.doc in lines[0]
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name_as_it_is_written() -> None:
-    with pytest.raises(ConfigError, match=r'no option "startingofset".* Did you mean "startingOffsets"'):
+    with pytest.raises(
+        ConfigError, match=r'no option "startingofset".* Did you mean "startingOffsets"'
+    ):
         read_options({"startingofset": "earliest"}, Use.BATCH_READ)
 
 
@@ -39,7 +57,9 @@ def test_servers_without_their_prefix_are_recognised() -> None:
         read_options({"bootstrap.servers": "a:1"}, Use.BATCH_READ)
 
 
-@pytest.mark.parametrize("key", ["owner", "provider", "option.subscribe", "path", "checkpointLocation", "location"])
+@pytest.mark.parametrize(
+    "key", ["owner", "provider", "option.subscribe", "path", "checkpointLocation", "location"]
+)
 def test_what_spark_adds_by_itself_is_let_pass(key: str) -> None:
     read_options({key: "anything"}, Use.STREAM_WRITE)
 
@@ -57,7 +77,9 @@ def test_what_spark_adds_by_itself_is_let_pass(key: str) -> None:
         ("subscribe", "  ", " is empty"),
     ],
 )
-def test_a_value_out_of_range_is_refused_with_what_is_allowed(name: str, text: str, expected: str) -> None:
+def test_a_value_out_of_range_is_refused_with_what_is_allowed(
+    name: str, text: str, expected: str
+) -> None:
     with pytest.raises(ConfigError, match=f"{name}.*{expected}"):
         read_options({name: text}, Use.BATCH_READ)
 
@@ -70,7 +92,9 @@ def test_max_offsets_per_trigger_must_be_positive() -> None:
 def test_every_option_of_sparks_own_source_is_one_here() -> None:
     ours = {option.name: option for option in OPTIONS}
     assert ours.keys() >= SPARKS_OWN_OPTIONS
-    assert {name for name, option in ours.items() if option.sparks == OURS} == ours.keys() - SPARKS_OWN_OPTIONS
+    assert {
+        name for name, option in ours.items() if option.sparks == OURS
+    } == ours.keys() - SPARKS_OWN_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -90,8 +114,10 @@ def test_times_and_sizes_as_people_write_them(name: str, text: str, expected: ob
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("maxTriggerDelay", "soon"), ("maxTriggerDelay", "5 fortnights"), ("maxBytesPerTrigger", "0"),
-        ("maxBytesPerTrigger", "9 stones"), ("startingTimestamp", "-10"), ("startingTimestamp", "-10 parsecs"),
+        ("maxTriggerDelay", "soon"), ("maxTriggerDelay", "5 fortnights"),
+        ("maxBytesPerTrigger", "0"),
+        ("maxBytesPerTrigger", "9 stones"), ("startingTimestamp", "-10"),
+        ("startingTimestamp", "-10 parsecs"),
     ],
 )  # fmt: skip
 def test_what_is_no_time_and_no_size_is_refused(name: str, text: str) -> None:
@@ -100,7 +126,9 @@ def test_what_is_no_time_and_no_size_is_refused(name: str, text: str) -> None:
 
 
 def test_an_option_of_another_use_has_no_effect() -> None:
-    given = read_options({"maxOffsetsPerTrigger": "not even a number", "topic": "t"}, Use.BATCH_READ)
+    given = read_options(
+        {"maxOffsetsPerTrigger": "not even a number", "topic": "t"}, Use.BATCH_READ
+    )
     assert given["maxOffsetsPerTrigger"] is None
     assert given["topic"] is None
 

@@ -1,7 +1,7 @@
 """All brokers away while a query is planned, starts, reads or writes: without Spark, in real time.
 
-The lengths that take minutes are those of `tests/cluster/test_outages.py` (a clock that is moved on) and of
-`tests/outage` (everything beside Spark's own connector).
+The lengths that take minutes are those of `tests/cluster/test_outages.py` (a clock that is moved
+on) and of `tests/outage` (everything beside Spark's own connector).
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def away(cluster: LocalCluster, seconds: float) -> Iterator[None]:
     """Let all brokers be away for so long from the beginning of the block."""
     for broker_id in (1, 2):
         cluster.kill_broker(broker_id)
-    back = threading.Timer(seconds, lambda: [cluster.start_broker(broker_id) for broker_id in (1, 2)])
+    back = threading.Timer(
+        seconds, lambda: [cluster.start_broker(broker_id) for broker_id in (1, 2)]
+    )
     back.start()
     try:
         yield
@@ -61,7 +63,9 @@ def away(cluster: LocalCluster, seconds: float) -> Iterator[None]:
 
 def options(servers: str, *, use: Use = Use.STREAM_READ, **more: str) -> SourceOptions:
     given = {"kafka.bootstrap.servers": servers, "subscribe": "t", "startingOffsets": "earliest"}
-    return read_source_options(given | {name.replace("__", "."): text for name, text in more.items()}, use)
+    return read_source_options(
+        given | {name.replace("__", "."): text for name, text in more.items()}, use
+    )
 
 
 def values(found: SourceOptions, tasks: list[OffsetRange]) -> list[bytes]:
@@ -92,7 +96,9 @@ def test_a_stream_that_runs_outlives_all_brokers(
 def test_a_query_that_starts_while_all_brokers_are_away_begins_when_they_are_back(
     cluster: LocalCluster, seconds: float
 ) -> None:
-    found = options(cluster.bootstrap_servers, use=Use.BATCH_READ, kafka__client__id=f"new{seconds}")
+    found = options(
+        cluster.bootstrap_servers, use=Use.BATCH_READ, kafka__client__id=f"new{seconds}"
+    )
     with away(cluster, seconds):
         tasks = plan_batch(Planner(found))
     assert values(found, tasks) == [b"a", b"b"]
@@ -100,20 +106,28 @@ def test_a_query_that_starts_while_all_brokers_are_away_begins_when_they_are_bac
 
 def test_a_task_in_a_new_process_waits_for_its_first_broker(cluster: LocalCluster) -> None:
     tasks = plan_batch(Planner(options(cluster.bootstrap_servers, use=Use.BATCH_READ)))
-    new = options(cluster.bootstrap_servers, use=Use.BATCH_READ, kafka__client__id="another-process")
+    new = options(
+        cluster.bootstrap_servers, use=Use.BATCH_READ, kafka__client__id="another-process"
+    )
     with away(cluster, 1):
         assert values(new, tasks) == [b"a", b"b"]
 
 
 def test_rows_are_written_when_the_brokers_are_back(cluster: LocalCluster) -> None:
-    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": "t", "kafka.client.id": "new-writer"}
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "topic": "t",
+        "kafka.client.id": "new-writer",
+    }
     found = read_sink_options(given, Use.BATCH_WRITE)
     for _ in range(2):  # as its first call, and as one that has worked
         with away(cluster, 2):
             assert client_for(found.client).produce("t", ROWS, options=found.produce).records == 2
 
 
-def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(cluster: LocalCluster) -> None:
+def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(
+    cluster: LocalCluster,
+) -> None:
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "topic": "t",
@@ -127,7 +141,9 @@ def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(clu
         journal.write(Mark())
         cluster.kill_broker(2)
         client.metadata(["journal"])
-        with pytest.raises(RequestTimedOut, match=r"journal-0 .* \(no broker leads the partition\)"):
+        with pytest.raises(
+            RequestTimedOut, match=r"journal-0 .* \(no broker leads the partition\)"
+        ):
             journal.write(Mark())
         cluster.start_broker(2)
         journal.write(Mark())
@@ -157,12 +173,15 @@ def test_options_say_how_long_a_stream_outlives_an_outage(
     assert time.monotonic() - began <= 10 * most, "and not much later, on a busy machine"
 
 
-def test_max_block_ms_says_how_long_a_writer_waits_for_its_first_broker(cluster: LocalCluster) -> None:
+def test_max_block_ms_says_how_long_a_writer_waits_for_its_first_broker(
+    cluster: LocalCluster,
+) -> None:
     servers = cluster.bootstrap_servers
     for broker_id in (1, 2):
         cluster.kill_broker(broker_id)
     found = read_sink_options(
-        {"kafka.bootstrap.servers": servers, "topic": "t", "kafka.max.block.ms": "1500"}, Use.BATCH_WRITE
+        {"kafka.bootstrap.servers": servers, "topic": "t", "kafka.max.block.ms": "1500"},
+        Use.BATCH_WRITE,
     )
     began = time.monotonic()
     with pytest.raises(NetworkError, match="refused"):

@@ -12,8 +12,16 @@ import pytest
 from parley.client import TopicPartition
 from parley.spark.progress import LagListener, lag
 
-LATEST = {"@parley": 1, "@lag": {"records": 9, "bytes": 900, "ms": 50}, "t": {"0": 10, "1": 20, "2": 5}}
-SOURCE = {"description": "x", "endOffset": json.dumps({"t": {"0": 7, "1": 20}}), "latestOffset": json.dumps(LATEST)}
+LATEST = {
+    "@parley": 1,
+    "@lag": {"records": 9, "bytes": 900, "ms": 50},
+    "t": {"0": 10, "1": 20, "2": 5},
+}
+SOURCE = {
+    "description": "x",
+    "endOffset": json.dumps({"t": {"0": 7, "1": 20}}),
+    "latestOffset": json.dumps(LATEST),
+}
 
 
 def progress(*sources: dict[str, Any]) -> dict[str, Any]:
@@ -40,12 +48,16 @@ def test_other_sources_are_passed_over(latest: str | None) -> None:
     assert lag(None) == []
 
 
-def test_the_listener_reports_and_survives_whoever_it_reports(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_listener_reports_and_survives_whoever_it_reports(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     reported: list[tuple[str, int]] = []
     LagListener(lambda name, sources: reported.append((name, sources[0].records))).onQueryProgress(
         SimpleNamespace(progress=progress(SOURCE))
     )
     assert reported == [("query-id", 3)]
     with caplog.at_level(logging.ERROR):
-        LagListener(lambda name, sources: reported[9]).onQueryProgress(SimpleNamespace(progress=progress(SOURCE)))  # type: ignore[arg-type,return-value]
+        LagListener(lambda name, sources: reported[9]).onQueryProgress(
+            SimpleNamespace(progress=progress(SOURCE))
+        )  # type: ignore[arg-type,return-value]
     assert "LagListener failed" in caplog.text

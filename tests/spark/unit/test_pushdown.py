@@ -1,4 +1,6 @@
-"""Filters that a batch does itself: what they leave to read, and what Spark still has to look at."""
+"""Filters that a batch does itself: what they leave to read, and what
+Spark still has to look at.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,18 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_900, UTC)
     [
         ([EqualTo(TOPIC, "a")], Pushed(topics=frozenset({"a"}))),
         ([In(TOPIC, ("a", "b")), EqualTo(TOPIC, "b")], Pushed(topics=frozenset({"b"}))),
-        ([In(PARTITION, (0, 2)), GreaterThan(PARTITION, 0)], Pushed(partitions=frozenset({0, 2}), first_partition=1)),
-        ([GreaterThanOrEqual(OFFSET, 5), LessThan(OFFSET, 9)], Pushed(first_offset=5, last_offset=8)),
-        ([GreaterThan(OFFSET, 5), LessThanOrEqual(OFFSET, 9)], Pushed(first_offset=6, last_offset=9)),
+        (
+            [In(PARTITION, (0, 2)), GreaterThan(PARTITION, 0)],
+            Pushed(partitions=frozenset({0, 2}), first_partition=1),
+        ),
+        (
+            [GreaterThanOrEqual(OFFSET, 5), LessThan(OFFSET, 9)],
+            Pushed(first_offset=5, last_offset=8),
+        ),
+        (
+            [GreaterThan(OFFSET, 5), LessThanOrEqual(OFFSET, 9)],
+            Pushed(first_offset=6, last_offset=9),
+        ),
         ([EqualTo(OFFSET, 7)], Pushed(first_offset=7, last_offset=7)),
         ([IsNotNull(TOPIC), IsNotNull(OFFSET), IsNotNull(TIME)], Pushed()),
     ],
@@ -46,8 +57,10 @@ def test_exact_filters_are_all_done_here(filters: list[Filter], pushed: Pushed) 
 @pytest.mark.parametrize(
     "one",
     [
-        EqualTo(("value",), b"x"), EqualTo(("headers", "key"), "x"), IsNull(TOPIC), IsNotNull(("key",)),
-        Not(EqualTo(TOPIC, "a")), StringStartsWith(TOPIC, "a"), LessThan(TIME, MOMENT), EqualTo(PARTITION, "1"),
+        EqualTo(("value",), b"x"), EqualTo(("headers", "key"), "x"), IsNull(TOPIC),
+        IsNotNull(("key",)),
+        Not(EqualTo(TOPIC, "a")), StringStartsWith(TOPIC, "a"), LessThan(TIME, MOMENT),
+        EqualTo(PARTITION, "1"),
         GreaterThan(TIME, MOMENT.replace(tzinfo=None)),
     ],
 )  # fmt: skip
@@ -66,7 +79,11 @@ def test_a_time_moves_the_start_and_is_looked_at_again(kind: Any) -> None:
 
 def test_what_is_left_of_partitions_and_ranges() -> None:
     pushed = Pushed(topics=frozenset({"a"}), first_partition=1, first_offset=5, last_offset=8)
-    assert [pushed.keeps(TopicPartition(*tp)) for tp in (("a", 0), ("a", 1), ("b", 1))] == [False, True, False]
+    assert [pushed.keeps(TopicPartition(*tp)) for tp in (("a", 0), ("a", 1), ("b", 1))] == [
+        False,
+        True,
+        False,
+    ]
     assert (pushed.clip(0, 20), pushed.clip(6, 7)) == ((5, 9), (6, 7))
     first, last = pushed.clip(10, 20)
     assert first >= last

@@ -15,7 +15,9 @@ starts = st.integers(0, 2**62)
 
 
 def whole(sizes: list[int], start: int = 0) -> list[OffsetRange]:
-    return [OffsetRange(T[number], start, start + size, "id", 4) for number, size in enumerate(sizes)]
+    return [
+        OffsetRange(T[number], start, start + size, "id", 4) for number, size in enumerate(sizes)
+    ]
 
 
 def parts(sizes: list[int], **limits: int) -> list[tuple[int, int]]:
@@ -35,7 +37,8 @@ def test_one_range_is_cut_into_as_many_as_wanted() -> None:
 
 
 def test_large_ranges_are_cut_and_small_ones_left_whole() -> None:
-    # As Spark's calculator: the small one (1 of 101) takes one of the 5 tasks, the large one the 4 others.
+    # As Spark's calculator: the small one (1 of 101) takes one of the 5 tasks, the large one the 4
+    # others.
     assert parts([100, 1], min_partitions=5) == [(0, 25), (0, 25), (0, 25), (0, 25), (1, 1)]
 
 
@@ -56,7 +59,9 @@ def test_a_part_knows_its_history() -> None:
 
 
 @given(sizes, starts, st.none() | st.integers(1, 100), st.none() | st.integers(2**55, 2**63))
-def test_the_parts_are_the_whole(sizes: list[int], start: int, wanted: int | None, most: int | None) -> None:
+def test_the_parts_are_the_whole(
+    sizes: list[int], start: int, wanted: int | None, most: int | None
+) -> None:
     found = split_ranges(whole(sizes, start), min_partitions=wanted, max_records=most)
     for tp, size in zip(T, sizes, strict=False):
         mine = [part for part in found if part.tp == tp]
@@ -84,12 +89,20 @@ def test_parts_of_one_range_differ_by_one_at_most(size: int, number: int) -> Non
 
 
 def test_ten_thousand_partitions_are_split() -> None:
-    ranges = [OffsetRange(TopicPartition("t", number), 0, 1 + number % 97) for number in range(10_000)]
+    ranges = [
+        OffsetRange(TopicPartition("t", number), 0, 1 + number % 97) for number in range(10_000)
+    ]
     assert len(split_ranges(ranges, min_partitions=20_000)) >= 20_000
 
 
-@given(st.integers(1, 10_000), st.lists(st.floats(0.1, 1000), min_size=1, max_size=5), st.integers(1, 200_000))
-def test_a_range_cut_by_bytes_has_no_gap_and_no_part_too_large(size: int, densities: list[float], more: int) -> None:
+@given(
+    st.integers(1, 10_000),
+    st.lists(st.floats(0.1, 1000), min_size=1, max_size=5),
+    st.integers(1, 200_000),
+)
+def test_a_range_cut_by_bytes_has_no_gap_and_no_part_too_large(
+    size: int, densities: list[float], more: int
+) -> None:
     most = int(max(densities)) + more  # less than a record cannot be kept to
     whole = OffsetRange(TopicPartition("t", 0), 100, 100 + size)
     parts = divide_bytes(whole, densities, most)
@@ -100,7 +113,10 @@ def test_a_range_cut_by_bytes_has_no_gap_and_no_part_too_large(size: int, densit
     stretch = size / len(densities)
 
     def weight(part: OffsetRange) -> float:
-        return sum(densities[min(len(densities) - 1, int((n - 100) / stretch))] for n in range(part.start, part.end))
+        return sum(
+            densities[min(len(densities) - 1, int((n - 100) / stretch))]
+            for n in range(part.start, part.end)
+        )
 
     assert all(part.size == 1 or weight(part) <= most + 2 * max(densities) for part in parts)
 

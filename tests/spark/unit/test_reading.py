@@ -48,7 +48,9 @@ def options(broker: LocalCluster, fail: bool) -> SourceOptions:
     return read_source_options(given, Use.BATCH_READ)
 
 
-def read(broker: LocalCluster, start: int, end: int, topic_id: str = "", *, fail: bool = True) -> list[bytes]:
+def read(
+    broker: LocalCluster, start: int, end: int, topic_id: str = "", *, fail: bool = True
+) -> list[bytes]:
     task = OffsetRange(TP, start, end, topic_id)
     batches = read_range(task, options(broker, fail), spark_schema())
     return [value for batch in batches for value in batch.column("value").to_pylist()]
@@ -67,7 +69,11 @@ def test_a_log_that_ends_early_fails_the_task_after_what_is_there(broker: LocalC
     assert next(batches).num_rows == 2
     with pytest.raises(DataLossError, match="log of t-0 ends at 2, before offset 5") as caught:
         next(batches)
-    assert (caught.value.partition, caught.value.expected_offset, caught.value.available_offset) == (0, 5, 2)
+    assert (
+        caught.value.partition,
+        caught.value.expected_offset,
+        caught.value.available_offset,
+    ) == (0, 5, 2)
 
 
 def test_a_log_that_ends_early_is_read_to_its_end_when_reported_so(
@@ -86,9 +92,12 @@ def test_a_task_never_reads_another_topic_of_the_same_name(
     broker: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = make(broker, ["a", "b"])
-    assert read(broker, 0, 2, old) == [b"a", b"b"]  # the client of this process knows the old one now
+    # the client of this process knows the old one now
+    assert read(broker, 0, 2, old) == [b"a", b"b"]
     new = make(broker, ["x", "y", "z"], again=True)
-    with pytest.raises(DataLossError, match=f'"t" was deleted and created again .id {old} became {new}'):
+    with pytest.raises(
+        DataLossError, match=f'"t" was deleted and created again .id {old} became {new}'
+    ):
         read(broker, 0, 2, old)
     with caplog.at_level(logging.WARNING, "parley.spark"):
         assert read(broker, 0, 2, old, fail=False) == []
@@ -109,7 +118,10 @@ def test_a_topic_that_is_gone(broker: LocalCluster, fail: bool) -> None:
     assert len(read(broker, 0, 2, topic_id, fail=fail)) == 2
     broker.delete_topic("t")
     if fail:
-        with pytest.raises(DataLossError, match="data of t-0 from offset 0 to 1 may be lost: topic or partition is go"):
+        with pytest.raises(
+            DataLossError,
+            match="data of t-0 from offset 0 to 1 may be lost: topic or partition is go",
+        ):
             read(broker, 0, 2, topic_id)
     else:
         assert read(broker, 0, 2, topic_id, fail=False) == []

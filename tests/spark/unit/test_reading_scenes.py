@@ -1,4 +1,6 @@
-"""S4–S7, S12, S13 as a task and the driver's planning meet them: against an embedded cluster, without Spark."""
+"""S4–S7, S12, S13 as a task and the driver's planning meet them: against an
+embedded cluster, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +76,13 @@ class _Part:
         self.value = value
 
 
-def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster, client: Client) -> None:
+def test_s04_a_task_follows_its_leader_without_the_driver(
+    cluster: LocalCluster, client: Client
+) -> None:
     for n in range(30):
         put(client, str(n))
-    reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
+    reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1",
+                                  kafka__prefetch__max__bytes="0"),
                           spark_schema())  # fmt: skip
     _, (task,) = plan(reader, reader.initialOffset())
     rows = reader.read(_Part(task))
@@ -98,7 +103,8 @@ def test_s04_a_task_follows_its_leader_without_the_driver(cluster: LocalCluster,
 def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: Client) -> None:
     for n in range(10):
         put(client, str(n))
-    reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1", kafka__prefetch__max__bytes="0"),
+    reader = StreamReader(options(cluster, kafka__max__partition__fetch__bytes="1",
+                                  kafka__prefetch__max__bytes="0"),
                           spark_schema())  # fmt: skip
     _, (task,) = plan(reader, reader.initialOffset())
     rows = reader.read(_Part(task))
@@ -108,14 +114,18 @@ def test_s04_a_broker_that_dies_inside_a_task(cluster: LocalCluster, client: Cli
 
 
 def truncate(cluster: LocalCluster, client: Client, *others: str) -> None:
-    """Lose the last batch of three records to an unclean election; then write others in their place."""
+    """Lose the last batch of three records to an unclean election; then
+    write others in their place.
+    """
     cluster.elect_unclean("t", 0, lose=3)
     if others:
         put(client, *others)
 
 
 @pytest.mark.parametrize("others", [(), ("x",), ("x", "y", "z"), ("x", "y", "z", "u", "v")])
-def test_s05_truncation_between_plan_and_read(cluster: LocalCluster, client: Client, others: tuple[str, ...]) -> None:
+def test_s05_truncation_between_plan_and_read(
+    cluster: LocalCluster, client: Client, others: tuple[str, ...]
+) -> None:
     put(client, "a", "b")
     put(client, "c", "d", "e")
     quick = {"kafkaConsumer__pollTimeoutMs": "2500"}
@@ -143,7 +153,9 @@ def test_s05_truncation_while_the_query_was_stopped(
     end, read = run(StreamReader(options(cluster), spark_schema()), {"t": {"0": 0}})
     assert read == ["a", "b", "c", "d", "e"]
     truncate(cluster, client, "x", "y", "z", "u", "v")
-    with pytest.raises(DataLossError, match=r"log of t-0 was truncated: offset 5 .* divergent offset 2"):
+    with pytest.raises(
+        DataLossError, match=r"log of t-0 was truncated: offset 5 .* divergent offset 2"
+    ):
         StreamReader(options(cluster), spark_schema()).latestOffset(end, ALL)
     resumed = StreamReader(options(cluster, failOnDataLoss="false"), spark_schema())
     with caplog.at_level(logging.WARNING, "parley.spark"):
@@ -153,7 +165,9 @@ def test_s05_truncation_while_the_query_was_stopped(
     assert sum("divergent" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(cluster: LocalCluster, client: Client) -> None:
+def test_s05_a_plain_checkpoint_of_before_works_and_learns_its_epoch(
+    cluster: LocalCluster, client: Client
+) -> None:
     put(client, "a", "b")
     reader = StreamReader(options(cluster), spark_schema())
     end, read = run(reader, {"t": {"0": 1}})
@@ -208,11 +222,15 @@ def test_s07_a_topic_created_again_is_always_noticed(
     relaxed = StreamReader(options(cluster, failOnDataLoss="false"), spark_schema())
     relaxed.prepareForTriggerAvailableNow()
     after, rest = run(relaxed, end)
-    assert sorted(rest) == sorted(f"{number}:{n}" for number in range(partitions) for n in range(records))
+    assert sorted(rest) == sorted(
+        f"{number}:{n}" for number in range(partitions) for n in range(records)
+    )
     assert run(relaxed, after) == (after, [])
 
 
-def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(cluster: LocalCluster, client: Client) -> None:
+def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(
+    cluster: LocalCluster, client: Client
+) -> None:
     with client.transactions.producer("writer") as producer:
         producer.begin_transaction()
         producer.produce("t", pa.table({"value": ["a", "b"]}), partition=0)
@@ -220,7 +238,9 @@ def test_s12_a_range_ends_without_waiting_for_offsets_that_markers_take(cluster:
         producer.begin_transaction()
         producer.produce("t", pa.table({"value": ["gone"]}), partition=0)
         producer.abort_transaction()
-    reader = StreamReader(options(cluster, kafka__isolation__level="read_committed"), spark_schema())
+    reader = StreamReader(
+        options(cluster, kafka__isolation__level="read_committed"), spark_schema()
+    )
     end, read = run(reader, {"t": {"0": 0}})
     assert read == ["a", "b"]
     assert end["t"] == {"0": 5}
@@ -241,7 +261,9 @@ def test_s13_a_broker_that_stays_away_fails_the_task_in_time_and_loses_nothing(
     assert values(reader.read(_Part(task))) == ["a", "b"]
 
 
-def test_each_executor_reads_from_the_replica_in_its_own_rack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_executor_reads_from_the_replica_in_its_own_rack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     settings = ClusterSettings(racks={1: "east", 2: "west", 3: "west"})
     with LocalCluster(brokers=3, release="4.3", settings=settings) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
@@ -251,7 +273,11 @@ def test_each_executor_reads_from_the_replica_in_its_own_rack(monkeypatch: pytes
         reader = StreamReader(options(cluster, rackFromEnv="EXECUTORS_RACK"), spark_schema())
         _, (task,) = plan(reader, {"t": {"0": 0}})
         assert values(reader.read(_Part(task))) == ["a", "b"]
-        fetches = [entry.message.rack_id for entry in cluster.requests("FETCH") if entry.client_id == "the-task"]
+        fetches = [
+            entry.message.rack_id
+            for entry in cluster.requests("FETCH")
+            if entry.client_id == "the-task"
+        ]
         assert fetches
         assert set(fetches) == {"west"}
 
@@ -263,7 +289,8 @@ def test_wrong_credentials_are_an_authentication_error_and_no_time_out() -> None
         secured = {
             "kafka__security__protocol": "SASL_PLAINTEXT",
             "kafka__sasl__mechanism": "SCRAM-SHA-256",
-            "kafka__sasl__jaas__config": f'{module} required username="alice" password="hunter-77";',
+            "kafka__sasl__jaas__config": f'{module} required username="alice" '
+            'password="hunter-77";',
         }
         reader = StreamReader(options(cluster, **secured), spark_schema())
         with pytest.raises(AuthenticationError) as refused:

@@ -39,7 +39,9 @@ def test_a_log_that_got_shorter_fails_the_query(fake: FakeClient) -> None:
     assert 'failOnDataLoss to "false"' in str(caught.value)
 
 
-def test_a_log_that_got_shorter_is_gone_on_with_at_its_end(fake: FakeClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_got_shorter_is_gone_on_with_at_its_end(
+    fake: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
     stream = reader(failOnDataLoss="false", **{"fetchOffset.retryIntervalMs": "0"})
     start = {"a": {"0": 10, "1": 30}}
     fake.logs[A1] = (0, 20)
@@ -57,7 +59,9 @@ def test_a_leader_that_is_behind_for_a_moment_is_asked_again(fake: FakeClient) -
     answers = iter([(0, 5), (0, 5), (0, 12)])
     ask = fake.list_offsets
 
-    def behind(specs: Mapping[TopicPartition, Any], **more: Any) -> dict[TopicPartition, OffsetAndTimestamp]:
+    def behind(
+        specs: Mapping[TopicPartition, Any], **more: Any
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         fake.logs[A0] = next(answers, (0, 12))
         return ask(specs, **more)
 
@@ -109,7 +113,9 @@ def test_offsets_that_a_user_named_must_be_there(fake: FakeClient) -> None:
     assert relaxed.initialOffset()["a"] == {"0": 5, "1": 30}
 
 
-def test_a_truncated_log_that_grew_again_fails_the_query_and_names_the_offsets(fake: FakeClient) -> None:
+def test_a_truncated_log_that_grew_again_fails_the_query_and_names_the_offsets(
+    fake: FakeClient,
+) -> None:
     stream = reader()
     start = stream.latestOffset(stream.initialOffset(), ALL)
     fake.logs[A0], fake.epoch, fake.ends = (0, 15), 5, {A0: 6}
@@ -135,7 +141,8 @@ def test_a_truncated_log_is_gone_on_with_where_the_histories_part(
         end = stream.latestOffset(start, ALL)
         expected = [("a-0", 6, new_end)] if new_end > 6 else []
         assert ranges(stream, start, end) == expected
-        assert ranges(reader(failOnDataLoss="false"), start, end) == expected  # and again, when it is replayed
+        # and again, when it is replayed
+        assert ranges(reader(failOnDataLoss="false"), start, end) == expected
     assert "divergent offset 6" in caplog.records[0].getMessage()
     assert len(caplog.records) == 2  # once for each of the two processes that looked
     assert end["a"] == {"0": new_end, "1": 30}
@@ -162,7 +169,9 @@ def test_an_epoch_is_asked_for_once_and_not_at_every_poll(fake: FakeClient) -> N
     assert fake.asked.count("epochs") == 1
 
 
-def test_a_topic_that_vanishes_between_the_two_questions_is_planned_without(fake: FakeClient) -> None:
+def test_a_topic_that_vanishes_between_the_two_questions_is_planned_without(
+    fake: FakeClient,
+) -> None:
     stream = reader(subscribePattern="[ab]", failOnDataLoss="false")
     fake.logs[B0] = (0, 5)
     start = stream.initialOffset()
@@ -174,4 +183,7 @@ def test_offsets_of_another_topics_history_are_refused(fake: FakeClient) -> None
     copied = f'{{"@ids":{{"a":"{format_uuid(NEW)}"}},"a":{{"0":5,"1":5}}}}'
     with pytest.raises(DataLossError, match='topic "a" was deleted and created again'):
         reader(startingOffsets=copied).initialOffset()
-    assert reader(startingOffsets=copied, failOnDataLoss="false").initialOffset()["a"] == {"0": 0, "1": 0}
+    assert reader(startingOffsets=copied, failOnDataLoss="false").initialOffset()["a"] == {
+        "0": 0,
+        "1": 0,
+    }

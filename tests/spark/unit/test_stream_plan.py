@@ -22,7 +22,8 @@ def test_a_new_query_starts_at_the_beginning_and_reads_to_the_end(fake: FakeClie
     stream = reader()
     start = stream.initialOffset()
     assert start == {
-        "@parley": 1, "@ids": {"a": format_uuid(OLD)}, "@epochs": {"a": {"0": 3, "1": 3}}, "a": {"0": 0, "1": 0},
+        "@parley": 1, "@ids": {"a": format_uuid(OLD)}, "@epochs": {"a": {"0": 3, "1": 3}},
+        "a": {"0": 0, "1": 0},
     }  # fmt: skip
     end = stream.latestOffset(start, ALL)
     assert end["a"] == {"0": 10, "1": 30}
@@ -40,7 +41,9 @@ def test_both_questions_for_the_initial_offset_get_one_answer(fake: FakeClient) 
 def test_what_is_written_between_the_questions_of_a_time_is_read(
     fake: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record is as late as asked for, so that the query starts at the end: the one of before the look-up."""
+    """No record is as late as asked for, so that the query starts at the end: the
+    one of before the look-up.
+    """
     ask = fake.list_offsets
 
     def answered_while_others_write(specs: Any, **options: Any) -> Any:
@@ -61,7 +64,8 @@ def test_an_idle_stream_gets_its_own_offset_back_letter_by_letter(fake: FakeClie
     again = stream.latestOffset(end, ALL)
     assert again == end
     assert list(again) == list(end)
-    for text in ({"a": {"1": 30, "0": 10}}, {"a": {"0": 10, "1": 30}}):  # written by someone else, in any order
+    # written by someone else, in any order
+    for text in ({"a": {"1": 30, "0": 10}}, {"a": {"0": 10, "1": 30}}):
         assert list(stream.latestOffset(text, ALL)["a"]) == list(text["a"])
 
 
@@ -194,7 +198,10 @@ def test_a_limit_in_bytes_looks_at_what_is_next(fake: FakeClient) -> None:
     end = stream.latestOffset(stream.initialOffset(), limit)
     assert all(8 <= end["a"][number] <= 10 for number in ("0", "1"))
     both = reader(maxBytesPerTrigger="11000", maxOffsetsPerTrigger="6")
-    assert both.latestOffset(both.initialOffset(), both.getDefaultReadLimit())["a"] == {"0": 3, "1": 3}
+    assert both.latestOffset(both.initialOffset(), both.getDefaultReadLimit())["a"] == {
+        "0": 3,
+        "1": 3,
+    }
 
 
 def test_progress_is_committed_to_a_group_once_it_is_made(fake: FakeClient) -> None:
@@ -230,7 +237,10 @@ def test_a_group_that_refuses_commits_is_no_reason_to_fail(
 def test_a_query_starts_where_a_group_is(fake: FakeClient) -> None:
     fake.committed = {A0: 4}
     group = {"kafka.group.id": "g"}
-    assert reader(startingOffsets="committed-or-latest", **group).initialOffset()["a"] == {"0": 4, "1": 30}
+    assert reader(startingOffsets="committed-or-latest", **group).initialOffset()["a"] == {
+        "0": 4,
+        "1": 30,
+    }
     with pytest.raises(ConfigError, match='group "g" has committed nothing for a-1'):
         reader(startingOffsets="committed", **group).initialOffset()
     fake.committed[A1] = 40

@@ -6,7 +6,12 @@ import pytest
 
 from parley.client import ClusterMetadata, PartitionMetadata, TopicMetadata
 from parley.errors import BrokerError, ConfigError
-from parley.spark.options.subscription import Subscription, check_existence, read_subscription, select_partitions
+from parley.spark.options.subscription import (
+    Subscription,
+    check_existence,
+    read_subscription,
+    select_partitions,
+)
 from parley.spark.options.texts import Use, read_options
 
 
@@ -15,7 +20,9 @@ def subscription(**options: str) -> Subscription:
 
 
 def topic(name: str, partitions: int, *, internal: bool = False) -> TopicMetadata:
-    return TopicMetadata(name, {n: PartitionMetadata(n, 1) for n in range(partitions)}, is_internal=internal)
+    return TopicMetadata(
+        name, {n: PartitionMetadata(n, 1) for n in range(partitions)}, is_internal=internal
+    )
 
 
 CLUSTER = ClusterMetadata(
@@ -48,7 +55,10 @@ def test_a_pattern_must_match_the_whole_name() -> None:
 
 def test_a_pattern_matches_no_internal_topic_but_a_name_may() -> None:
     assert names(subscription(subscribePattern=".*"))[0] == "events.de-0"
-    assert names(subscription(subscribe="__consumer_offsets")) == ["__consumer_offsets-0", "__consumer_offsets-1"]
+    assert names(subscription(subscribe="__consumer_offsets")) == [
+        "__consumer_offsets-0",
+        "__consumer_offsets-1",
+    ]
 
 
 def test_assigned_partitions_and_no_others() -> None:
@@ -62,11 +72,14 @@ def test_assigned_partitions_and_no_others() -> None:
     [
         ({}, "none is given"),
         ({"subscribe": "a", "assign": '{"a":[0]}'}, "subscribe and assign are given"),
-        ({"subscribe": "a", "subscribePattern": "a", "assign": "{}"}, "subscribe and subscribePattern and assign"),
+        ({"subscribe": "a", "subscribePattern": "a", "assign": "{}"},
+          "subscribe and subscribePattern and assign"),
     ],
 )  # fmt: skip
 def test_exactly_one_says_what_is_read(options: dict[str, str], problem: str) -> None:
-    with pytest.raises(ConfigError, match=f"exactly one of subscribe, subscribePattern, assign .*{problem}"):
+    with pytest.raises(
+        ConfigError, match=f"exactly one of subscribe, subscribePattern, assign .*{problem}"
+    ):
         subscription(**options)
 
 

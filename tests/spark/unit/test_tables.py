@@ -10,8 +10,10 @@ from parley.spark.tables import is_secret, is_table, options_of_read, schema_of_
 from parley.spark.values.schema import arrow_read_schema, read_schema
 
 OPTIONS = {
-    "provider": "parley", "owner": "me", "option.subscribe": "t", "subscribe": "t", "kafka.bootstrap.servers": "a:1",
-    "kafka.sasl.jaas.config": 'password="canary-4711"', "option.kafka.sasl.jaas.config": 'password="canary-4711"',
+    "provider": "parley", "owner": "me", "option.subscribe": "t", "subscribe": "t",
+    "kafka.bootstrap.servers": "a:1",
+    "kafka.sasl.jaas.config": 'password="canary-4711"',
+    "option.kafka.sasl.jaas.config": 'password="canary-4711"',
     "kafka.ssl.keystore.key": "canary-4711", "kafka.ssl.key.password": "canary-4711",
     "kafka.sasl.plain.password": "canary-4711",
 }  # fmt: skip
@@ -41,12 +43,15 @@ def test_the_columns_are_the_same_with_and_without_options() -> None:
 def test_only_a_table_in_the_making_is_one() -> None:
     assert is_table(OPTIONS)
     assert not is_table({"subscribe": "t"})
-    assert isinstance(ParleySource({"subscribe": "t", "kafka.bootstrap.servers": "a:1"}).schema(), str)
+    assert isinstance(
+        ParleySource({"subscribe": "t", "kafka.bootstrap.servers": "a:1"}).schema(), str
+    )
     assert options_of_read({"subscribe": "t"}, read_schema(False)) == {"subscribe": "t"}
 
 
 @pytest.mark.parametrize(
-    "name", ["kafka.SSL.truststore.password", "kafka.sasl.oauthbearer.client.credentials.client.secret"]
+    "name",
+    ["kafka.SSL.truststore.password", "kafka.sasl.oauthbearer.client.credentials.client.secret"],
 )
 def test_names_that_hold_secrets(name: str) -> None:
     assert is_secret(name)

@@ -1,6 +1,8 @@
-"""S7 below 2.8, where brokers report no topic ids: what of a topic created again is noticed, and what cannot be.
+"""S7 below 2.8, where brokers report no topic ids: what of a topic created again is noticed, and
+   what cannot be.
 
-2.4 to 2.7 report leader epochs that can be trusted; before them only an end that went back shows anything.
+2.4 to 2.7 report leader epochs that can be trusted; before them only an end that went back shows
+anything.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     with LocalCluster(brokers=3, release=request.param) as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         with Client(
-            bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=10, retry_backoff_max_ms=50
+            bootstrap_servers=cluster.bootstrap_servers,
+            retry_backoff_ms=10,
+            retry_backoff_max_ms=50,
         ) as client:
             yield Scene(cluster, client)
 
@@ -77,7 +81,9 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[str]:
     return [value.decode() for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def run(query: StreamReader, start: dict[str, Any], limit: Any = ALL) -> tuple[dict[str, Any], list[str]]:
+def run(
+    query: StreamReader, start: dict[str, Any], limit: Any = ALL
+) -> tuple[dict[str, Any], list[str]]:
     """Plan and read one micro-batch."""
     end = query.latestOffset(start, limit)
     tasks = [part.value for part in query.partitions(start, end)]
@@ -90,7 +96,9 @@ without_epochs = pytest.mark.parametrize("scene", [WITHOUT_EPOCHS], indirect=Tru
 
 @with_epochs
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_s07_an_epoch_that_begins_again_reports_of_another_topic_whatever_its_size(scene: Scene, count: int) -> None:
+def test_s07_an_epoch_that_begins_again_reports_of_another_topic_whatever_its_size(
+    scene: Scene, count: int
+) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
@@ -98,14 +106,18 @@ def test_s07_an_epoch_that_begins_again_reports_of_another_topic_whatever_its_si
     new = [f"new {n}" for n in range(count)]
     scene.put(*new)
     scene.put("other", partition=1)
-    with pytest.raises(DataLossError, match=r'"t" was deleted and created again .the leader epoch of t-0 fell from 5 '):
+    with pytest.raises(
+        DataLossError,
+        match=r'"t" was deleted and created again .the leader epoch of t-0 fell from 5 ',
+    ):
         scene.query().latestOffset(end, ALL)
     relaxed = scene.query(failOnDataLoss="false")
     after, read = run(relaxed, end)
     assert sorted(read) == sorted([*new, "other"])
     assert run(relaxed, after) == (after, [])
     scene.put("later")
-    assert run(scene.query(), after)[1] == ["later"]  # and with failOnDataLoss=true all is well again
+    # and with failOnDataLoss=true all is well again
+    assert run(scene.query(), after)[1] == ["later"]
 
 
 @with_epochs
@@ -130,7 +142,10 @@ def test_s07_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(sc
     end, _ = run(scene.query(), {"t": {"0": 0}})
     scene.cluster.recreate_topic("t", 1)
     scene.put("x", "y")
-    with pytest.raises(DataLossError, match=r"created again .t-0 ends at 2 in leader epoch 0, in which it ended at 3"):
+    with pytest.raises(
+        DataLossError,
+        match=r"created again .t-0 ends at 2 in leader epoch 0, in which it ended at 3",
+    ):
         scene.query().latestOffset(end, ALL)
     after, read = run(scene.query(failOnDataLoss="false"), end)
     assert read == ["x", "y"]
@@ -139,14 +154,18 @@ def test_s07_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(sc
 
 
 @with_epochs
-def test_s07_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_the_position(scene: Scene) -> None:
+def test_s07_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_the_position(
+    scene: Scene,
+) -> None:
     """It may be another topic, or an election that lost the epochs: no more can be known."""
     scene.age(2)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
     scene.cluster.recreate_topic("t", 1)
     scene.put("x", "y", "z", "u")
-    with pytest.raises(DataLossError, match=r"leader epoch of t-0 fell from 2 to 0 while offset 3 was known") as caught:
+    with pytest.raises(
+        DataLossError, match=r"leader epoch of t-0 fell from 2 to 0 while offset 3 was known"
+    ) as caught:
         scene.query().latestOffset(end, ALL)
     assert (caught.value.topic, caught.value.partition, caught.value.expected_offset) == ("t", 0, 3)
     after, read = run(scene.query(failOnDataLoss="false"), end)
@@ -170,7 +189,9 @@ def test_s07_offsets_copied_from_a_checkpoint_of_another_topic_are_refused(scene
 
 @with_epochs
 @pytest.mark.parametrize("count", [1, 5])
-def test_s07_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task(scene: Scene, count: int) -> None:
+def test_s07_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task(
+    scene: Scene, count: int
+) -> None:
     scene.age(5)
     scene.put("a", "b", "c")
     query = scene.query(failOnDataLoss="false")
@@ -187,14 +208,19 @@ def test_s07_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task
 
 
 @without_epochs
-def test_s07_before_epochs_only_a_shorter_log_is_noticed(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_s07_before_epochs_only_a_shorter_log_is_noticed(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
     scene.cluster.recreate_topic("t", 1)
     scene.put("x", "y")
-    with pytest.raises(DataLossError, match=r"log of t-0 ends at 2, before offset 3 .* topic was created again"):
+    with pytest.raises(
+        DataLossError, match=r"log of t-0 ends at 2, before offset 3 .* topic was created again"
+    ):
         scene.query().latestOffset(end, ALL)
-    scene.put("z", "u")  # and when it has grown past the position nothing distinguishes it from the old one
+    # and when it has grown past the position nothing distinguishes it from the old one
+    scene.put("z", "u")
     assert run(scene.query(), end)[1] == ["u"]
 
 

@@ -20,7 +20,10 @@ def test_partitions_are_read_in_order() -> None:
 
 
 def test_values_per_partition_are_read() -> None:
-    assert values('{"a":{"0":23,"1":-2}}') == {TopicPartition("a", 0): 23, TopicPartition("a", 1): -2}
+    assert values('{"a":{"0":23,"1":-2}}') == {
+        TopicPartition("a", 0): 23,
+        TopicPartition("a", 1): -2,
+    }
 
 
 @pytest.mark.parametrize(

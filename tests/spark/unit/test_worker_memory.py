@@ -1,4 +1,6 @@
-"""Spark's workers are spared the collector's walk over what was imported; a user's process is left alone."""
+"""Spark's workers are spared the collector's walk over what was imported; a
+user's process is left alone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_worker_settles_once_when_it_is_used_the_second_time(
     frozen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = importlib.machinery.ModuleSpec("pyspark.daemon", None)  # what runs as `python -m pyspark.daemon`
+    # what runs as `python -m pyspark.daemon`
+    spec = importlib.machinery.ModuleSpec("pyspark.daemon", None)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
     for _ in range(4):
         worker_memory.settle_memory()

@@ -1,4 +1,6 @@
-"""A client that dies at a given call as its process would: nothing is cleaned up, nothing is sent any more."""
+"""A client that dies at a given call as its process would: nothing is cleaned up,
+nothing is sent any more.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Life:
 
 
 class Mortal:
-    """A client, or a producer of it, whose every call is a step of a life. Close the client when the life is over."""
+    """A client, or a producer of it, whose every call is a step of a life. Close the
+    client when the life is over.
+    """
 
     def __init__(self, inner: Any, life: Life) -> None:
         self._inner, self._life = inner, life
@@ -106,5 +110,6 @@ class _Process:
 
     def __exit__(self, *error: object) -> None:
         if self._life.dead:
-            self._client._async().transactions._producers.clear()  # close() would abort what is open
+            # close() would abort what is open
+            self._client._async().transactions._producers.clear()
         self._client.close()

@@ -50,7 +50,9 @@ def killed_before_the_intent(sink: Sink) -> None:
 
 
 def a_failed_commit_is_aborted(sink: Sink) -> None:
-    """Spark calls abort with all messages; without an intent they are aborted, with one they stay."""
+    """Spark calls abort with all messages; without an intent they are
+    aborted, with one they stay.
+    """
     driver = sink.driver()
     messages = sink.write(driver.plan(), 0, [["a"], ["b"]])
     driver.abort([*messages, None])
@@ -63,7 +65,9 @@ def a_failed_commit_is_aborted(sink: Sink) -> None:
 
 
 def a_speculative_copy_writes_too(sink: Sink) -> None:
-    """Two attempts of a task run to their end: the one that Spark counts is visible, the other is aborted."""
+    """Two attempts of a task run to their end: the one that Spark counts is
+    visible, the other is aborted.
+    """
     driver = sink.driver()
     sink.run(driver, 0, [["0"]])
     plan = driver.plan()
@@ -76,17 +80,21 @@ def a_speculative_copy_writes_too(sink: Sink) -> None:
     first = sink.task(plan, 2, 0, ["c"])
     sink.task(plan, 2, 0, ["c"])
     driver.commit([first])
-    sink.run(driver, 3, [["d"]])  # the copy came later than the one that counts: found in the next batch
+    # the copy came later than the one that counts: found in the next batch
+    sink.run(driver, 3, [["d"]])
     assert sink.committed() == ["0", "a", "b", "c", "d"]
 
 
 def a_zombies_init_producer_id_between_intent_and_end(sink: Sink) -> None:
-    """An attempt hangs before it asks for its producer id, and asks when another one of its task is decided."""
+    """An attempt hangs before it asks for its producer id, and asks when another
+    one of its task is decided.
+    """
     driver = sink.driver()
     sink.run(driver, 0, [["0"]])
     plan = driver.plan()
     slot, coordination = plan.pool[0], driver.coordination
-    coordination.init([turn_id_name(sink.prefix, 0)])  # the zombie has its turn, and the spare id is its
+    # the zombie has its turn, and the spare id is its
+    coordination.init([turn_id_name(sink.prefix, 0)])
     assert slot.spare is not None
     messages = sink.write(plan, 1, [["a"]])
     sink.decide_only(driver, messages)
@@ -96,13 +104,17 @@ def a_zombies_init_producer_id_between_intent_and_end(sink: Sink) -> None:
 
 
 def two_drivers(sink: Sink) -> None:
-    """The one that planned last decides; the other gets an error, and its abort touches nothing of the winner's."""
+    """The one that planned last decides; the other gets an error, and its abort
+    touches nothing of the winner's.
+    """
     first, second = sink.driver(), sink.driver()
     sink.run(first, 0, [["0"]])
     messages = sink.write(first.plan(), 1, [["a"]])
     plan = second.plan()
     own = sink.write(plan, 1, [["a"]])
-    with pytest.raises(LocalProtocolError, match="another driver writes with the transactional id prefix"):
+    with pytest.raises(
+        LocalProtocolError, match="another driver writes with the transactional id prefix"
+    ):
         first.commit(messages)
     first.abort(messages)
     second.commit(own)
@@ -110,7 +122,9 @@ def two_drivers(sink: Sink) -> None:
 
 
 def expired_after_the_intent(sink: Sink, expire: Callable[[], None]) -> None:
-    """The rows are gone: the query says which, at every start, and goes on only when it is asked to."""
+    """The rows are gone: the query says which, at every start, and goes on
+    only when it is asked to.
+    """
     driver = sink.driver()
     plan = driver.plan()
     short = replace(sink, timeout_ms=30_000)
@@ -118,7 +132,9 @@ def expired_after_the_intent(sink: Sink, expire: Callable[[], None]) -> None:
     sink.decide_only(driver, messages)
     expire()
     for _ in range(2):
-        with pytest.raises(DataLossError, match=r"batch 0 .* 1 of its 2 transactions .* task 0 \(2 rows, expired\)"):
+        with pytest.raises(
+            DataLossError, match=r"batch 0 .* 1 of its 2 transactions .* task 0 \(2 rows, expired\)"
+        ):
             sink.driver().plan()
     assert sink.committed() == ["c"]
     patient = sink.driver(go_on_after_loss=True)

@@ -1,4 +1,6 @@
-"""A query's sink without Spark: the driver and the tasks as Spark would call them, on any cluster."""
+"""A query's sink without Spark: the driver and the tasks as Spark would
+call them, on any cluster.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ class Sink:
 
     def driver(self, **more: Any) -> Driver:
         """Return a new driver, as after a restart."""
-        coordination = Coordinators(self.client, self.timeout_ms, frozenset([query_id_name(self.prefix)]))
-        journal = TopicJournal(self.client, f"{self.prefix}-journal", self.timeout_ms, ProduceOptions())
+        coordination = Coordinators(
+            self.client, self.timeout_ms, frozenset([query_id_name(self.prefix)])
+        )
+        journal = TopicJournal(
+            self.client, f"{self.prefix}-journal", self.timeout_ms, ProduceOptions()
+        )
         return Driver(self.prefix, coordination, journal, **more)
 
     def write(self, plan: Plan, batch: int, tasks: Sequence[Sequence[str]]) -> list[Any]:
@@ -46,7 +52,9 @@ class Sink:
 
     def task(self, plan: Plan, batch: int, slot: int, rows: Sequence[str]) -> Any:
         """Write one task's rows, spread over the partitions by their key."""
-        writing = TransactionWriting(self.client, self.timeout_ms, self.topic, ProduceOptions(batch_size=1024))
+        writing = TransactionWriting(
+            self.client, self.timeout_ms, self.topic, ProduceOptions(batch_size=1024)
+        )
         coordination = Coordinators(self.client, self.timeout_ms)
         return attempt(plan, BatchOfQuery(QUERY, batch), slot, batches(rows), coordination, writing)
 
@@ -63,30 +71,41 @@ class Sink:
         driver.journal.decide(intent, query_id_name(self.prefix))
 
     def committed(self) -> list[str]:
-        """Return what a read_committed consumer sees, sorted, once nothing is open or being ended any more."""
+        """Return what a read_committed consumer sees, sorted, once nothing is open
+        or being ended any more.
+        """
         begun = time.monotonic()
         while (held_back := self._ends(READ_COMMITTED)) != (ends := self._ends("read_uncommitted")):
-            assert time.monotonic() - begun < PATIENCE_SECONDS, f"transactions stay open: {held_back}, {ends}"
+            assert time.monotonic() - begun < PATIENCE_SECONDS, (
+                f"transactions stay open: {held_back}, {ends}"
+            )
             time.sleep(0.02)
         return self.stable()
 
     def stable(self) -> list[str]:
-        """Return what a read_committed consumer sees now, sorted; open transactions hide what comes after them."""
+        """Return what a read_committed consumer sees now, sorted; open transactions
+        hide what comes after them.
+        """
         return sorted(row["value"].decode() for row in self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the records that a read_committed consumer sees now."""
         found: list[dict[str, Any]] = []
         for place, end in self._ends(READ_COMMITTED).items():
-            for batch in self.client.fetch(place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)):
+            for batch in self.client.fetch(
+                place, EARLIEST, end, FetchOptions(isolation_level=READ_COMMITTED)
+            ):
                 found += batch.to_pylist()
         return found
 
     def _ends(self, isolation_level: str) -> dict[TopicPartition, int]:
         places = [
-            TopicPartition(self.topic, n) for n in self.client.metadata([self.topic]).topics[self.topic].partitions
+            TopicPartition(self.topic, n)
+            for n in self.client.metadata([self.topic]).topics[self.topic].partitions
         ]
-        found = self.client.list_offsets(dict.fromkeys(places, LATEST), isolation_level=isolation_level)
+        found = self.client.list_offsets(
+            dict.fromkeys(places, LATEST), isolation_level=isolation_level
+        )
         return {place: found[place].offset for place in places}
 
 

@@ -1,4 +1,6 @@
-"""Spark unpickles a batch's writer in a new process to commit it: what that imports, and that nothing is lost."""
+"""Spark unpickles a batch's writer in a new process to commit it: what that
+imports, and that nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ print(*(name for name in ("pyarrow", "asyncio", "parley.client", "parley.spark.o
 def test_a_batch_written_at_least_once_is_committed_without_importing_the_client() -> None:
     schema = StructType([StructField("value", BinaryType())])
     writer = ParleySource(OPTIONS).writer(schema, overwrite=False)
-    done = subprocess.run([sys.executable, "-c", COMMIT], input=pickle.dumps(writer), capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMIT], input=pickle.dumps(writer), capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().split() == []
 

@@ -48,7 +48,9 @@ def test_s01_killed_twice_at_every_pair_of_steps() -> None:
 
 
 def test_s03_whoever_hangs_at_any_step_wakes_up_at_any_later_one() -> None:
-    """Covers the late InitProducerId between intent and EndTxn: of an attempt, of a driver's sweep, of a retry."""
+    """Covers the late InitProducerId between intent and EndTxn: of an attempt, of a
+    driver's sweep, of a retry.
+    """
     last = steps_without_faults()
     for step in range(1, last + 1):
         for later in range(1, 100, 7):
@@ -75,7 +77,8 @@ faults = st.lists(fault, max_size=6, unique_by=lambda one: one.step)
 @settings(max_examples=300)
 def test_any_faults_at_any_steps(shape: list[list[int]], going_wrong: list[Fault]) -> None:
     batches = [
-        [[(n, task, row) for row in range(count)] for task, count in enumerate(tasks)] for n, tasks in enumerate(shape)
+        [[(n, task, row) for row in range(count)] for task, count in enumerate(tasks)]
+        for n, tasks in enumerate(shape)
     ]
     world = World(going_wrong)
     world.run(batches)
@@ -137,7 +140,9 @@ def test_a_driver_that_another_took_over_from_decides_nothing() -> None:
     first, second = Driver("q", world, world), Driver("q", world, world)
     messages = world.write_all(first.plan(), 0, BATCHES[0])
     second.plan()
-    with pytest.raises(LocalProtocolError, match="another driver writes with the transactional id prefix"):
+    with pytest.raises(
+        LocalProtocolError, match="another driver writes with the transactional id prefix"
+    ):
         first.commit(messages)
     first.abort(messages)
     assert world.visible == []
@@ -146,7 +151,9 @@ def test_a_driver_that_another_took_over_from_decides_nothing() -> None:
 def test_a_checkpoint_that_was_put_back_is_noticed_before_anything_is_written() -> None:
     world = World()
     world.run(BATCHES)
-    with pytest.raises(LocalProtocolError, match=r"batch 1 of query the query .* but batch 2 was written before"):
+    with pytest.raises(
+        LocalProtocolError, match=r"batch 1 of query the query .* but batch 2 was written before"
+    ):
         world.write_all(Driver("q", world, world).plan(), 1, BATCHES[1])
 
 

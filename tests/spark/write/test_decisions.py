@@ -38,7 +38,10 @@ def test_what_a_task_does(last: BatchOfQuery | None, step: Step) -> None:
 
 
 def test_a_batch_older_than_what_is_written_is_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="batch 7 of query q is to be written, but batch 8 was written before"):
+    with pytest.raises(
+        LocalProtocolError,
+        match="batch 7 of query q is to be written, but batch 8 was written before",
+    ):
         step_for(NOW, BatchOfQuery("q", 8))
 
 
@@ -61,7 +64,13 @@ def test_the_open_transactions_of_a_batch_are_found() -> None:
         NothingToCommit(Identity(1, 6)),
         NothingToCommit(FENCE, written_before=True),
     ],
-    ids=["another plan", "another batch", "the same task twice", "an empty task of another plan", "written before"],
+    ids=[
+        "another plan",
+        "another batch",
+        "the same task twice",
+        "an empty task of another plan",
+        "written before",
+    ],
 )
 def test_messages_that_do_not_belong_together_are_not_committed(other: object) -> None:
     with pytest.raises(LocalProtocolError, match="do not belong together"):
@@ -69,7 +78,9 @@ def test_messages_that_do_not_belong_together_are_not_committed(other: object) -
 
 
 def test_a_loss_names_batch_tasks_and_rows() -> None:
-    intent = Intent(NOW, FENCE, (prepared(0).transaction, prepared(1).transaction, prepared(2).transaction))
+    intent = Intent(
+        NOW, FENCE, (prepared(0).transaction, prepared(1).transaction, prepared(2).transaction)
+    )
     failed = [(intent.transactions[0], Outcome.FENCED), (intent.transactions[2], Outcome.FORGOTTEN)]
     text = str(lost(intent, failed))
     assert "batch 7 of query q was decided, but 2 of its 3 transactions" in text

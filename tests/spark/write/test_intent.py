@@ -29,7 +29,9 @@ intents = st.builds(
     Intent,
     st.builds(BatchOfQuery, st.text(max_size=40), st.integers(0, 2**63 - 1)),
     identities,
-    st.lists(st.builds(OpenTransaction, numbers, identities, identities, identities, numbers), max_size=5).map(tuple),
+    st.lists(
+        st.builds(OpenTransaction, numbers, identities, identities, identities, numbers), max_size=5
+    ).map(tuple),
     st.dictionaries(numbers, st.builds(Slot, identities, st.none() | identities), max_size=5),
 )
 
@@ -47,7 +49,9 @@ def test_foreign_bytes_raise_the_protocol_error_and_nothing_else(data: bytes) ->
 
 
 @given(intents, st.data())
-def test_an_entry_with_one_value_of_another_kind_is_refused_or_read(intent: Intent, data: st.DataObject) -> None:
+def test_an_entry_with_one_value_of_another_kind_is_refused_or_read(
+    intent: Intent, data: st.DataObject
+) -> None:
     body = json.loads(encode(intent))
     name = data.draw(st.sampled_from(sorted(body)))
     body[name] = data.draw(st.sampled_from([None, "x", 5, [], [[]], [["x"]], {}, True, [[1, 2]]]))
@@ -56,7 +60,9 @@ def test_an_entry_with_one_value_of_another_kind_is_refused_or_read(intent: Inte
 
 
 def test_an_entry_of_a_later_version_says_who_can_read_it() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"version 2; this parley knows version 1.*Resume"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"version 2; this parley knows version 1.*Resume"
+    ):
         decode('{"parley":2,"kind":"mark"}')
 
 
@@ -79,6 +85,8 @@ def test_an_intent_of_10_000_transactions_fits_into_a_record() -> None:
 def test_ids_of_a_decided_batch_are_spare_and_those_it_did_not_use_stay() -> None:
     turn, name = Identity(1, 5), Identity(1, 2)
     idle = Slot(Identity(2, 0), Identity(2, 0))
-    intent = Intent(BatchOfQuery("q", 1), turn, (OpenTransaction(0, turn, name, Identity(7, 1), 3),), {4: idle})
+    intent = Intent(
+        BatchOfQuery("q", 1), turn, (OpenTransaction(0, turn, name, Identity(7, 1), 3),), {4: idle}
+    )
     assert intent.pool() == {0: Slot(turn, name), 4: idle}
     assert intent.rows == 3

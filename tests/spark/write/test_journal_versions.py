@@ -1,4 +1,6 @@
-"""S11: a journal outlives the library that wrote it. `journal-v1.jsonl` has the bytes of version 1; never edit it."""
+"""S11: a journal outlives the library that wrote it. `journal-v1.jsonl` has the bytes
+of version 1; never edit it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.devcluster.state.transactions.transaction import State
 from parley.errors import RemoteProtocolError
-from parley.spark.write.intent import BatchOfQuery, Done, Intent, Mark, Newest, OpenTransaction, decode, encode, newest
+from parley.spark.write.intent import (
+    BatchOfQuery,
+    Done,
+    Intent,
+    Mark,
+    Newest,
+    OpenTransaction,
+    decode,
+    encode,
+    newest,
+)
 from parley.spark.write.turns import Identity, Slot, Turn
 
 from .sinks import Sink
@@ -47,12 +59,14 @@ def test_s11_a_journal_of_a_later_version_is_refused_and_nothing_is_aborted(
     sink = Sink(client, name, prefix=name)
     driver = sink.driver()
     sink.run(driver, 0, [["a"], ["b"]])
-    messages = sink.write(driver.plan(), 1, [["c"], ["d"]])  # open, as a later release may have left it
+    # open, as a later release may have left it
+    messages = sink.write(driver.plan(), 1, [["c"], ["d"]])
     later = f'{{"parley":2,"kind":"decision","query":"{QUERY}","batch":1}}'
     client.produce(f"{name}-journal", pa.table({"key": ["intent"], "value": [later]}), partition=0)
     for _ in range(2):
         with pytest.raises(
-            RemoteProtocolError, match=r"entry of version 2; this parley knows version 1\. Resume the q"
+            RemoteProtocolError,
+            match=r"entry of version 2; this parley knows version 1\. Resume the q",
         ):
             sink.driver().plan()
     held = [one for name_, one in cluster.transactions().items() if name_.startswith(name)]

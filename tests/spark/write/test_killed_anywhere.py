@@ -1,7 +1,8 @@
-"""S1, S2: the driver or a worker dies at points spread over a whole run, from topic to topic on embedded brokers.
+"""S1, S2: the driver or a worker dies at points spread over a whole run, from topic to topic on
+embedded brokers.
 
-Read and written by the code that Spark calls, in its order, with its offset log and its commit log; only the
-engine is played here. What is killed closes its sockets and does nothing else.
+Read and written by the code that Spark calls, in its order, with its offset log and its commit log;
+only the engine is played here. What is killed closes its sockets and does nothing else.
 """
 
 from __future__ import annotations
@@ -87,15 +88,23 @@ class Engine:
             self.commits.add(number)
             driver.tick()
 
-    def _task(self, plan: Any, number: int, slot: int, part: RangePartition, driver: Life, worker: Life) -> Any:
+    def _task(
+        self, plan: Any, number: int, slot: int, part: RangePartition, driver: Life, worker: Life
+    ) -> Any:
         for _ in range(4):  # spark.task.maxFailures
             try:
                 with client_of(self.servers, worker) as client:
                     self.patch.setattr(reading_module, "client_for", lambda options: client)
                     batches = list(self._query().read(part))
-                    rows = [value.decode() for batch in batches for value in batch.column("value").to_pylist()]
+                    rows = [
+                        value.decode()
+                        for batch in batches
+                        for value in batch.column("value").to_pylist()
+                    ]
                     assert self.rows.setdefault((number, slot), rows) == rows  # the same again
-                    return Sink(client, self.target, prefix=self.target).task(plan, number, slot, rows), worker
+                    return Sink(client, self.target, prefix=self.target).task(
+                        plan, number, slot, rows
+                    ), worker
             except Killed:
                 if worker is driver:
                     raise
@@ -114,7 +123,10 @@ class Engine:
 
 @pytest.fixture
 def play(
-    cluster: LocalCluster, client: Client, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster,
+    client: Client,
+    topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[str, Life, Life], None]:
     """Run the query into a topic of its own, and account for every row."""
     source = topic("in", partitions=2)
@@ -126,7 +138,8 @@ def play(
         target = topic(name, partitions=2)
         engine = Engine(cluster.bootstrap_servers, source, target, monkeypatch)
         engine.run(driver, worker)
-        assert Sink(client, target, prefix=target).committed() == sorted(rows)  # waits until nothing is open
+        # waits until nothing is open
+        assert Sink(client, target, prefix=target).committed() == sorted(rows)
 
     return run
 

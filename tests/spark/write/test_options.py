@@ -16,16 +16,29 @@ ONCE = {**SERVERS, "delivery": "exactly-once"}
 
 def test_at_least_once_is_the_default_and_uses_no_transactions() -> None:
     assert read_sink_options(SERVERS, Use.STREAM_WRITE).transactions is None
-    assert read_sink_options({**SERVERS, "delivery": "At-Least-Once"}, Use.BATCH_WRITE).transactions is None
+    assert (
+        read_sink_options({**SERVERS, "delivery": "At-Least-Once"}, Use.BATCH_WRITE).transactions
+        is None
+    )
 
 
 def test_a_query_is_named_after_its_checkpoint_however_that_is_spelt() -> None:
-    found = read_sink_options({**ONCE, "checkpointLocation": "/data/q"}, Use.STREAM_WRITE).transactions
+    found = read_sink_options(
+        {**ONCE, "checkpointLocation": "/data/q"}, Use.STREAM_WRITE
+    ).transactions
     assert found is not None
     assert found.prefix == checkpoint_prefix("/data/q")
     assert found.journal == f"{found.prefix}-journal"
     assert found.timeout_ms == DEFAULT_TIMEOUT_MS
-    assert len({checkpoint_prefix(text) for text in ("/data/q", "/data/q/", "file:/data/q", "file:///data/q")}) == 1
+    assert (
+        len(
+            {
+                checkpoint_prefix(text)
+                for text in ("/data/q", "/data/q/", "file:/data/q", "file:///data/q")
+            }
+        )
+        == 1
+    )
     assert checkpoint_prefix("/data/q") != checkpoint_prefix("s3://data/q")
 
 
@@ -39,16 +52,35 @@ def test_a_prefix_of_the_users_own_goes_before() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "needs a name for the query that stays over restarts: set the option checkpointLocation"),
-        ({"transactionalIdPrefix": "a b"}, 'transactionalIdPrefix="a b" cannot be used: 1 to 200 letters'),
+        (
+            {},
+            "needs a name for the query that stays over restarts: set the option "
+            "checkpointLocation",
+        ),
+        (
+            {"transactionalIdPrefix": "a b"},
+            'transactionalIdPrefix="a b" cannot be used: 1 to 200 letters',
+        ),
         ({"transactionalIdPrefix": "x" * 201}, "cannot be used: 1 to 200 letters"),
         ({"transactionalIdPrefix": "q", "kafka.acks": "1"}, "needs kafka.acks=all"),
         ({"transactionalIdPrefix": "q", "kafka.enable.idempotence": "false"}, "needs idempotence"),
-        ({"transactionalIdPrefix": "q", "kafka.transaction.timeout.ms": "soon"}, "milliseconds from 1 to"),
-        ({"transactionalIdPrefix": "q", "kafka.transaction.timeout.ms": "0"}, "milliseconds from 1 to"),
+        (
+            {"transactionalIdPrefix": "q", "kafka.transaction.timeout.ms": "soon"},
+            "milliseconds from 1 to",
+        ),
+        (
+            {"transactionalIdPrefix": "q", "kafka.transaction.timeout.ms": "0"},
+            "milliseconds from 1 to",
+        ),
         ({"transactionalIdPrefix": "q", "lostTransactions": "skip"}, "fail or continue"),
-        ({"delivery": "exactly once"}, 'at-least-once or exactly-once .*Did you mean "exactly-once"'),
-        ({"kafka.transactional.id": "x"}, 'tasks need ids of their own; set delivery to "exactly-once"'),
+        (
+            {"delivery": "exactly once"},
+            'at-least-once or exactly-once .*Did you mean "exactly-once"',
+        ),
+        (
+            {"kafka.transactional.id": "x"},
+            'tasks need ids of their own; set delivery to "exactly-once"',
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_remedy(options: dict[str, str], problem: str) -> None:
@@ -68,7 +100,12 @@ def test_a_batch_needs_no_checkpoint() -> None:
 
 
 def test_settings_travel_to_tasks_and_show_no_secret() -> None:
-    options = {**ONCE, "transactionalIdPrefix": "q", "kafka.sasl.username": "u", "kafka.sasl.password": "hunter2"}
+    options = {
+        **ONCE,
+        "transactionalIdPrefix": "q",
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": "hunter2",
+    }
     options |= {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
     found = read_sink_options(options, Use.STREAM_WRITE)
     assert pickle.loads(pickle.dumps(found)) == found

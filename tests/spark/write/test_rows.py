@@ -1,4 +1,6 @@
-"""Rows on their way to the client: checked, counted, and given the header that distinguishes them."""
+"""Rows on their way to the client: checked, counted, and given the header
+that distinguishes them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,18 @@ from hypothesis import given, strategies as st
 
 from parley.client.produce.rows import SLICE_ROWS
 from parley.errors import ConfigError, broker_error
-from parley.spark.write.rows import HEADER_TYPE, PIECE_BYTES, RowHeader, TaskRows, in_pieces, with_header
+from parley.spark.write.rows import (
+    HEADER_TYPE,
+    PIECE_BYTES,
+    RowHeader,
+    TaskRows,
+    in_pieces,
+    with_header,
+)
 
 headers = st.none() | st.lists(
-    st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)}), max_size=3
+    st.fixed_dictionaries({"key": st.text(max_size=3), "value": st.none() | st.binary(max_size=3)}),
+    max_size=3,
 )
 
 
@@ -22,13 +32,17 @@ def test_every_row_gets_one_header_more_and_keeps_its_own(
     given_headers: list[list[dict[str, object]] | None], first: int, data: st.DataObject
 ) -> None:
     batch = pa.record_batch(
-        {"value": pa.array(["v"] * len(given_headers)), "headers": pa.array(given_headers, pa.list_(HEADER_TYPE))}
+        {
+            "value": pa.array(["v"] * len(given_headers)),
+            "headers": pa.array(given_headers, pa.list_(HEADER_TYPE)),
+        }
     )
     start = data.draw(st.integers(0, len(given_headers) - 1))
     batch, expected = batch.slice(start), given_headers[start:]
     made = with_header(batch, RowHeader("at", "q/7/0"), first).column("headers").to_pylist()
     assert made == [
-        [*(old or []), {"key": "at", "value": f"q/7/0/{first + row}".encode()}] for row, old in enumerate(expected)
+        [*(old or []), {"key": "at", "value": f"q/7/0/{first + row}".encode()}]
+        for row, old in enumerate(expected)
     ]
 
 
@@ -39,16 +53,26 @@ def test_rows_without_a_column_of_headers_get_one() -> None:
     ]  # fmt: skip
 
 
-def rows(*batches: dict[str, list[object]], columns: tuple[str, ...] = ("key", "value")) -> TaskRows:
+def rows(
+    *batches: dict[str, list[object]], columns: tuple[str, ...] = ("key", "value")
+) -> TaskRows:
     return TaskRows(iter([pa.record_batch(batch) for batch in batches]), columns)
 
 
-@given(st.lists(st.sampled_from([0, 1, 9_000, 10_000, 30_000, 70_000]), max_size=12), st.sampled_from([1, 1000]))
+@given(
+    st.lists(st.sampled_from([0, 1, 9_000, 10_000, 30_000, 70_000]), max_size=12),
+    st.sampled_from([1, 1000]),
+)
 def test_rows_come_in_larger_pieces_and_in_their_order(counts: list[int], row_bytes: int) -> None:
     starts = [sum(counts[:index]) for index in range(len(counts))]
     pad = b"x" * row_bytes if sum(counts) < 60_000 else b"x"
     batches = [
-        pa.record_batch({"value": pa.repeat(pad, count), "row": pa.array(range(start, start + count), pa.int64())})
+        pa.record_batch(
+            {
+                "value": pa.repeat(pad, count),
+                "row": pa.array(range(start, start + count), pa.int64()),
+            }
+        )
         for start, count in zip(starts, counts, strict=True)
     ]
     pieces = list(in_pieces(batches))
@@ -71,11 +95,15 @@ def test_a_row_without_a_topic_is_named_by_its_number_in_the_task() -> None:
 
 
 def test_the_row_that_is_too_large_is_named() -> None:
-    task = rows({"key": ["k", "k"], "value": ["a", "bb"]}, {"key": ["k", None], "value": ["c" * 500, "d"]})
+    task = rows(
+        {"key": ["k", "k"], "value": ["a", "bb"]}, {"key": ["k", None], "value": ["c" * 500, "d"]}
+    )
     assert sum(batch.num_rows for batch in task) == task.count == 4
     error = broker_error(10, topic="t", partition=0)
     task.explain(error)
-    assert error.__notes__[0].startswith("The largest row is row 2 of this task with 501 bytes of key and value.")
+    assert error.__notes__[0].startswith(
+        "The largest row is row 2 of this task with 501 bytes of key and value."
+    )
 
 
 def test_the_row_without_a_key_is_named_where_the_broker_refuses_it() -> None:
@@ -95,9 +123,17 @@ def timed(*micros: int | None) -> dict[str, list[object]]:
 
 def test_a_time_before_1970_is_named_by_its_row_unless_it_says_that_there_is_none() -> None:
     task = rows(timed(0, None), timed(-1000, 5, -2000), columns=("value", "timestamp"))
-    with pytest.raises(ConfigError, match=r"row 4 of this task has the timestamp 1969-12-31 23:59:59\.998"):
+    with pytest.raises(
+        ConfigError, match=r"row 4 of this task has the timestamp 1969-12-31 23:59:59\.998"
+    ):
         list(task)
-    assert sum(batch.num_rows for batch in rows(timed(None), timed(-1000), columns=("value", "timestamp"))) == 2
+    assert (
+        sum(
+            batch.num_rows
+            for batch in rows(timed(None), timed(-1000), columns=("value", "timestamp"))
+        )
+        == 2
+    )
 
 
 def test_times_that_the_broker_refuses_are_shown_with_its_limits() -> None:

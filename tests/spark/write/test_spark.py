@@ -24,12 +24,24 @@ def once(spark: Any, cluster: LocalCluster, tmp_path: Path) -> Iterator[Callable
     """Run a query from topic to topic exactly once to its end: `once(source, sink, **options)`."""
 
     def run(source: str, sink: str, *columns: str, mode: str = "append", **options: str) -> Any:
-        frame = spark.readStream.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        frame = spark.readStream.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
         frame = frame.option("subscribe", source).option("startingOffsets", "earliest")
-        frame = frame.option("maxOffsetsPerTrigger", "10").load().selectExpr(*(columns or ("key", "value")))
-        writer = frame.writeStream.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("topic", sink)
-        writer = writer.option("delivery", "exactly-once").outputMode(mode).trigger(availableNow=True)
+        frame = (
+            frame.option("maxOffsetsPerTrigger", "10")
+            .load()
+            .selectExpr(*(columns or ("key", "value")))
+        )
+        writer = frame.writeStream.format("parley").option(
+            "kafka.bootstrap.servers", cluster.bootstrap_servers
+        )
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option(
+            "topic", sink
+        )
+        writer = (
+            writer.option("delivery", "exactly-once").outputMode(mode).trigger(availableNow=True)
+        )
         for name, value in options.items():
             writer = writer.option(name.replace("__", "."), value)
         query = sparks.started(writer.start)
@@ -48,8 +60,14 @@ def fill(client: Client, topic: str, start: int, count: int) -> list[str]:
 
 
 def forget_commit(tmp_path: Path) -> int:
-    """Remove the last commit of the checkpoint: as if the driver had died between its commit and Spark's."""
-    last = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit())
+    """Remove the last commit of the checkpoint: as if the driver had died
+    between its commit and Spark's.
+    """
+    last = max(
+        int(path.name)
+        for path in (tmp_path / "checkpoint" / "commits").iterdir()
+        if path.name.isdigit()
+    )
     (tmp_path / "checkpoint" / "commits" / str(last)).unlink()
     (tmp_path / "checkpoint" / "commits" / f".{last}.crc").unlink(missing_ok=True)
     return last
@@ -75,7 +93,8 @@ def test_s01_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
     source, name = topic("in", partitions=2), topic("out", partitions=3)
     values = fill(client, source, 0, 20)
     prefix = name
-    cluster.fail("END_TXN", 53, times=1, client_id="the sink")  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED: final
+    # TRANSACTIONAL_ID_AUTHORIZATION_FAILED: final
+    cluster.fail("END_TXN", 53, times=1, client_id="the sink")
     options = {"transactionalIdPrefix": prefix, "kafka__client__id": "the sink"}
     with pytest.raises(Exception, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         once(source, name, **options)
@@ -98,9 +117,14 @@ def test_the_row_header_reports_every_row_apart(once: Any, client: Client, topic
     fill(client, source, 0, 25)
     query = once(source, name, rowHeader="at")
     rows = Sink(client, name, name).rows()
-    marks = [[header["value"].decode() for header in row["headers"] if header["key"] == "at"] for row in rows]
+    marks = [
+        [header["value"].decode() for header in row["headers"] if header["key"] == "at"]
+        for row in rows
+    ]
     assert sorted(mark for (mark,) in marks) == sorted(
-        f"{query.id}/{batch}/0/{n}" for batch, count in ((0, 10), (1, 10), (2, 5)) for n in range(count)
+        f"{query.id}/{batch}/0/{n}"
+        for batch, count in ((0, 10), (1, 10), (2, 5))
+        for n in range(count)
     )
 
 
@@ -108,8 +132,14 @@ def test_a_data_frame_is_visible_when_it_is_written_and_then_once(
     spark: Any, client: Client, cluster: LocalCluster, topic: Any
 ) -> None:
     name = topic(partitions=3)
-    frame = spark.range(0, 100, 1, 4).selectExpr("string(id) as key", "lpad(string(id), 4, '0') as value")
-    writer = frame.write.format("parley").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    frame = spark.range(0, 100, 1, 4).selectExpr(
+        "string(id) as key", "lpad(string(id), 4, '0') as value"
+    )
+    writer = (
+        frame.write.format("parley")
+        .mode("append")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    )
     writer.option("topic", name).option("delivery", "exactly-once").save()
     assert Sink(client, name, name).committed() == [f"{n:04}" for n in range(100)]
 
@@ -120,20 +150,35 @@ def test_s02_of_a_data_frame_whose_task_fails_nothing_is_visible(
     name = topic(partitions=3)
     frame = spark.range(0, 40, 1, 4).selectExpr("string(id) as key", "string(id) as value")
     broken = frame.selectExpr("key", "if(key = '39', raise_error('the last row'), value) as value")
-    writer = broken.write.format("parley").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    # A task that Spark kills after the driver has aborted may leave a transaction open: the broker ends it.
+    writer = (
+        broken.write.format("parley")
+        .mode("append")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    )
+    # A task that Spark kills after the driver has aborted may leave a transaction open: the broker
+    # ends it.
     writer = writer.option("kafka.transaction.timeout.ms", "10000")
     with pytest.raises(Exception, match="the last row"):
         writer.option("topic", name).option("delivery", "exactly-once").save()
     assert Sink(client, name, name).committed() == []
 
 
-def test_rows_over_the_brokers_limit_are_named(spark: Any, client: Client, cluster: LocalCluster, topic: Any) -> None:
+def test_rows_over_the_brokers_limit_are_named(
+    spark: Any, client: Client, cluster: LocalCluster, topic: Any
+) -> None:
     name = topic(partitions=1)
-    frame = spark.range(0, 10, 1, 1).selectExpr("if(id = 7, repeat('x', 2000000), 'small') as value")
-    writer = frame.write.format("parley").mode("append").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    frame = spark.range(0, 10, 1, 1).selectExpr(
+        "if(id = 7, repeat('x', 2000000), 'small') as value"
+    )
+    writer = (
+        frame.write.format("parley")
+        .mode("append")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    )
     for delivery in ("at-least-once", "exactly-once"):
-        with pytest.raises(Exception, match=r"(?s)MESSAGE_TOO_LARGE.*row 7 of this task with 2000000 bytes"):
+        with pytest.raises(
+            Exception, match=r"(?s)MESSAGE_TOO_LARGE.*row 7 of this task with 2000000 bytes"
+        ):
             writer.option("topic", name).option("delivery", delivery).save()
 
 

@@ -35,7 +35,8 @@ def test_what_others_left_is_named_without_the_attempts_own_id() -> None:
     assert list(earlier(RECORDED, Turn(1000, 8))) == []
     assert list(earlier(RECORDED, Turn(1000, 10))) == [Turn(1000, 9), Turn(1000, 8), SPARE]
     assert list(earlier(None, Turn(1000, 2))) == [Turn(1000, 1), Turn(1000, 0)]
-    assert list(earlier(RECORDED, Turn(2000, 1))) == [Turn(2000, 0)]  # the coordinator gave a new producer id
+    # the coordinator gave a new producer id
+    assert list(earlier(RECORDED, Turn(2000, 1))) == [Turn(2000, 0)]
     assert len(list(earlier(None, Turn(1000, 30_000)))) == MOST_EARLIER_TURNS
 
 
@@ -46,7 +47,12 @@ def test_a_spare_stays_one_only_where_no_attempt_came_before_the_sweep() -> None
 
 
 def test_names_report_query_task_and_turn_apart() -> None:
-    names = {query_id_name("q"), turn_id_name("q", 1), turn_id_name("q", 11), id_name("q", 1, Turn(1, 11))}
+    names = {
+        query_id_name("q"),
+        turn_id_name("q", 1),
+        turn_id_name("q", 11),
+        id_name("q", 1, Turn(1, 11)),
+    }
     assert names == {"q-driver", "q-1", "q-11", "q-1-1.11"}
 
 
@@ -65,7 +71,9 @@ class Coordinator:
 def test_no_two_attempts_share_an_id_unless_the_one_before_has_reported(
     batches: list[tuple[int, int, bool]],
 ) -> None:
-    """Batches of several attempts each, one of which counts, with sweeps in between: as plans would have it."""
+    """Batches of several attempts each, one of which counts, with sweeps in
+    between: as plans would have it.
+    """
     coordinator, recorded = Coordinator(), None
     known_to: dict[Turn, int] = {}
     over: set[int] = set()

@@ -1,8 +1,10 @@
-"""A model of everything around the exactly-once sink: brokers, Spark, and what goes wrong at which step.
+"""A model of everything around the exactly-once sink: brokers, Spark, and what goes wrong at which
+step.
 
-Every request is a step, counted before and after its effect. At a step the one who runs may be killed, get
-an error, or be paused: then Spark takes it for dead and starts another, and it goes on at a later step as if
-nothing had happened. Only one thread runs at a time, so that a run is decided by its faults alone.
+Every request is a step, counted before and after its effect. At a step the one who runs may be
+killed, get an error, or be paused: then Spark takes it for dead and starts another, and it goes on
+at a later step as if nothing had happened. Only one thread runs at a time, so that a run is decided
+by its faults alone.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from typing import Any, NamedTuple
 from parley.errors import KafkaError, LocalProtocolError, NetworkError, ProducerFencedError
 from parley.spark.write.attempt import attempt
 from parley.spark.write.driver import Driver
-from parley.spark.write.intent import BatchOfQuery, Entry, Intent, Mark, Newest, decode, encode, newest
+from parley.spark.write.intent import (
+    BatchOfQuery,
+    Entry,
+    Intent,
+    Mark,
+    Newest,
+    decode,
+    encode,
+    newest,
+)
 from parley.spark.write.interfaces import Outcome, ToEnd
 from parley.spark.write.messages import Plan
 from parley.spark.write.turns import Identity
@@ -113,7 +124,7 @@ class World:
     _current: list[Puppet] = field(default_factory=list)
     _sleeping: list[tuple[int, Puppet]] = field(default_factory=list)
 
-    # -- time and faults ------------------------------------------------------------------------------
+    # -- time and faults ---------------------------------------------------------------------------
 
     def tick(self) -> None:
         if not self._current or self._current[-1].zombie:
@@ -142,7 +153,7 @@ class World:
                 raise puppet.error
         return puppet
 
-    # -- coordinators ---------------------------------------------------------------------------------
+    # -- coordinators ------------------------------------------------------------------------------
 
     def init(self, transactional_ids: Sequence[str]) -> list[Identity]:
         found = []
@@ -198,7 +209,7 @@ class World:
             producer.open, producer.ended = None, False
             producer.identity = Identity(identity.producer_id, identity.epoch + 1)
 
-    # -- the journal ----------------------------------------------------------------------------------
+    # -- the journal -------------------------------------------------------------------------------
 
     def read(self) -> Newest:
         self.write(Mark())
@@ -217,7 +228,7 @@ class World:
         if outcome is not Outcome.ENDED:
             raise ProducerFencedError("fenced")
 
-    # -- Spark ----------------------------------------------------------------------------------------
+    # -- Spark -------------------------------------------------------------------------------------
 
     def run(self, batches: Sequence[Sequence[Sequence[Any]]], prefix: str = "q") -> None:
         """Run a query to its end: every batch is a list of tasks, every task a list of rows."""
@@ -230,7 +241,8 @@ class World:
             self._play(self._sleeping.pop()[1])
 
     def _life(self, batches: Sequence[Sequence[Sequence[Any]]], prefix: str) -> None:
-        planner, committer = Driver(prefix, self, self), Driver(prefix, self, self)  # Spark has a process for each
+        # Spark has a process for each
+        planner, committer = Driver(prefix, self, self), Driver(prefix, self, self)
         first = self.done
         while self.done < len(batches):
             number = self.done
@@ -254,15 +266,22 @@ class World:
         """Run a query until its driver is gone, or all is done."""
         self._play(Puppet(lambda: self._life(batches, prefix)))
 
-    def write_all(self, plan: Plan, number: int, tasks: Sequence[Sequence[Any]], query: str = "the query") -> list[Any]:
+    def write_all(
+        self, plan: Plan, number: int, tasks: Sequence[Sequence[Any]], query: str = "the query"
+    ) -> list[Any]:
         """Write a batch's tasks under a plan and return their messages."""
         what = BatchOfQuery(query, number)
-        return [attempt(plan, what, slot, _batches(rows), self, self._write) for slot, rows in enumerate(tasks)]
+        return [
+            attempt(plan, what, slot, _batches(rows), self, self._write)
+            for slot, rows in enumerate(tasks)
+        ]
 
     def _task(self, plan: Plan, what: BatchOfQuery, slot: int, rows: Sequence[Any]) -> Any:
         for _ in range(ATTEMPTS):
             self.attempts += 1
-            puppet = self._play(Puppet(lambda: attempt(plan, what, slot, _batches(rows), self, self._write)))
+            puppet = self._play(
+                Puppet(lambda: attempt(plan, what, slot, _batches(rows), self, self._write))
+            )
             if puppet.error is None and not puppet.paused:
                 return puppet.result
         raise NetworkError("the task failed too often")
@@ -279,7 +298,7 @@ class World:
         """Return the ids with an open transaction."""
         return [name for name, producer in self.ids.items() if producer.open is not None]
 
-    # -- the account ----------------------------------------------------------------------------------
+    # -- the account -------------------------------------------------------------------------------
 
     def account(self, batches: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[Any], list[Any]]:
         """Return (lost, duplicated) rows."""

@@ -48,9 +48,15 @@ def test_client_batch_in_full() -> None:
     assert batch.schema.equals(RECORD_SCHEMA, check_metadata=True)
     rows = batch.to_pylist()
     assert [row["offset"] for row in rows] == [7, 8, 9]
-    assert [(row["timestamp"] - EPOCH) / dt.timedelta(milliseconds=1) for row in rows] == [r.timestamp_ms for r in ROWS]
-    assert [(row["timestamp_type"], row["key"], row["value"]) for row in rows] == [(0, r.key, r.value) for r in ROWS]
-    assert [row["headers"] for row in rows] == [[{"key": k, "value": v} for k, v in r.headers] for r in ROWS]
+    assert [(row["timestamp"] - EPOCH) / dt.timedelta(milliseconds=1) for row in rows] == [
+        r.timestamp_ms for r in ROWS
+    ]
+    assert [(row["timestamp_type"], row["key"], row["value"]) for row in rows] == [
+        (0, r.key, r.value) for r in ROWS
+    ]
+    assert [row["headers"] for row in rows] == [
+        [{"key": k, "value": v} for k, v in r.headers] for r in ROWS
+    ]
     assert batch.column("key").null_count == 1
 
 
@@ -63,13 +69,17 @@ def test_only_decoded_columns_are_there() -> None:
 @pytest.mark.parametrize("headers", [False, True])
 def test_spark_batch(headers: bool) -> None:
     schema = spark_schema(headers)
-    batch = to_spark_batch(columns(want=want_for(schema.names), timestamp_scale=1000), "events", 4, schema)
+    batch = to_spark_batch(
+        columns(want=want_for(schema.names), timestamp_scale=1000), "events", 4, schema
+    )
     batch.validate(full=True)
     assert batch.schema.equals(schema, check_metadata=True)
     first = batch.slice(0, 1).to_pylist()[0]
     assert (first["topic"], first["partition"], first["timestampType"]) == ("events", 4, 0)
     assert first["timestamp"] == EPOCH + dt.timedelta(milliseconds=ROWS[0].timestamp_ms)
-    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [row.timestamp_ms * 1000 for row in ROWS]
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [
+        row.timestamp_ms * 1000 for row in ROWS
+    ]
 
 
 def test_spark_has_null_for_the_headers_of_a_record_without_any() -> None:

@@ -1,4 +1,6 @@
-"""Arrow batches as columns for producing: every type that can be produced, and clear words for the others."""
+"""Arrow batches as columns for producing: every type that can be produced, and
+clear words for the others.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def produced(batch: pa.RecordBatch) -> list[Record]:
     """Return the rows after a trip through a batch of magic 2."""
     columns = columns_from_arrow(batch, now_ms=NOW).columns
     (made,) = encode_batches(columns)
-    return [row for chunk in decode_columns(made.data, first_offset=0) for row in records(chunk.columns)]
+    return [
+        row for chunk in decode_columns(made.data, first_offset=0) for row in records(chunk.columns)
+    ]
 
 
 def column(array: pa.Array, name: str = "value") -> pa.RecordBatch:
@@ -47,10 +51,14 @@ def column(array: pa.Array, name: str = "value") -> pa.RecordBatch:
 )
 @pytest.mark.parametrize("name", ["key", "value"])
 @pytest.mark.parametrize(("start", "length"), [(0, 4), (1, 3), (2, 1), (3, 1)])
-def test_values_of_every_type_and_any_slice(array: pa.Array, name: str, start: int, length: int) -> None:
+def test_values_of_every_type_and_any_slice(
+    array: pa.Array, name: str, start: int, length: int
+) -> None:
     expected = [v.encode() if isinstance(v, str) else v for v in array.to_pylist()]
     for cut in (array.slice(start, length), column(array, name).slice(start, length).column(0)):
-        assert [getattr(row, name) for row in produced(column(cut, name))] == expected[start : start + length]
+        assert [getattr(row, name) for row in produced(column(cut, name))] == expected[
+            start : start + length
+        ]
 
 
 @given(st.lists(st.none() | st.binary(max_size=12), min_size=1, max_size=40), st.data())
@@ -69,17 +77,23 @@ def test_headers(value_type: pa.DataType, start: int, length: int) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", value_type)]))
     text = value_type == pa.string()
     rows = [
-        None if row is None else [{"key": k, "value": v.decode() if text and v is not None else v} for k, v in row]
+        None
+        if row is None
+        else [{"key": k, "value": v.decode() if text and v is not None else v} for k, v in row]
         for row in HEADERS
     ]
     batch = pa.record_batch({"value": pa.array(BYTES), "headers": pa.array(rows, kind)})
     expected = [tuple(row or ()) for row in HEADERS]
-    assert [row.headers for row in produced(batch.slice(start, length))] == expected[start : start + length]
+    assert [row.headers for row in produced(batch.slice(start, length))] == expected[
+        start : start + length
+    ]
 
 
 def test_headers_of_a_batch_that_was_fetched() -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    batch = pa.record_batch({"value": pa.array(BYTES), "headers": pa.array([[("a", b"x")]] * 4, kind)})
+    batch = pa.record_batch(
+        {"value": pa.array(BYTES), "headers": pa.array([[("a", b"x")]] * 4, kind)}
+    )
     (made,) = encode_batches(columns_from_arrow(batch, now_ms=NOW).columns)
     (chunk,) = decode_columns(made.data, first_offset=0)
     fetched = to_record_batch(chunk.columns).select(["key", "value", "headers", "timestamp"])
@@ -141,11 +155,26 @@ def test_no_rows() -> None:
         (pa.record_batch({"value": pa.array([1])}), 'column "value" has type int64'),
         (pa.record_batch({"key": pa.array([1.5])}), 'column "key" has type double'),
         (pa.record_batch({"key": pa.array([[b"x"]])}), 'column "key" has type list'),
-        (pa.record_batch({"value": pa.array([b"x"]), "timestamp": pa.array(["now"])}), 'column "timestamp"'),
-        (pa.record_batch({"value": pa.array([b"x"]), "partition": pa.array([2**40])}), 'column "partition"'),
-        (pa.record_batch({"value": pa.array([b"x"]), "partition": pa.array(["p"])}), 'column "partition"'),
-        (pa.record_batch({"value": pa.array([b"x"]), "topic": pa.array([b"\xff"])}), 'column "topic"'),
-        (pa.record_batch({"value": pa.array([b"x"]), "headers": pa.array(["h"])}), 'column "headers"'),
+        (
+            pa.record_batch({"value": pa.array([b"x"]), "timestamp": pa.array(["now"])}),
+            'column "timestamp"',
+        ),
+        (
+            pa.record_batch({"value": pa.array([b"x"]), "partition": pa.array([2**40])}),
+            'column "partition"',
+        ),
+        (
+            pa.record_batch({"value": pa.array([b"x"]), "partition": pa.array(["p"])}),
+            'column "partition"',
+        ),
+        (
+            pa.record_batch({"value": pa.array([b"x"]), "topic": pa.array([b"\xff"])}),
+            'column "topic"',
+        ),
+        (
+            pa.record_batch({"value": pa.array([b"x"]), "headers": pa.array(["h"])}),
+            'column "headers"',
+        ),
         (pa.record_batch([pa.array([b"x"])] * 2, names=["value", "value"]), "twice"),
         (pa.record_batch([], names=[]), "needs a column"),
     ],
@@ -159,7 +188,9 @@ def test_headers_without_keys_are_refused_only_where_they_are() -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     good = [{"key": "k", "value": b"v"}]
     for bad in ([{"key": None, "value": b"x"}], [None]):
-        batch = pa.record_batch({"value": pa.array([b"a", b"b"]), "headers": pa.array([bad, good], kind)})
+        batch = pa.record_batch(
+            {"value": pa.array([b"a", b"b"]), "headers": pa.array([bad, good], kind)}
+        )
         with pytest.raises(ConfigError, match="header without a key"):
             columns_from_arrow(batch, now_ms=NOW)
         assert produced(batch.slice(1))[0].headers == (("k", b"v"),)

@@ -35,6 +35,13 @@ def test_spark_schema_is_what_pyspark_makes_of_its_own(headers: bool) -> None:
 
 
 def test_record_schema() -> None:
-    assert RECORD_SCHEMA.names == ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+    assert RECORD_SCHEMA.names == [
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "key",
+        "value",
+        "headers",
+    ]
     assert RECORD_SCHEMA.field("timestamp").type == pa.timestamp("ms", tz="UTC")
     assert [field.nullable for field in RECORD_SCHEMA] == [False, False, False, True, True, True]

@@ -37,7 +37,9 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"parley {__version__}\n"
 
 
-def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["docter"]) == ExitCode.USAGE
     err = capsys.readouterr().err
     assert 'there is no command "docter". Did you mean "doctor"?' in err
@@ -62,7 +64,10 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_an_expected_error_becomes_one_line_and_an_exit_code(
-    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exit_code_of(error) == code
     assert run_raising(error, monkeypatch) == code
@@ -95,17 +100,22 @@ def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFi
 
 
 def test_help_loads_no_command() -> None:
-    """What makes help quick; the milliseconds themselves are measured by benchmarks/startup_process.py."""
+    """What makes help quick; the milliseconds themselves are measured by
+    benchmarks/startup_process.py.
+    """
     program = (
         "import sys; from parley.cli import main; main(['--help']);"
-        "heavy = [m for m in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', 'parley.records')"
+        "heavy = [m for m in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', "
+        "'parley.records')"
         " if m in sys.modules]; assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
 
 def test_the_module_runs_as_a_program() -> None:
-    done = subprocess.run([sys.executable, "-m", "parley", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "parley", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"parley {__version__}\n"
 
 
@@ -114,6 +124,14 @@ def test_the_doctor_reports_on_this_machine(capsys: pytest.CaptureFixture[str]) 
     document = json.loads(capsys.readouterr().out)
     assert document["_command"] == "doctor"
     found = {row["check"]: row for row in document["rows"]}
-    assert {"python", "pyarrow", "kernel", "java", "pyspark", "spark workers", "real brokers"} <= found.keys()
+    assert {
+        "python",
+        "pyarrow",
+        "kernel",
+        "java",
+        "pyspark",
+        "spark workers",
+        "real brokers",
+    } <= found.keys()
     assert found["python"]["status"] == "ok"
     assert all(row["remedy"] for row in document["rows"] if row["status"] != "ok")

@@ -17,8 +17,12 @@ from parley.versions import Feature, releases
 from ...support import GENEROUS_S
 
 
-def offered(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what completes a line, asked as fish asks: one value a line, with its help behind a tab."""
+def offered(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """Return what completes a line, asked as fish asks: one value a line,
+    with its help behind a tab.
+    """
     monkeypatch.setenv("_PARLEY_COMPLETE", "complete_fish")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
@@ -54,7 +58,10 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "expected"), LINES, ids=[line for line, _ in LINES])
 def test_what_may_come_next(
-    line: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert offered(line, monkeypatch, capsys) == expected
 
@@ -62,11 +69,15 @@ def test_what_may_come_next(
 def test_every_feature_and_every_release_is_offered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert offered("parley features --require ", monkeypatch, capsys) == [feature.value for feature in Feature]
+    assert offered("parley features --require ", monkeypatch, capsys) == [
+        feature.value for feature in Feature
+    ]
     assert offered("parley features --release ", monkeypatch, capsys) == list(releases())
 
 
-def test_zsh_gets_help_beside_the_values(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_gets_help_beside_the_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("_PARLEY_COMPLETE", "complete_zsh")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "parley features --require exactly")
     assert main([]) == 0
@@ -94,19 +105,32 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     )
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, text=True, check=False, env=environ, timeout=GENEROUS_S
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
+        timeout=GENEROUS_S,
     )
-    assert done.stdout.splitlines()[-2:] == ["complete -o default -F _parley_completion parley", "exactly-once"]
+    assert done.stdout.splitlines()[-2:] == [
+        "complete -o default -F _parley_completion parley",
+        "exactly-once",
+    ]
 
 
 def test_a_commands_name_is_completed_without_its_module() -> None:
     program = (
         "import sys; from parley.cli import main; assert main([]) == 0;"
-        "loaded = [m for m in ('pyarrow', 'asyncio', 'parley.client', 'parley.cli.demo') if m in sys.modules];"
+        "loaded = [m for m in ('pyarrow', 'asyncio', 'parley.client', 'parley.cli.demo') if "
+        "m in sys.modules];"
         "assert not loaded, loaded"
     )
     asked = {"_PARLEY_COMPLETE": "complete_bash", "COMP_WORDS": "parley ", "COMP_CWORD": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ | asked
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | asked,
     )
     assert done.stdout.split() == sorted(COMMANDS)

@@ -19,8 +19,12 @@ from parley.cli import examination, main
 from parley.records import KernelInfo
 
 
-def test_a_pure_kernel_is_named_with_its_cost_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "kernel_info", lambda: KernelInfo(False, "python", "1", "no compiled kernel"))
+def test_a_pure_kernel_is_named_with_its_cost_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        records, "kernel_info", lambda: KernelInfo(False, "python", "1", "no compiled kernel")
+    )
     finding = examination.kernel_finding()
     assert finding.status == examination.MISSING
     assert "no compiled kernel" in finding.found
@@ -36,11 +40,18 @@ def test_a_native_kernel_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_java_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "find_java", lambda: None)
     finding = examination.java_finding()
-    assert (finding.status, "kafka-parley[java]" in (finding.remedy or "")) == (examination.MISSING, True)
+    assert (finding.status, "kafka-parley[java]" in (finding.remedy or "")) == (
+        examination.MISSING,
+        True,
+    )
 
 
-@pytest.mark.parametrize(("found", "status"), [("4.1.1", "missing"), ("4.2.0", "ok"), ("4.10.0", "ok"), ("5.0", "ok")])
-def test_a_pyspark_that_is_too_old_is_named(found: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("found", "status"), [("4.1.1", "missing"), ("4.2.0", "ok"), ("4.10.0", "ok"), ("5.0", "ok")]
+)
+def test_a_pyspark_that_is_too_old_is_named(
+    found: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(examination, "version", lambda name: found)
     assert examination.spark_finding().status == status
 
@@ -60,7 +71,8 @@ def test_a_required_library_that_is_gone_is_broken(monkeypatch: pytest.MonkeyPat
 def test_a_source_tree_on_the_path_is_reported_like_an_installation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(examination, "version", gone)  # no distribution's metadata, as in a container with PYTHONPATH
+    # no distribution's metadata, as in a container with PYTHONPATH
+    monkeypatch.setattr(examination, "version", gone)
     assert main(["doctor", "--format", "json"]) == 0
     report = {row["check"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     place = Path(parley.__file__).parent
@@ -85,7 +97,9 @@ sys.exit(main({arguments}))
 
 def run_without(names: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(names=names, arguments=list(arguments))
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_without_the_extra_the_command_line_says_in_one_line_what_to_install() -> None:
@@ -114,13 +128,24 @@ NO_CLUSTER = ["parley.devcluster.blocking", "parley.testing.pytest_plugin"]
 
 @pytest.mark.parametrize(
     "arguments",
-    [("cluster", "start"), ("cluster", "ctl", "status"), ("cluster", "--help"), ("discovery", "compare"), ("demo",)],
+    [
+        ("cluster", "start"),
+        ("cluster", "ctl", "status"),
+        ("cluster", "--help"),
+        ("discovery", "compare"),
+        ("demo",),
+    ],
     ids=" ".join,
 )
-def test_without_the_cluster_its_commands_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
+def test_without_the_cluster_its_commands_say_in_one_line_what_to_install(
+    arguments: tuple[str, ...],
+) -> None:
     done = run_without(NO_CLUSTER, *arguments)
     assert done.returncode == 2
-    assert done.stderr == 'parley: parley.devcluster is not installed: pip install "kafka-parley[cluster]"\n'
+    assert (
+        done.stderr
+        == 'parley: parley.devcluster is not installed: pip install "kafka-parley[cluster]"\n'
+    )
     assert done.stdout == ""
 
 
@@ -130,11 +155,15 @@ def test_without_the_cluster_the_other_commands_work_and_the_doctor_names_it() -
     done = run_without(NO_CLUSTER, "doctor")
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"^cluster\tmissing\tnot installed: .*\tpip install \"kafka-parley\[cluster\]\"$", done.stdout, re.M
+        r"^cluster\tmissing\tnot installed: .*\tpip install \"kafka-parley\[cluster\]\"$",
+        done.stdout,
+        re.M,
     )
 
 
-def test_a_cluster_of_another_release_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_another_release_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert examination.cluster_finding().status == examination.OK
     monkeypatch.setattr(examination, "version", lambda name: "0.0.9")
     finding = examination.cluster_finding()
@@ -146,7 +175,9 @@ def test_a_cluster_of_another_release_is_named_with_the_remedy(monkeypatch: pyte
 
 
 @pytest.mark.spark
-def test_workers_without_parley_are_named_with_the_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_workers_without_parley_are_named_with_the_export(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "absent"))
     finding = examination.worker_finding()
     assert finding.status == examination.MISSING
@@ -163,7 +194,9 @@ def test_a_broken_finding_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_report_puts_the_remedy_below_its_finding() -> None:
-    lines = list(examination.report_lines([examination.Finding("java", "missing", "none", "install one")]))
+    lines = list(
+        examination.report_lines([examination.Finding("java", "missing", "none", "install one")])
+    )
     assert lines == ["missing  java  none", "               -> install one"]
 
 
@@ -178,8 +211,14 @@ def test_a_python3_on_the_path_without_parley_is_named_as_what_the_workers_would
     other = tmp_path / "bin" / "python3"
     finding = examination.worker_finding()
     assert finding.status == examination.MISSING
-    assert f"Spark's workers would run {other} (python3 on PATH), where parley is not installed" in finding.found
+    assert (
+        f"Spark's workers would run {other} (python3 on PATH), where parley is not installed"
+        in finding.found
+    )
     assert f"here, in {sys.executable}, it is" in finding.found
-    assert finding.remedy == f"export PYSPARK_PYTHON={sys.executable}, or install kafka-parley for {other}"
+    assert (
+        finding.remedy
+        == f"export PYSPARK_PYTHON={sys.executable}, or install kafka-parley for {other}"
+    )
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert "there is no python3 on PATH" in examination.worker_finding().found

@@ -53,12 +53,29 @@ def test_each_look_says_how_the_lag_has_changed(capsys: pytest.CaptureFixture[st
 def test_in_a_pipe_the_columns_are_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = watched(None, capsys).splitlines()
     assert [line.startswith("TIME\tTOPIC") for line in lines] == [True, *[False] * 6]
-    assert lines[1].split("\t")[1:] == ["flights", "0", "0", "5", "5", "-", "m-1", "app", "/10.0.0.7"]
-    assert [row["lag"] for row in csv.DictReader(io.StringIO(watched(OutputFormat.CSV, capsys)))] == [
+    assert lines[1].split("\t")[1:] == [
+        "flights",
+        "0",
+        "0",
+        "5",
+        "5",
+        "-",
+        "m-1",
+        "app",
+        "/10.0.0.7",
+    ]
+    assert [row["lag"] for row in csv.DictReader(io.StringIO(watched(OutputFormat.CSV,
+        capsys)))] == [
         "5", "", "9", "", "2", "",
     ]  # fmt: skip
 
 
 def test_the_summary_counts_what_is_known() -> None:
-    assert summary(looks(7)()) == "lag 7 in 2 partitions, 1 of them without a committed offset or a leader"
-    assert summary({TopicPartition("t", 0): PartitionLag(OffsetAndMetadata(1), 3)}) == "lag 2 in 1 partition"
+    assert (
+        summary(looks(7)())
+        == "lag 7 in 2 partitions, 1 of them without a committed offset or a leader"
+    )
+    assert (
+        summary({TopicPartition("t", 0): PartitionLag(OffsetAndMetadata(1), 3)})
+        == "lag 2 in 1 partition"
+    )

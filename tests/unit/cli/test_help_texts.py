@@ -1,4 +1,6 @@
-"""Help and exit codes are the same everywhere: what stands for a value, how wide text gets, what wrong usage gives."""
+"""Help and exit codes are the same everywhere: what stands for a value, how wide text
+gets, what wrong usage gives.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,20 @@ COMMANDS = list(all_commands())
 
 
 def test_the_walk_finds_the_commands() -> None:
-    assert {(), ("cluster",), ("cluster", "start"), ("cluster", "ctl"), ("doctor",), ("api-versions",)} <= set(COMMANDS)
+    assert {
+        (),
+        ("cluster",),
+        ("cluster", "start"),
+        ("cluster", "ctl"),
+        ("doctor",),
+        ("api-versions",),
+    } <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_values_are_named_for_what_they_are(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_are_named_for_what_they_are(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Not for the type that Python reads them as."""
     assert main([*words, "--help"]) == 0
     text = capsys.readouterr().out
@@ -49,7 +60,8 @@ def test_help_is_as_wide_as_the_terminal_up_to_a_limit(
         monkeypatch.setenv("COLUMNS", str(columns))
         main([*words, "--help"])
         longest[columns] = max(map(len, capsys.readouterr().out.splitlines()))
-    assert longest[60] <= 60 or words == ("cluster", "start")  # options that are longer than the line stay whole
+    # options that are longer than the line stay whole
+    assert longest[60] <= 60 or words == ("cluster", "start")
     assert longest[60] < longest[300] <= HELP_WIDTH or longest[300] <= 60
 
 
@@ -62,7 +74,9 @@ def test_an_unknown_option_is_wrong_usage_everywhere(
 
 
 @pytest.mark.parametrize("words", [(), ("cluster",), ("cluster", "ctl")], ids=" ".join)
-def test_a_group_without_a_command_is_wrong_usage(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_without_a_command_is_wrong_usage(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(list(words)) == 2
     assert capsys.readouterr().err or words
 

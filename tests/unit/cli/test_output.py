@@ -10,7 +10,10 @@ import pytest
 
 from parley.cli.output import OutputFormat, print_rows
 
-ROWS = [{"topic_name": "a\tb", "count": 3, "ok": True}, {"topic_name": None, "count": 0, "ok": False, "extra": 1}]
+ROWS = [
+    {"topic_name": "a\tb", "count": 3, "ok": True},
+    {"topic_name": None, "count": 0, "ok": False, "extra": 1},
+]
 COLUMNS = ("topic_name", "count", "ok")
 
 
@@ -48,12 +51,18 @@ def test_json_is_in_the_envelope_with_the_columns_only() -> None:
     assert json.loads(printed(OutputFormat.JSON)) == {
         "_command": "topics",
         "_version": 1,
-        "rows": [{"topic_name": "a\tb", "count": 3, "ok": True}, {"topic_name": None, "count": 0, "ok": False}],
+        "rows": [
+            {"topic_name": "a\tb", "count": 3, "ok": True},
+            {"topic_name": None, "count": 0, "ok": False},
+        ],
     }
 
 
 def test_json_lines_are_one_object_each() -> None:
-    assert [json.loads(line)["count"] for line in printed(OutputFormat.JSONL).splitlines()] == [3, 0]
+    assert [json.loads(line)["count"] for line in printed(OutputFormat.JSONL).splitlines()] == [
+        3,
+        0,
+    ]
 
 
 def test_csv_reads_back() -> None:

@@ -53,7 +53,12 @@ def test_nothing_committed_cannot_be_shifted_and_can_be_set() -> None:
 
 @pytest.mark.parametrize(
     "where",
-    [{}, {"to_earliest": True, "to_latest": True}, {"to_offset": 0, "shift_by": 0}, {"to_offset": -1}],
+    [
+        {},
+        {"to_earliest": True, "to_latest": True},
+        {"to_offset": 0, "shift_by": 0},
+        {"to_offset": -1},
+    ],
 )
 def test_exactly_one_place_is_wanted(where: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="--to-"):
@@ -62,20 +67,26 @@ def test_exactly_one_place_is_wanted(where: dict[str, Any]) -> None:
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1)))
 def test_times_are_utc_unless_they_name_a_zone(moment: datetime) -> None:
-    ms = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    ms = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        milliseconds=1
+    )
     assert read_datetime(moment.isoformat()) == ms
     assert read_datetime(f"{moment.isoformat()}Z") == ms
     assert read_datetime(f"{moment.isoformat()}+02:00") == ms - 7_200_000
 
 
 @given(*[st.integers(0, 1_000)] * 5)
-def test_durations_are_those_of_iso_8601(weeks: int, days: int, hours: int, minutes: int, seconds: int) -> None:
+def test_durations_are_those_of_iso_8601(
+    weeks: int, days: int, hours: int, minutes: int, seconds: int
+) -> None:
     whole = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     text = f"P{weeks}W{days}DT{hours}H{minutes}M{seconds}S"
     assert read_duration(text) == read_duration(text.lower()) == whole // timedelta(milliseconds=1)
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "PT1D", "-P1D", "P1.5D", "P99999999999D"])
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "1h", "P1H", "PT1D", "-P1D", "P1.5D", "P99999999999D"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--by-duration"):
         read_duration(text)
@@ -94,7 +105,9 @@ def test_a_time_before_1970_is_the_earliest() -> None:
 def test_a_file_of_javas_tool() -> None:
     text = 'flights,0,5\n"a,b",11,9223372036854775807\n\n'
     assert read_offsets("o.csv", io.StringIO(text)) == {TP: 5, TopicPartition("a,b", 11): 2**63 - 1}
-    assert read_offsets("o.csv", io.StringIO("topic,partition,offset\r\nflights,0,5\r\n")) == {TP: 5}
+    assert read_offsets("o.csv", io.StringIO("topic,partition,offset\r\nflights,0,5\r\n")) == {
+        TP: 5
+    }
 
 
 @pytest.mark.parametrize(
@@ -119,7 +132,9 @@ def test_a_wrong_line_is_named(text: str, said: str) -> None:
 def test_partitions_are_read_as_they_are_written(given: set[tuple[str, int]]) -> None:
     parts = {TopicPartition(*one) for one in given}
     found = [read_partitions(text) for text in write_partitions(parts).split()]
-    assert {TopicPartition(topic, index) for topic, indexes in found for index in indexes or ()} == parts
+    assert {
+        TopicPartition(topic, index) for topic, indexes in found for index in indexes or ()
+    } == parts
 
 
 @pytest.mark.parametrize("text", ["", ":0", "t:", "t:x", "t:3-1", "t:-1", "t:0,,1", "t:0-99999999"])

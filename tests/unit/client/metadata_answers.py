@@ -1,4 +1,6 @@
-"""Metadata answers about one topic, and caches that have seen one: for the tests of the metadata rules."""
+"""Metadata answers about one topic, and caches that have seen one: for the
+tests of the metadata rules.
+"""
 
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.view import (
@@ -14,7 +16,16 @@ TP0, TP1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def answer(
-    epochs, *, leaders=None, topic_id=ZERO_UUID, version=12, nodes=NODES, error=0, name="t", errors=None, **part
+    epochs,
+    *,
+    leaders=None,
+    topic_id=ZERO_UUID,
+    version=12,
+    nodes=NODES,
+    error=0,
+    name="t",
+    errors=None,
+    **part,
 ):
     """An answer about one topic; `epochs` maps partitions to leader epochs."""
     partitions = tuple(
@@ -29,7 +40,9 @@ def answer(
         )
         for index, epoch in epochs.items()
     )
-    return MetadataUpdate(version, nodes, (TopicUpdate(name, error, topic_id, False, partitions),), 1, "cluster")
+    return MetadataUpdate(
+        version, nodes, (TopicUpdate(name, error, topic_id, False, partitions),), 1, "cluster"
+    )
 
 
 def cache_with(epochs, **kwargs):

@@ -1,4 +1,6 @@
-"""A call ends at its own deadline while a connection is being made, and each of several callers gets its own error."""
+"""A call ends at its own deadline while a connection is being made, and each of several
+callers gets its own error.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,23 @@ import pytest
 
 from parley.client import LATEST, AsyncClient, PreparedTransaction, TopicPartition
 from parley.errors import BrokersUnreachable, KafkaError, NetworkError, RequestTimedOut, own_copy
-from parley.messages import ApiVersionsResponse, FindCoordinatorResponse, MetadataRequest, MetadataResponse
-from parley.net import Address, ConnectOptions, Faults, ManualClock, MemoryBackend, Pool, ServerConnection, Way, serve
+from parley.messages import (
+    ApiVersionsResponse,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from parley.net import (
+    Address,
+    ConnectOptions,
+    Faults,
+    ManualClock,
+    MemoryBackend,
+    Pool,
+    ServerConnection,
+    Way,
+    serve,
+)
 from parley.protocol import ServeAll
 from parley.schema import ApiKey
 
@@ -33,7 +50,9 @@ RANGES = {
 
 
 class FirstOfTwo:
-    """Broker 1: says that broker 2 leads "t" and coordinates everything, and counts the calls for metadata."""
+    """Broker 1: says that broker 2 leads "t" and coordinates everything, and
+    counts the calls for metadata.
+    """
 
     def __init__(self) -> None:
         self.asked: list[ApiKey] = []
@@ -41,20 +60,28 @@ class FirstOfTwo:
     def answer(self, key: ApiKey, message: Any) -> Any:
         if key is ApiKey.API_VERSIONS:
             entry = ApiVersionsResponse.ApiVersion
-            keys = [entry(api_key=int(api), min_version=low, max_version=high) for api, (low, high) in RANGES.items()]
+            keys = [
+                entry(api_key=int(api), min_version=low, max_version=high)
+                for api, (low, high) in RANGES.items()
+            ]
             return ApiVersionsResponse(api_keys=keys)
         if key is ApiKey.FIND_COORDINATOR:
             found = FindCoordinatorResponse.Coordinator
             coordinators = [
-                found(key=one, node_id=2, host=OTHER.host, port=OTHER.port) for one in message.coordinator_keys
+                found(key=one, node_id=2, host=OTHER.host, port=OTHER.port)
+                for one in message.coordinator_keys
             ]
             return FindCoordinatorResponse(coordinators=coordinators)
         broker = MetadataResponse.MetadataResponseBroker
         part = MetadataResponse.MetadataResponsePartition(
             partition_index=0, leader_id=2, leader_epoch=1, replica_nodes=[2], isr_nodes=[2]
         )
-        topic = MetadataResponse.MetadataResponseTopic(name="t", topic_id=b"0123456789abcdef", partitions=[part])
-        places = [broker(node_id=i, host=at.host, port=at.port) for i, at in ((1, BROKER), (2, OTHER))]
+        topic = MetadataResponse.MetadataResponseTopic(
+            name="t", topic_id=b"0123456789abcdef", partitions=[part]
+        )
+        places = [
+            broker(node_id=i, host=at.host, port=at.port) for i, at in ((1, BROKER), (2, OTHER))
+        ]
         return MetadataResponse(brokers=places, topics=[topic], controller_id=1)
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -76,9 +103,15 @@ def network(clock: ManualClock) -> MemoryBackend:
 
 @pytest.fixture
 async def client(network: MemoryBackend, clock: ManualClock) -> AsyncIterator[AsyncClient]:
-    server = await serve(BROKER.host, BROKER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network)
+    server = await serve(
+        BROKER.host, BROKER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network
+    )
     made = AsyncClient(
-        bootstrap_servers=str(BROKER), default_api_timeout_ms=300, backend=network, clock=clock, rng=lambda: 0.5
+        bootstrap_servers=str(BROKER),
+        default_api_timeout_ms=300,
+        backend=network,
+        clock=clock,
+        rng=lambda: 0.5,
     )
     await made.start()
     yield made
@@ -101,7 +134,9 @@ CALLS: dict[str, Callable[[AsyncClient], Awaitable[Any]]] = {
 
 
 async def ended_at(clock: ManualClock, call: Awaitable[Any], limit_ms: int) -> KafkaError:
-    """Return the error of a call that is still waiting one millisecond before its deadline, and not after it."""
+    """Return the error of a call that is still waiting one millisecond before its
+    deadline, and not after it.
+    """
     task = asyncio.ensure_future(call)
     await clock.advance(limit_ms - 1)
     assert not task.done()
@@ -119,7 +154,12 @@ async def ended_at(clock: ManualClock, call: Awaitable[Any], limit_ms: int) -> K
     ids=["connect hangs", "accepts and stays silent"],
 )
 async def test_a_call_ends_at_its_own_deadline_while_a_broker_is_connected_to(
-    client: AsyncClient, network: MemoryBackend, clock: ManualClock, name: str, fault: Faults, stage: str
+    client: AsyncClient,
+    network: MemoryBackend,
+    clock: ManualClock,
+    name: str,
+    fault: Faults,
+    stage: str,
 ) -> None:
     if fault.to_client.silent:
         await serve(OTHER.host, OTHER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network)
@@ -145,10 +185,14 @@ async def test_the_error_of_the_connection_before_is_the_cause(
     assert isinstance(error.__cause__, NetworkError)
     assert "refused" in str(error.__cause__)
     assert str(error.__cause__) in str(error)
-    assert error.__notes__ == ["committing offsets of group group: gave up after 2 attempts in 300 ms"]
+    assert error.__notes__ == [
+        "committing offsets of group group: gave up after 2 attempts in 300 ms"
+    ]
 
 
-async def test_the_first_call_counts_the_start_of_its_client(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_the_first_call_counts_the_start_of_its_client(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     network.faults[BROKER] = Faults(connect_hangs=True)
     client = AsyncClient(bootstrap_servers=str(BROKER), backend=network, clock=clock)
     error = await ended_at(clock, client.list_offsets({TP: LATEST}, timeout_ms=300), 300)
@@ -160,7 +204,9 @@ async def test_the_first_call_counts_the_start_of_its_client(network: MemoryBack
 async def test_an_opening_that_one_call_gives_up_goes_on_for_the_others(
     client: AsyncClient, network: MemoryBackend, clock: ManualClock
 ) -> None:
-    server = await serve(OTHER.host, OTHER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network)
+    server = await serve(
+        OTHER.host, OTHER.port, FirstOfTwo().serve, policy=ServeAll(), backend=network
+    )
     network.faults[OTHER] = Faults(to_client=Way(delay_ms=100))
     patient = asyncio.ensure_future(client.request(2, MetadataRequest(topics=[]), timeout_ms=1_000))
     await ended_at(clock, client.request(2, MetadataRequest(topics=[]), timeout_ms=50), 50)
@@ -169,7 +215,7 @@ async def test_an_opening_that_one_call_gives_up_goes_on_for_the_others(
     await server.abort()
 
 
-# ---- errors that several callers wait for ----------------------------------------------------------
+# ---- errors that several callers wait for --------------------------------------------------------
 
 
 async def test_each_waiter_of_a_failed_refresh_gets_an_error_of_its_own(
@@ -193,10 +239,14 @@ async def test_each_waiter_of_a_failed_refresh_gets_an_error_of_its_own(
     assert not hasattr(second, "__notes__")
 
 
-async def test_each_waiter_of_an_opening_gets_an_error_of_its_own(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_each_waiter_of_an_opening_gets_an_error_of_its_own(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     network.faults[OTHER] = Faults(unknown_name=True)
     pool = Pool(ConnectOptions(bootstrap_servers=str(OTHER)), backend=network, clock=clock)
-    first, second = await asyncio.gather(*(pool.connection_to(OTHER) for _ in range(2)), return_exceptions=True)
+    first, second = await asyncio.gather(
+        *(pool.connection_to(OTHER) for _ in range(2)), return_exceptions=True
+    )
     assert isinstance(first, NetworkError)
     assert isinstance(second, NetworkError)
     assert first is not second
@@ -210,7 +260,12 @@ def test_a_copy_of_an_error_has_notes_of_its_own() -> None:
     error.add_note("before")
     copied = own_copy(error)
     copied.add_note("later")
-    assert (type(copied), copied.args, copied.address, copied.stage) == (NetworkError, ("lost",), "a:1", "request")
+    assert (type(copied), copied.args, copied.address, copied.stage) == (
+        NetworkError,
+        ("lost",),
+        "a:1",
+        "request",
+    )
     assert error.__notes__ == ["before"]
     assert copied.__notes__ == ["before", "later"]
     assert copied.__traceback__ is None

@@ -13,7 +13,9 @@ TP = TopicPartition("t", 0)
 def part(position=10, **kwargs):
     positions = PartitionPosition(TP)
     positions.seek(position)
-    return PartitionFetch(**({"tp": TP, "positions": positions, "end": 20, "max_bytes": 100} | kwargs))
+    return PartitionFetch(
+        **({"tp": TP, "positions": positions, "end": 20, "max_bytes": 100} | kwargs)
+    )
 
 
 def test_only_records_move_the_position_and_never_past_the_end():
@@ -49,7 +51,12 @@ def test_a_promised_end_that_never_comes_is_data_loss_or_a_timeout():
     assert state.idle(99, 100) is None
     lost = state.idle(100, 100)
     assert isinstance(lost, DataLossError)
-    assert (lost.topic, lost.partition, lost.expected_offset, lost.available_offset) == ("t", 0, 20, 15)
+    assert (lost.topic, lost.partition, lost.expected_offset, lost.available_offset) == (
+        "t",
+        0,
+        20,
+        15,
+    )
     held_back = part()
     held_back.high_watermark = 50
     held_back.idle(0, 100)
@@ -106,6 +113,8 @@ def test_a_small_rest_with_a_large_record_is_asked_for_until_it_comes():
     assert (state.wanted_bytes, state.max_bytes) == (3_000_012, 2**23)
 
 
-@pytest.mark.parametrize(("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)])
+@pytest.mark.parametrize(
+    ("position", "end", "done"), [(0, 0, True), (5, 5, True), (5, 6, False), (7, 5, True)]
+)
 def test_an_empty_range_is_done_at_once(position, end, done):
     assert part(position=position, end=end).done is done

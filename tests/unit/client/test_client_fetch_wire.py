@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from parley.client.fetch.wire import MOST_EPOCHS, FetchTarget, allowed_versions, fetch_request, find_tail, read_fetch
+from parley.client.fetch.wire import (
+    MOST_EPOCHS,
+    FetchTarget,
+    allowed_versions,
+    fetch_request,
+    find_tail,
+    read_fetch,
+)
 from parley.client.options.client_options import FetchOptions
 from parley.messages import FetchResponse, decode_request, encode_request, encode_response
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, split
@@ -38,7 +45,9 @@ def test_a_request_can_be_written_in_every_version_and_says_what_was_asked(versi
         FetchTarget(OTHER, 7, 1, 2, b"u" * 16),
     ]
     options = FetchOptions(fetch_min_bytes=2, fetch_max_bytes=3, fetch_max_wait_ms=4)
-    frame = b"".join(bytes(part) for part in encode_request(fetch_request(targets, options), version, 1, "c"))
+    frame = b"".join(
+        bytes(part) for part in encode_request(fetch_request(targets, options), version, 1, "c")
+    )
     header, message = decode_request(memoryview(frame))
     assert header.api_version == version
     assert (message.min_bytes, message.max_wait_ms) == (2, 4)
@@ -80,13 +89,25 @@ def test_answers_are_found_by_name_or_by_id_and_strangers_left_out(version):
             **({"topic_id": topic_id} if by_id else {"topic": name}), partitions=list(parts)
         )
 
-    aborted = [FetchResponse.AbortedTransaction(producer_id=7, first_offset=3)] if version >= 4 else None
+    aborted = (
+        [FetchResponse.AbortedTransaction(producer_id=7, first_offset=3)] if version >= 4 else None
+    )
     response = FetchResponse(
         responses=[
-            topic("t", ID, data(partition_index=0, high_watermark=9, records=b"xy", aborted_transactions=aborted)),
+            topic(
+                "t",
+                ID,
+                data(
+                    partition_index=0, high_watermark=9, records=b"xy", aborted_transactions=aborted
+                ),
+            ),
             topic("t", ID, data(partition_index=5, high_watermark=9, records=b"no")),
             topic("stranger", b"s" * 16, data(partition_index=0, high_watermark=9, records=b"no")),
-            topic("u", b"u" * 16, data(partition_index=0, error_code=6, high_watermark=-1, records=None)),
+            topic(
+                "u",
+                b"u" * 16,
+                data(partition_index=0, error_code=6, high_watermark=-1, records=None),
+            ),
         ]
     )
     from parley.messages import decode_response
@@ -107,7 +128,8 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
     """Oracle: `records.split`, which reads everything in each header."""
     rng = random.Random(seed)
     entries = [
-        (rng.choice((0, 1, 2, 2, 2)), rng.choice((0, 0, 1)), rng.randrange(1, 6)) for _ in range(rng.randrange(1, 7))
+        (rng.choice((0, 1, 2, 2, 2)), rng.choice((0, 0, 1)), rng.randrange(1, 6))
+        for _ in range(rng.randrange(1, 7))
     ]
     data = log_bytes(rng, entries)
     cuts = {0, 1, len(data), *(rng.randrange(len(data) + 1) for _ in range(20))}
@@ -116,7 +138,10 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
         batches = split(piece)
         tail = find_tail(piece)
         if batches:
-            assert (tail.next_offset, tail.whole_bytes) == (batches[-1].next_offset, batches[-1].end)
+            assert (tail.next_offset, tail.whole_bytes) == (
+                batches[-1].next_offset,
+                batches[-1].end,
+            )
             assert tail.leader_epoch == (batches[-1].leader_epoch if batches[-1].magic == 2 else -1)
         else:
             assert (tail.next_offset, tail.whole_bytes) == (-1, 0)
@@ -125,7 +150,9 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_the_tail_reports_where_each_leader_epoch_ends(seed):
     rng = random.Random(seed)
-    data = bytearray(log_bytes(rng, [(2, rng.choice((0, 1)), rng.randrange(1, 4)) for _ in range(6)]))
+    data = bytearray(
+        log_bytes(rng, [(2, rng.choice((0, 1)), rng.randrange(1, 4)) for _ in range(6)])
+    )
     epochs = sorted(rng.choice(range(-1, rng.randrange(4))) for _ in range(6))
     expected: dict[int, int] = {}
     for batch, epoch in zip(split(data), epochs, strict=True):
@@ -141,7 +168,11 @@ def test_a_tail_follows_so_many_epochs_and_no_more():
     """What lies behind them is fetched again; nobody keeps a list as long as the answer."""
     one = record_shapes.batches_of_two_epochs(2 * MOST_EPOCHS * 68).data
     tail = find_tail(memoryview(one))
-    assert (tail.next_offset, tail.whole_bytes, len(tail.epochs)) == (MOST_EPOCHS, MOST_EPOCHS * 68, MOST_EPOCHS)
+    assert (tail.next_offset, tail.whole_bytes, len(tail.epochs)) == (
+        MOST_EPOCHS,
+        MOST_EPOCHS * 68,
+        MOST_EPOCHS,
+    )
 
 
 def test_damaged_bytes_end_the_tail_and_never_raise():

@@ -16,7 +16,10 @@ def test_import_parley_loads_nothing_heavy():
 
 
 def test_options_need_no_pyarrow():
-    code = "import sys, parley.client as c; c.ClientOptions(); c.FetchOptions(); print('pyarrow' in sys.modules)"
+    code = (
+        "import sys, parley.client as c; c.ClientOptions(); c.FetchOptions(); print('pyarrow' in "
+        "sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -1,4 +1,6 @@
-"""The metadata cache's rules, by the labels of Kafka's own tests (MetadataTest, MetadataSnapshotTest)."""
+"""The metadata cache's rules, by the labels of Kafka's own tests
+(MetadataTest, MetadataSnapshotTest).
+"""
 
 import random
 from types import SimpleNamespace
@@ -30,7 +32,9 @@ def raw_response(epoch):
         offline_replicas=None,
         error_code=0,
     )
-    topic = SimpleNamespace(name="t", topic_id=ZERO_UUID, error_code=0, is_internal=False, partitions=[partition])
+    topic = SimpleNamespace(
+        name="t", topic_id=ZERO_UUID, error_code=0, is_internal=False, partitions=[partition]
+    )
     broker = SimpleNamespace(node_id=1, host="h", port=1, rack=None)
     return SimpleNamespace(brokers=[broker], topics=[topic], controller_id=1, cluster_id="c")
 
@@ -50,7 +54,11 @@ def test_m02_a_lower_epoch_leaves_the_whole_partition_as_it_was():
     before = cache.snapshot.partition(TP0)
     stale = answer({0: 9}, leaders={0: 1})
     stale = MetadataUpdate(
-        12, NODES, (stale.topics[0]._replace(partitions=(PartitionMetadata(0, 1, 9, (1,), (1,)),)),), 1, "cluster"
+        12,
+        NODES,
+        (stale.topics[0]._replace(partitions=(PartitionMetadata(0, 1, 9, (1,), (1,)),)),),
+        1,
+        "cluster",
     )
     applied = cache.apply(stale, full=True)
     assert applied.outdated == {TP0}
@@ -60,7 +68,9 @@ def test_m02_a_lower_epoch_leaves_the_whole_partition_as_it_was():
 def test_m03_an_equal_epoch_is_accepted_and_a_missing_topic_keeps_its_epochs():
     cache = cache_with({0: 10})
     smaller_isr = PartitionMetadata(0, 1, 10, (1, 2, 3), (1,))
-    update = MetadataUpdate(12, NODES, (TopicUpdate("t", 0, ZERO_UUID, False, (smaller_isr,)),), 1, "cluster")
+    update = MetadataUpdate(
+        12, NODES, (TopicUpdate("t", 0, ZERO_UUID, False, (smaller_isr,)),), 1, "cluster"
+    )
     assert not cache.apply(update, full=True).outdated
     assert cache.snapshot.partition(TP0).isr == (1,)
 
@@ -70,14 +80,17 @@ def test_m03_an_equal_epoch_is_accepted_and_a_missing_topic_keeps_its_epochs():
 
     applied = cache.apply(answer({0: 9}), full=True)
     assert applied.outdated == {TP0}
-    assert cache.snapshot.partition(TP0) == PartitionMetadata(0, -1)  # it exists, its leader is not taken over
+    # it exists, its leader is not taken over
+    assert cache.snapshot.partition(TP0) == PartitionMetadata(0, -1)
     assert cache.current_leader(TP0) == LeaderAndEpoch(None, -1)
     cache.apply(answer({0: 10}), full=True)
     assert cache.snapshot.partition(TP0).leader_epoch == 10
 
 
 def test_m03_a_partition_that_returns_with_an_older_epoch_still_counts():
-    """Found by exploration: a topic that came back with one stale partition of two seemed to have one partition."""
+    """Found by exploration: a topic that came back with one stale partition of two
+    seemed to have one partition.
+    """
     cache = cache_with({0: 1, 1: 2})
     cache.apply(answer({}, error=3), full=True)
     assert cache.apply(answer({0: 1, 1: 1}), full=True).outdated == {TP1}
@@ -230,7 +243,9 @@ def test_m14_a_retriable_topic_error_keeps_the_topic_and_asks_again():
 def test_m16_a_snapshot_never_changes():
     cache = cache_with({0: 10, 1: 10}, topic_id=ID_A)
     snapshot = cache.snapshot
-    copy = ClusterMetadata(dict(snapshot.brokers), dict(snapshot.topics), snapshot.controller_id, snapshot.cluster_id)
+    copy = ClusterMetadata(
+        dict(snapshot.brokers), dict(snapshot.topics), snapshot.controller_id, snapshot.cluster_id
+    )
     cache.apply(answer({0: 11, 1: 11}, leaders={0: 2, 1: 3}, topic_id=ID_A), full=True)
     cache.apply_hint(TP0, 9, 20, [Node(9, "new", 1)])
     cache.forget("t")

@@ -87,7 +87,8 @@ def test_m15_a_quiet_time_ends_the_backoff():
     cache, plan, now = MetadataCache(), schedule(), 0
     for _ in range(6):
         plan.failed(now)
-    now = 2_001  # nothing was asked for twice the longest pause: a leader that moves now is found at once
+    # nothing was asked for twice the longest pause: a leader that moves now is found at once
+    now = 2_001
     plan.request_full()
     request = plan.begin(now)
     plan.finished(request, cache.apply(answer({0: 1}), full=True), now)

@@ -1,4 +1,6 @@
-"""Metadata answers that are merged step by step: the steps change nothing, and what comes in between counts."""
+"""Metadata answers that are merged step by step: the steps change nothing, and
+what comes in between counts.
+"""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -74,7 +76,12 @@ def about(name, epochs, leader=1):
 epochs = st.lists(st.integers(3, 8), min_size=2, max_size=3)
 
 
-@given(epochs, epochs, st.tuples(st.integers(0, 1), st.sampled_from([2, 3]), st.integers(4, 9)), st.integers(1, 8))
+@given(
+    epochs,
+    epochs,
+    st.tuples(st.integers(0, 1), st.sampled_from([2, 3]), st.integers(4, 9)),
+    st.integers(1, 8),
+)
 def test_a_hint_between_two_steps_counts_as_one_before_the_answer(before, last, hint, steps):
     """The leader that a client uses is the same, wherever the hint came (KIP-951, KIP-232)."""
     partition, leader, epoch = hint
@@ -93,7 +100,9 @@ def test_a_hint_between_two_steps_counts_as_one_before_the_answer(before, last, 
             if next(merging, merging) is merging:
                 return  # it came after the last step
         in_time = between.snapshot is start  # else it came when the answer was the cache's already
-        between.apply_hint(TopicPartition("t", partition), leader, epoch, [MOVED] if leader == 2 else [])
+        between.apply_hint(
+            TopicPartition("t", partition), leader, epoch, [MOVED] if leader == 2 else []
+        )
         found = finished(merging)
     for tp in [TopicPartition(name, index) for name in "tu" for index in range(3)]:
         assert between.current_leader(tp) == first.current_leader(tp), tp

@@ -1,4 +1,6 @@
-"""Error 43: a topic that keeps an older record format than its broker, as in the middle of an upgrade."""
+"""Error 43: a topic that keeps an older record format than its broker, as in
+the middle of an upgrade.
+"""
 
 import pytest
 
@@ -12,7 +14,21 @@ ANSWER = ProduceAnswer(TP, 43, -1, -1, -1, None, None)
 
 
 def sent(*, producer_id=7, needs_idempotence=False):
-    batch = OutBatch(TP, b"", 1, 2, 0, ProduceCall(), -1, 0, 0, producer_id, 0, 0, needs_idempotence=needs_idempotence)
+    batch = OutBatch(
+        TP,
+        b"",
+        1,
+        2,
+        0,
+        ProduceCall(),
+        -1,
+        0,
+        0,
+        producer_id,
+        0,
+        0,
+        needs_idempotence=needs_idempotence,
+    )
     log = PartitionLog(TP)
     log.add(batch)
     log.sent(batch)

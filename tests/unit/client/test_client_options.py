@@ -22,13 +22,21 @@ def test_defaults_are_javas():
     assert (client.request_timeout_ms, client.default_api_timeout_ms) == (30_000, 60_000)
     assert (client.retry_backoff_ms, client.retry_backoff_max_ms) == (100, 1_000)
     assert (client.metadata_max_age_ms, client.connections_max_idle_ms) == (300_000, 540_000)
-    assert (fetch.fetch_min_bytes, fetch.fetch_max_bytes, fetch.fetch_max_wait_ms) == (1, 52_428_800, 500)
+    assert (fetch.fetch_min_bytes, fetch.fetch_max_bytes, fetch.fetch_max_wait_ms) == (
+        1,
+        52_428_800,
+        500,
+    )
     assert (fetch.max_partition_fetch_bytes, fetch.isolation_level, fetch.check_crcs) == (
         1_048_576,
         "read_uncommitted",
         True,
     )
-    assert (produce.acks, produce.delivery_timeout_ms, produce.max_request_size) == ("all", 120_000, 1_048_576)
+    assert (produce.acks, produce.delivery_timeout_ms, produce.max_request_size) == (
+        "all",
+        120_000,
+        1_048_576,
+    )
     assert (produce.buffer_memory, produce.max_block_ms) == (33_554_432, 60_000)
     assert produce.max_in_flight_requests_per_connection == 5
     assert produce.wants_idempotence
@@ -87,7 +95,9 @@ def test_a_bad_value_is_refused_with_its_name_and_what_is_allowed(group, name, v
 def test_values_may_be_texts_and_timedeltas():
     options = ClientOptions(request_timeout_ms=datetime.timedelta(seconds=2))
     assert options.request_timeout_ms == 2000
-    produce = ProduceOptions.from_properties({"acks": "1", "enable.idempotence": "false", "compression.type": "ZSTD"})
+    produce = ProduceOptions.from_properties(
+        {"acks": "1", "enable.idempotence": "false", "compression.type": "ZSTD"}
+    )
     assert (produce.acks, produce.required_acks, produce.enable_idempotence) == ("1", 1, False)
     assert produce.compression_type == "zstd"
     assert ProduceOptions(acks=-1).acks == "all"
@@ -118,7 +128,9 @@ def test_servers_as_text_and_as_list():
 
 def test_a_properties_file_is_read(tmp_path):
     path = tmp_path / "client.properties"
-    path.write_text("# a comment\n! another\nbootstrap.servers = a:1,\\\n  b:2\nacks:1\nfetch.max.bytes=7\n\n")
+    path.write_text(
+        "# a comment\n! another\nbootstrap.servers = a:1,\\\n  b:2\nacks:1\nfetch.max.bytes=7\n\n"
+    )
     options = split_properties(path)
     assert options.client.servers == (("a", 1), ("b", 2))
     assert options.produce.acks == "1"

@@ -1,4 +1,6 @@
-"""Answers that are behind: KIP-232's two conditions word for word, what stays meanwhile, and what it costs."""
+"""Answers that are behind: KIP-232's two conditions word for word, what stays
+meanwhile, and what it costs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ IDS = [bytes([n]) * 16 for n in range(1, 40)]
 def topic(
     name: str, epochs: dict[int, int], topic_id: bytes = ZERO_UUID, leader: int = 1, error: int = 0
 ) -> TopicUpdate:
-    parts = tuple(PartitionMetadata(i, leader, epoch, (1, 2, 3), (1, 2, 3)) for i, epoch in epochs.items())
+    parts = tuple(
+        PartitionMetadata(i, leader, epoch, (1, 2, 3), (1, 2, 3)) for i, epoch in epochs.items()
+    )
     return TopicUpdate(name, error, topic_id, False, parts)
 
 
@@ -42,7 +46,7 @@ def cache_of(*topics: TopicUpdate, interest: list[TopicPartition] | None = None)
     return cache
 
 
-# ---- the two conditions ----------------------------------------------------------------------------
+# ---- the two conditions --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,8 @@ def test_m03_nothing_is_removed_by_an_outdated_answer_only_by_the_one_after_it()
     cache = cache_of(topic("t", {0: 5}), topic("u", {0: 7}), topic("v", {0: 1}))
     applied = cache.apply(answer(topic("t", {0: 4}), topic("v", {}, error=3)), full=True)
     assert applied.outdated == {TopicPartition("t", 0)}
-    assert set(cache.snapshot.topics) == {"t", "u", "v"}  # u is missing and v unknown there: who is behind says so
+    # u is missing and v unknown there: who is behind says so
+    assert set(cache.snapshot.topics) == {"t", "u", "v"}
     assert not cache.apply(answer(topic("t", {0: 5}), topic("v", {}, error=3)), full=True).outdated
     assert set(cache.snapshot.topics) == {"t"}
     assert cache.last_seen_epoch(TopicPartition("u", 0)) == 7
@@ -87,13 +92,17 @@ def test_m03_a_topic_that_may_not_be_seen_any_more_goes_even_then() -> None:
     assert set(cache.snapshot.topics) == {"t"}
 
 
-# ---- topic ids -------------------------------------------------------------------------------------
+# ---- topic ids -----------------------------------------------------------------------------------
 
 
 def test_m05_an_id_that_was_held_before_is_stale_whatever_its_epochs() -> None:
     cache = cache_of(topic("t", {0: 5}, IDS[0]))
     applied = cache.apply(answer(topic("t", {0: 0}, IDS[1])), full=True)
-    assert (applied.recreated, applied.outdated, applied.possible_data_loss) == ({"t"}, set(), set())
+    assert (applied.recreated, applied.outdated, applied.possible_data_loss) == (
+        {"t"},
+        set(),
+        set(),
+    )
     applied = cache.apply(answer(topic("t", {0: 9}, IDS[0])), full=True)
     assert applied.outdated == {TopicPartition("t", 0)}
     assert cache.snapshot.topic_id("t") == IDS[1]
@@ -116,7 +125,8 @@ def test_m05_former_ids_are_bounded() -> None:
         assert not cache.apply(answer(topic("t", {0: 0}, topic_id)), full=True).outdated
     newest_first = IDS[-2::-1]
     refused = [
-        bool(cache.apply(answer(topic("t", {0: 0}, one)), full=True).outdated) for one in newest_first[: FORMER_IDS + 1]
+        bool(cache.apply(answer(topic("t", {0: 0}, one)), full=True).outdated)
+        for one in newest_first[: FORMER_IDS + 1]
     ]
     assert refused == [True] * FORMER_IDS + [False]
 
@@ -131,7 +141,9 @@ def test_m18_a_former_id_in_five_agreeing_answers_is_believed_and_reported() -> 
     assert cache.snapshot.topic_id("t") == IDS[0]
 
 
-@pytest.mark.parametrize(("before", "after", "recreated"), [(9, 0, True), (5, 2, True), (5, 3, False), (4, 2, False)])
+@pytest.mark.parametrize(
+    ("before", "after", "recreated"), [(9, 0, True), (5, 2, True), (5, 3, False), (4, 2, False)]
+)
 def test_m18_without_ids_a_long_way_back_to_a_new_history_is_another_topic(
     before: int, after: int, recreated: bool
 ) -> None:
@@ -142,10 +154,12 @@ def test_m18_without_ids_a_long_way_back_to_a_new_history_is_another_topic(
     assert applied.recreated == ({"t"} if recreated else set())
 
 
-# ---- what the application hears --------------------------------------------------------------------
+# ---- what the application hears ------------------------------------------------------------------
 
 
-def test_m18_possible_data_loss_is_an_event_and_a_bad_listener_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+def test_m18_possible_data_loss_is_an_event_and_a_bad_listener_does_no_harm(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     heard: list[Any] = []
     event = PossibleDataLoss((TopicPartition("t", 0),), ("t",))
     notify(heard.append, event)
@@ -159,11 +173,13 @@ def test_m18_possible_data_loss_is_an_event_and_a_bad_listener_does_no_harm(capl
     assert "not mine" in caplog.text
 
 
-# ---- how many refreshes ----------------------------------------------------------------------------
+# ---- how many refreshes --------------------------------------------------------------------------
 
 
 def refreshes(cache: MetadataCache, answers: Any, *, within_ms: int) -> tuple[int, int]:
-    """Ask as a client does, at once where the pause allows it, until nothing is needed; return count and time."""
+    """Ask as a client does, at once where the pause allows it, until nothing is
+    needed; return count and time.
+    """
     schedule, now = RefreshSchedule(Backoff(100, 1000), 300_000, random.Random(1).random), 0
     schedule.want(["t"])
     schedule.request_full()
@@ -176,17 +192,26 @@ def refreshes(cache: MetadataCache, answers: Any, *, within_ms: int) -> tuple[in
 
 def test_m15_one_answer_that_is_behind_costs_one_more_refresh() -> None:
     cache = cache_of(topic("t", {0: 5}))
-    assert refreshes(cache, iter([answer(topic("t", {0: 4})), answer(topic("t", {0: 6}))]), within_ms=60_000)[0] == 2
+    assert (
+        refreshes(
+            cache, iter([answer(topic("t", {0: 4})), answer(topic("t", {0: 6}))]), within_ms=60_000
+        )[0]
+        == 2
+    )
 
 
 def test_m18_a_step_back_that_stays_costs_five_refreshes_and_less_than_two_seconds() -> None:
     cache = cache_of(topic("t", {0: 5}))
-    count, took_ms = refreshes(cache, iter(lambda: answer(topic("t", {0: 4})), None), within_ms=60_000)
+    count, took_ms = refreshes(
+        cache, iter(lambda: answer(topic("t", {0: 4})), None), within_ms=60_000
+    )
     assert count == AGREEING_ANSWERS
     assert took_ms < 2_000  # 100 + 200 + 400 + 800 ms, shaken
 
 
-@pytest.mark.parametrize("hostile", ["epochs that never agree", "half the partitions in turn", "ids in turn"])
+@pytest.mark.parametrize(
+    "hostile", ["epochs that never agree", "half the partitions in turn", "ids in turn"]
+)
 def test_m15_brokers_that_never_agree_cannot_make_a_storm(hostile: str) -> None:
     cache = cache_of(topic("t", {0: 50, 1: 50}, IDS[0]))
     cache.apply(answer(topic("t", {0: 50, 1: 50}, IDS[1])), full=True)
@@ -206,7 +231,9 @@ def test_m15_brokers_that_never_agree_cannot_make_a_storm(hostile: str) -> None:
 
 
 def test_interest_in_10_of_1000_partitions_saves_the_refreshes_for_the_other_990() -> None:
-    """One broker is always one step behind on 20 partitions of 1,000 while leaders move: who asks again, how often?"""
+    """One broker is always one step behind on 20 partitions of 1,000 while leaders move:
+    who asks again, how often?
+    """
     rng = random.Random(232)
     mine = [TopicPartition("t", index) for index in range(10)]
     reader = cache_of(topic("t", dict.fromkeys(range(1000), 0)), interest=mine)
@@ -226,22 +253,26 @@ def test_interest_in_10_of_1000_partitions_saves_the_refreshes_for_the_other_990
     assert forced["reader"] > 30
 
 
-# ---- the page's first draft, for comparison --------------------------------------------------------
+# ---- the page's first draft, for comparison ------------------------------------------------------
 
 
 def test_the_drafts_order_refuses_whole_answers_and_accepts_whole_ones() -> None:
     cache = GlobalOrderCache()
     cache.apply(stamped((1, 10), topic("t", {0: 5}, IDS[0])), full=True)
     assert cache.apply(stamped((1, 9), topic("t", {0: 9}, IDS[0])), full=True).outdated
-    assert cache.snapshot.partition(TopicPartition("t", 0)) == PartitionMetadata(0, 1, 5, (1, 2, 3), (1, 2, 3))
-    applied = cache.apply(stamped((2, 0), topic("t", {0: 2})), full=True)  # a new controller begins at 0
+    assert cache.snapshot.partition(TopicPartition("t", 0)) == PartitionMetadata(
+        0, 1, 5, (1, 2, 3), (1, 2, 3)
+    )
+    # a new controller begins at 0
+    applied = cache.apply(stamped((2, 0), topic("t", {0: 2})), full=True)
     assert not applied.outdated
     assert cache.current_leader(TopicPartition("t", 0)).epoch == 2
-    assert not cache.apply(stamped((2, 0), topic("t", {1: 1})), full=True).outdated  # equal is accepted
+    # equal is accepted
+    assert not cache.apply(stamped((2, 0), topic("t", {1: 1})), full=True).outdated
     assert set(cache.snapshot.topics["t"].partitions) == {1}
 
 
-# ---- readers while it is written -------------------------------------------------------------------
+# ---- readers while it is written -----------------------------------------------------------------
 
 
 def test_m16_readers_in_other_threads_see_whole_pictures() -> None:
@@ -258,7 +289,9 @@ def test_m16_readers_in_other_threads_see_whole_pictures() -> None:
     for thread in readers:
         thread.start()
     for epoch in range(1, 300):
-        cache.apply(answer(topic("t", dict.fromkeys(range(50), epoch), leader=epoch % 3 + 1)), full=True)
+        cache.apply(
+            answer(topic("t", dict.fromkeys(range(50), epoch), leader=epoch % 3 + 1)), full=True
+        )
     stop.set()
     for thread in readers:
         thread.join()
@@ -267,11 +300,16 @@ def test_m16_readers_in_other_threads_see_whole_pictures() -> None:
 
 def test_m12_overlapping_partial_updates_keep_the_newest_of_each_topic() -> None:
     cache = cache_of(topic("a", {0: 3}), topic("b", {0: 3}))
-    first, second = answer(topic("a", {0: 4}), topic("b", {0: 4})), answer(topic("b", {0: 5}), topic("c", {0: 0}))
+    first, second = (
+        answer(topic("a", {0: 4}), topic("b", {0: 4})),
+        answer(topic("b", {0: 5}), topic("c", {0: 0})),
+    )
     cache.apply(second, full=False)  # the later question was answered first
     applied = cache.apply(first, full=False)
     assert applied.outdated == {TopicPartition("b", 0)}
-    assert {name: found.partitions[0].leader_epoch for name, found in cache.snapshot.topics.items()} == {
+    assert {
+        name: found.partitions[0].leader_epoch for name, found in cache.snapshot.topics.items()
+    } == {
         "a": 4,
         "b": 5,
         "c": 0,

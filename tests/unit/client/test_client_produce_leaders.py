@@ -1,4 +1,6 @@
-"""One partition's batches while its leader moves or its topic is created again: pauses, hops, numbering."""
+"""One partition's batches while its leader moves or its topic is created again:
+pauses, hops, numbering.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ def out(log: PartitionLog, *, transaction: InTransaction | None = None) -> OutBa
     numbers = log.numbers
     batch = OutBatch(TP, b"", 1, 2, 0, ProduceCall(), -1, 10**9, 1000, transaction=transaction)
     if numbers is not None:
-        batch.producer_id, batch.epoch, batch.base_sequence = numbers.producer_id, numbers.epoch, numbers.reserve(1)
+        batch.producer_id, batch.epoch, batch.base_sequence = (
+            numbers.producer_id,
+            numbers.epoch,
+            numbers.reserve(1),
+        )
     batch.call.opened()
     log.add(batch)
     return batch
@@ -35,7 +41,7 @@ def fail(log: PartitionLog, now_ms: int, epoch: int, *, immediate: bool = False)
     log.put_back()
 
 
-# ---- leaders (KIP-951) -----------------------------------------------------------------------------
+# ---- leaders (KIP-951) ---------------------------------------------------------------------------
 
 
 def test_k05_a_new_leader_is_tried_at_once_and_the_same_one_after_the_backoff() -> None:
@@ -72,7 +78,7 @@ def test_k13_after_some_leaders_in_a_row_the_pause_holds_for_new_ones_too() -> N
     assert log.sendable(1000, next(epochs), 5) is not None
 
 
-# ---- a topic created again -------------------------------------------------------------------------
+# ---- a topic created again -----------------------------------------------------------------------
 
 
 def numbered(*, acked: int = 3) -> PartitionLog:
@@ -106,9 +112,15 @@ def test_open_batches_are_numbered_again_when_all_are_answered() -> None:
     assert log.open_batches() == [first, second]
 
 
-@pytest.mark.parametrize(("lies", "restamp"), [(None, True), (OLD, True), (NEW, False), (ZERO_UUID, False)])
-def test_a_batch_that_may_lie_in_the_new_topic_keeps_its_numbers(lies: bytes | None, restamp: bool) -> None:
-    """Its answer was lost. Sent by the old id it cannot be in the new topic; sent by name it can."""
+@pytest.mark.parametrize(
+    ("lies", "restamp"), [(None, True), (OLD, True), (NEW, False), (ZERO_UUID, False)]
+)
+def test_a_batch_that_may_lie_in_the_new_topic_keeps_its_numbers(
+    lies: bytes | None, restamp: bool
+) -> None:
+    """Its answer was lost. Sent by the old id it cannot be in the new
+    topic; sent by name it can.
+    """
     log = numbered()
     batch = out(log)
     log.sent(batch)

@@ -1,8 +1,9 @@
-"""The idempotent producer against a model of a broker that loses, repeats and refuses what it likes.
+"""The idempotent producer against a model of a broker that loses, repeats and refuses what it
+likes.
 
 The broker's half follows Kafka's ProducerStateManager: duplicates of the last five batches are
-acknowledged again, a gap is refused, a new epoch begins at 0, an old one is fenced. Whatever happens
-in between, each value of a call that was acknowledged is in the log once, and in order.
+acknowledged again, a gap is refused, a new epoch begins at 0, an old one is fenced. Whatever
+happens in between, each value of a call that was acknowledged is in the log once, and in order.
 """
 
 import itertools
@@ -17,7 +18,15 @@ from parley.client.produce.sequences import PartitionSequences, next_sequence
 from parley.client.produce.state import OutBatch, PartitionLog, ProduceCall
 from parley.client.produce.wire import ProduceAnswer
 from parley.errors import NetworkError, broker_error
-from parley.records import Record, WriteOptions, columns_from_records, decode_columns, encode_batches, records, split
+from parley.records import (
+    Record,
+    WriteOptions,
+    columns_from_records,
+    decode_columns,
+    encode_batches,
+    records,
+    split,
+)
 from parley.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -76,12 +85,30 @@ class World:
             rows = [Record(-1, 0, 0, None, str(value).encode(), ()) for value in mine]
             numbers = self.log.numbers
             options = WriteOptions(
-                producer_id=7, producer_epoch=numbers.epoch, base_sequence=numbers.reserve(count), max_batch_bytes=10**6
+                producer_id=7,
+                producer_epoch=numbers.epoch,
+                base_sequence=numbers.reserve(count),
+                max_batch_bytes=10**6,
             )
-            data = encode_batches(columns_from_records(rows, with_offsets=False), None, options)[0].data
+            data = encode_batches(columns_from_records(rows, with_offsets=False), None, options)[
+                0
+            ].data
             call.opened()
             self.log.add(
-                OutBatch(TP, data, count, 2, 0, call, -1, 10**9, 1000, 7, numbers.epoch, (numbers.next - count) % 2**31)
+                OutBatch(
+                    TP,
+                    data,
+                    count,
+                    2,
+                    0,
+                    call,
+                    -1,
+                    10**9,
+                    1000,
+                    7,
+                    numbers.epoch,
+                    (numbers.next - count) % 2**31,
+                )
             )
         self.calls.append((call, [value for mine in values for value in mine]))
 
@@ -109,12 +136,16 @@ class World:
         batch = self.wire.popleft()
         code = 0
         if self.rng.random() < trouble:
-            code = self.rng.choice((6, 7, 19, 20, 3, INVALID_RECORD if self.rng.random() < 0.2 else 5))
+            code = self.rng.choice(
+                (6, 7, 19, 20, 3, INVALID_RECORD if self.rng.random() < 0.2 else 5)
+            )
             if code in (7, 20):  # refused, though it was appended
                 code = self.broker.append(batch.data) or code
         else:
             code = self.broker.append(batch.data)
-        follow_up = judge(self.log, batch, ProduceAnswer(TP, code, 0, -1, 0, None, None), 9, hinted=False)
+        follow_up = judge(
+            self.log, batch, ProduceAnswer(TP, code, 0, -1, 0, None, None), 9, hinted=False
+        )
         if follow_up.action is Action.DONE:
             self.log.acknowledged(batch)
             batch.call.acknowledged(batch, 0, -1)
@@ -180,7 +211,11 @@ def test_every_acknowledged_value_is_in_the_log_once_and_in_order(seed):
             assert present == values, "lost"
         else:
             assert call.error.code == INVALID_RECORD
-    kept = [value for value in log if any(value in values for call, values in world.calls if call.error is None)]
+    kept = [
+        value
+        for value in log
+        if any(value in values for call, values in world.calls if call.error is None)
+    ]
     assert kept == sorted(kept)
 
 

@@ -23,7 +23,8 @@ from parley.client.produce.sequences import PartitionSequences
 from parley.errors import BrokerError, ConfigError, UnsupportedVersionError
 from parley.records import decode_columns, records, split
 
-with warnings.catch_warnings():  # kafka-python reads its own files in a way that Python 3.11 deprecates
+# kafka-python reads its own files in a way that Python 3.11 deprecates
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.partitioner.default import murmur2
 
@@ -38,7 +39,9 @@ def placed(batch, topic_plan, *, fixed=None, options=None, rng=None):
     sticky = Sticky(rng or random.Random(1).random)
     groups = assign(parsed, topic_plan, fixed, sticky, options or ProduceOptions())
     return {
-        partition: list(range(batch.num_rows)) if rows is None else memoryview(rows).cast("B").cast("i").tolist()
+        partition: list(range(batch.num_rows))
+        if rows is None
+        else memoryview(rows).cast("B").cast("i").tolist()
         for partition, rows in groups
     }
 
@@ -92,7 +95,9 @@ def test_keyless_rows_go_on_at_the_same_partition_and_avoid_those_without_a_lead
 
 def test_null_keys_among_others_and_an_explicit_partition_column():
     keys = [b"a", None, b"b", None, b"c", None]
-    batch = pa.record_batch({"key": keys, "partition": pa.array([None, None, 3, 2, None, None], pa.int8())})
+    batch = pa.record_batch(
+        {"key": keys, "partition": pa.array([None, None, 3, 2, None, None], pa.int8())}
+    )
     found = placed(batch, plan(4))
     where = {row: partition for partition, rows in found.items() for row in rows}
     assert where[0] == (murmur2(b"a") & 0x7FFFFFFF) % 4
@@ -173,7 +178,10 @@ def test_batches_carry_sequences_one_after_the_other():
         assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 3, expected)
         expected += batch.records
     rows = [
-        row for batch in made for chunk in decode_columns(batch.data, first_offset=0) for row in records(chunk.columns)
+        row
+        for batch in made
+        for chunk in decode_columns(batch.data, first_offset=0)
+        for row in records(chunk.columns)
     ]
     assert len(rows) == 100
     assert {row.timestamp_ms for row in rows} == {5}
@@ -189,7 +197,9 @@ def test_a_record_that_is_too_large_uses_up_no_sequence():
 
 def test_headers_are_refused_where_the_format_has_none():
     headers = pa.array([[{"key": "h", "value": b"v"}]])
-    columns = columns_from_arrow(pa.record_batch({"value": ["x"], "headers": headers}), now_ms=5).columns
+    columns = columns_from_arrow(
+        pa.record_batch({"value": ["x"], "headers": headers}), now_ms=5
+    ).columns
     for magic in (0, 1):
         with pytest.raises(UnsupportedVersionError) as caught:
             check_format(columns, plan(1, magic), 0, magic)

@@ -15,12 +15,18 @@ async def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None
     now = [1000]
     topic = SimpleNamespace(partitions={0: None})
     view = SimpleNamespace(topics={"t": topic})
-    cluster = SimpleNamespace(now_ms=lambda: now[0], rng=lambda: 0.5, options=ClientOptions(), view=view)
+    cluster = SimpleNamespace(
+        now_ms=lambda: now[0], rng=lambda: 0.5, options=ClientOptions(), view=view
+    )
     producer = Producer(cluster)  # type: ignore[arg-type]  # a known topic asks a cluster for no more than this
     producer._plans["t"] = TopicPlan("t", 1, (0,), {0: 2})
-    writing = producer.begin("t", None, ProduceOptions(delivery_timeout_ms=5000, enable_idempotence=False))
+    writing = producer.begin(
+        "t", None, ProduceOptions(delivery_timeout_ms=5000, enable_idempotence=False)
+    )
     rows = pa.record_batch({"value": [b"a"]})
     for later in (0, 3_600_000):
         now[0] = 1000 + later
         plan = await producer._prepare(writing, "t", -1)
-        assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [6000 + later]
+        assert [batch.deadline_ms for batch in producer.encode(writing, plan, rows)] == [
+            6000 + later
+        ]

@@ -21,16 +21,26 @@ TP = TopicPartition("t", 0)
 
 
 def rows(count, headers=()):
-    return [Record(-1, 1000 + i, 0, f"k{i}".encode(), None if i % 3 == 0 else b"v" * i, headers) for i in range(count)]
+    return [
+        Record(-1, 1000 + i, 0, f"k{i}".encode(), None if i % 3 == 0 else b"v" * i, headers)
+        for i in range(count)
+    ]
 
 
 def batch(count=10, magic=2, codec=0, headers=(), sequence=100):
     options = WriteOptions(magic=magic, codec=codec, max_batch_bytes=10**6)
     if magic == 2 and sequence >= 0:
         options = WriteOptions(
-            magic=2, codec=codec, max_batch_bytes=10**6, producer_id=7, producer_epoch=1, base_sequence=sequence
+            magic=2,
+            codec=codec,
+            max_batch_bytes=10**6,
+            producer_id=7,
+            producer_epoch=1,
+            base_sequence=sequence,
         )
-    data = encode_batches(columns_from_records(rows(count, headers), with_offsets=False), None, options)[0].data
+    data = encode_batches(
+        columns_from_records(rows(count, headers), with_offsets=False), None, options
+    )[0].data
     made = OutBatch(TP, bytes(data), count, magic, codec, ProduceCall(), -1, 0, 0)
     if magic == 2 and sequence >= 0:
         made.producer_id, made.epoch, made.base_sequence = 7, 1, sequence
@@ -87,7 +97,9 @@ def test_a_leader_of_another_release_gets_its_own_format(magic, to, codec):
     assert all(found.magic == to for piece in pieces for found in split(piece.data))
     assert all(piece.magic == to and piece.convert_to is None for piece in pieces)
     timed = magic > 0 and to > 0
-    expected = [(time if timed else -1, key, value, head) for time, key, value, head in content([old])]
+    expected = [
+        (time if timed else -1, key, value, head) for time, key, value, head in content([old])
+    ]
     assert content(pieces) == expected
     assert sum(piece.records for piece in pieces) == 5
 

@@ -59,7 +59,11 @@ def test_jitter_spreads_the_pauses():
 
 def test_a_deadline():
     deadline = Deadline.after(100, 50)
-    assert (deadline.remaining_ms(100), deadline.remaining_ms(149), deadline.remaining_ms(900)) == (50, 1, 0)
+    assert (deadline.remaining_ms(100), deadline.remaining_ms(149), deadline.remaining_ms(900)) == (
+        50,
+        1,
+        0,
+    )
     assert not deadline.passed(149)
     assert deadline.passed(150)
     assert deadline.earlier(100, 10) == Deadline(110)

@@ -23,7 +23,10 @@ from parley.types import Secret
 CANARY = "canary-1f4b"
 MODULES = "org.apache.kafka.common.security"
 PLAIN = f'{MODULES}.plain.PlainLoginModule required username="alice" password="{CANARY}";'
-SCRAM = f'{MODULES}.scram.ScramLoginModule required username="alice" password="{CANARY}" tokenauth="true";'
+SCRAM = (
+    f'{MODULES}.scram.ScramLoginModule required username="alice" password="{CANARY}" '
+    'tokenauth="true";'
+)
 
 
 def of(**properties: Any) -> ConnectOptions:
@@ -40,7 +43,11 @@ def test_java_properties_of_a_scram_user(tmp_path: Path) -> None:
         f'   username="alice" \\\n   password="{CANARY}\\\\"x";\n'
     )
     made = connect_options(ClientOptions.from_properties(file))
-    assert (made.security_protocol, made.sasl_mechanism, made.ssl_cafile) == ("SASL_SSL", "SCRAM-SHA-512", "/ca.pem")
+    assert (made.security_protocol, made.sasl_mechanism, made.ssl_cafile) == (
+        "SASL_SSL",
+        "SCRAM-SHA-512",
+        "/ca.pem",
+    )
     assert (made.sasl_username, made.sasl_password) == ("alice", Secret(f'{CANARY}"x'))
     assert made.ssl_check_hostname is False
     assert made.sasl_token_auth is False
@@ -48,9 +55,16 @@ def test_java_properties_of_a_scram_user(tmp_path: Path) -> None:
 
 def test_keywords() -> None:
     made = of(
-        security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_plain_username="alice", sasl_plain_password=CANARY
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="alice",
+        sasl_plain_password=CANARY,
     )
-    assert (made.sasl_username, made.sasl_password, made.ssl_check_hostname) == ("alice", Secret(CANARY), True)
+    assert (made.sasl_username, made.sasl_password, made.ssl_check_hostname) == (
+        "alice",
+        Secret(CANARY),
+        True,
+    )
 
 
 def test_a_mechanism_that_the_module_reports() -> None:
@@ -58,12 +72,17 @@ def test_a_mechanism_that_the_module_reports() -> None:
 
 
 def test_a_delegation_token() -> None:
-    made = of(security__protocol="SASL_SSL", sasl__mechanism="SCRAM-SHA-256", sasl__jaas__config=SCRAM)
+    made = of(
+        security__protocol="SASL_SSL", sasl__mechanism="SCRAM-SHA-256", sasl__jaas__config=SCRAM
+    )
     assert made.sasl_token_auth
 
 
 def test_an_unsecured_token_says_its_claims() -> None:
-    module = f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
+    module = (
+        f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="alice";'
+    )
     made = of(security__protocol="SASL_SSL", sasl__jaas__config=module)
     assert made.sasl_token_provider == UnsecuredToken({"sub": "alice"})
     token = UnsecuredToken({"sub": "alice"})().reveal()
@@ -75,12 +94,19 @@ def test_an_unsecured_token_says_its_claims() -> None:
 @pytest.mark.parametrize(
     ("properties", "word"),
     [
-        ({"security_protocol": "SASL_PLAINTEXT", "sasl__jaas__config": PLAIN}, "allow_plaintext_password=True"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl__jaas__config": PLAIN},
+            "allow_plaintext_password=True",
+        ),
         ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism"),
         ({"security_protocol": "SASL_SSL", "sasl__jaas__config": SCRAM}, "needs sasl_mechanism"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs sasl_plain_username"),
         (
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "a"},
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": "a",
+            },
             "needs sasl_plain_password",
         ),
         (
@@ -88,7 +114,11 @@ def test_an_unsecured_token_says_its_claims() -> None:
             "needs sasl_oauthbearer_token_endpoint_url",
         ),
         (
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", "sasl__jaas__config": PLAIN},
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-256",
+                "sasl__jaas__config": PLAIN,
+            },
             "PlainLoginModule, which does not fit",
         ),
         ({"sasl_plain_password": CANARY}, "uses no SASL"),
@@ -131,7 +161,9 @@ def test_other_jaas_texts_are_refused_without_showing_them(text: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["kafkashaded.", "com.example.shaded_1.deps$.", ""])
 def test_login_modules_of_a_shaded_client_are_known(prefix: str) -> None:
-    """Jobs bring these names from platforms that pack Kafka's client under a prefix of their own."""
+    """Jobs bring these names from platforms that pack Kafka's client under
+    a prefix of their own.
+    """
     found = parse_jaas(Secret(prefix + SCRAM))
     assert (found.module, found.username, found.token_auth) == ("ScramLoginModule", "alice", True)
     assert parse_jaas(Secret(prefix + PLAIN)).password == Secret(CANARY)
@@ -139,7 +171,10 @@ def test_login_modules_of_a_shaded_client_are_known(prefix: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["kafkashaded.org.apache.kafka.common.security.plain.ScramLoginModule", f"x{MODULES}.plain.PlainLoginModule"],
+    [
+        "kafkashaded.org.apache.kafka.common.security.plain.ScramLoginModule",
+        f"x{MODULES}.plain.PlainLoginModule",
+    ],
 )
 def test_names_that_only_look_like_a_shaded_module_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not known"):
@@ -147,7 +182,9 @@ def test_names_that_only_look_like_a_shaded_module_are_refused(name: str) -> Non
 
 
 def test_jaas_texts_are_taken_literally() -> None:
-    found = parse_jaas(Secret(f"{MODULES}.plain.PlainLoginModule required username='${{file:/etc/passwd:x}}' a=b;"))
+    found = parse_jaas(
+        Secret(f"{MODULES}.plain.PlainLoginModule required username='${{file:/etc/passwd:x}}' a=b;")
+    )
     assert found.username == "${file:/etc/passwd:x}"
     assert found.password is None
 
@@ -177,7 +214,9 @@ def test_nothing_shows_a_secret() -> None:
 
 
 def test_spark_passes_the_same_names_through() -> None:
-    kafka_options = pytest.importorskip("parley.spark.options.kafka", reason="the extra spark is not installed")
+    kafka_options = pytest.importorskip(
+        "parley.spark.options.kafka", reason="the extra spark is not installed"
+    )
     given = {
         "bootstrap.servers": "a:1",
         "security.protocol": "SASL_SSL",
@@ -186,7 +225,11 @@ def test_spark_passes_the_same_names_through() -> None:
         "sasl.jaas.config": PLAIN,
     }
     made = connect_options(kafka_options.read_client_options(given))
-    assert (made.ssl_cafile, made.sasl_mechanism, made.sasl_username) == ("/ca.pem", "PLAIN", "alice")
+    assert (made.ssl_cafile, made.sasl_mechanism, made.sasl_username) == (
+        "/ca.pem",
+        "PLAIN",
+        "alice",
+    )
     assert kafka_options.without_effect(given) == []
     with pytest.raises(ConfigError, match=r"option kafka.sasl.jaas.config") as caught:
         kafka_options.read_client_options({**given, "sasl.jaas.config": CANARY})
@@ -226,10 +269,16 @@ class TestPem:
         )
 
         key = load_pem_private_key(self.own.private_key_pem.bytes(), None)
-        locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(CANARY.encode()))
+        locked = key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(CANARY.encode())
+        )
         file = tmp_path / "own.pem"
         file.write_bytes(self.own.cert_chain_pems[0].bytes() + locked)
-        files = {"security__protocol": "SSL", "ssl__keystore__location": str(file), "ssl__keystore__type": "PEM"}
+        files = {
+            "security__protocol": "SSL",
+            "ssl__keystore__location": str(file),
+            "ssl__keystore__type": "PEM",
+        }
         assert client_tls(of(**files, ssl__key__password=CANARY)) is not None
         with pytest.raises(ConfigError, match="has a password; give it as ssl_password"):
             client_tls(of(**files))

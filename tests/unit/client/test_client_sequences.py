@@ -2,7 +2,13 @@
 
 import pytest
 
-from parley.client.produce.sequences import MAX_EPOCH, PartitionSequences, SequenceReaction, next_sequence, react
+from parley.client.produce.sequences import (
+    MAX_EPOCH,
+    PartitionSequences,
+    SequenceReaction,
+    next_sequence,
+    react,
+)
 from parley.errors import LocalProtocolError
 
 

@@ -1,6 +1,7 @@
 """What a type checker and the calls themselves refuse where several names are wanted: one text.
 
-Every public signature is walked: those of the client, the consumers and producers, the embedded cluster and Spark.
+Every public signature is walked: those of the client, the consumers and producers, the embedded
+cluster and Spark.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
             for method in dir(found):
                 value = inspect.getattr_static(found, method)
                 value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-                if inspect.isfunction(value) and (method == "__init__" or not method.startswith("_")):
+                if inspect.isfunction(value) and (
+                    method == "__init__" or not method.startswith("_")
+                ):
                     yield f"{name}.{method}", value
 
 
@@ -62,7 +65,14 @@ def names() -> dict[str, Any]:
     """What annotations name that is imported for type checkers only."""
     found = {name: getattr(parley.client, name) for name in parley.client.__all__}
     found |= vars(parley.net.options) | vars(parley.client.transactions.requests)
-    return found | {"pyarrow": pyarrow, "pa": pyarrow, "Rows": Rows, "SparkSession": object, "ssl": ssl, **vars(abc)}
+    return found | {
+        "pyarrow": pyarrow,
+        "pa": pyarrow,
+        "Rows": Rows,
+        "SparkSession": object,
+        "ssl": ssl,
+        **vars(abc),
+    }
 
 
 def hints(found: Callable[..., Any]) -> dict[str, Any]:
@@ -92,7 +102,8 @@ def takes_a_text_for_several(hint: Any) -> bool:
     if str in members:
         return False  # a text is meant where one is named
     return any(
-        typing.get_origin(one) in TAKES_A_TEXT and any(kind in (str, Any, object) for kind in _elements(one))
+        typing.get_origin(one) in TAKES_A_TEXT
+        and any(kind in (str, Any, object) for kind in _elements(one))
         for one in members
     )
 
@@ -113,9 +124,15 @@ def test_no_public_signature_takes_a_text_for_several_names() -> None:
 
 
 def test_the_walk_sees_a_signature_that_is_wrong() -> None:
-    def delete(names: abc.Iterable[str], more: abc.Sequence[str] | None = None, host: str | None = None) -> None: ...
+    def delete(
+        names: abc.Iterable[str], more: abc.Sequence[str] | None = None, host: str | None = None
+    ) -> None: ...
 
-    wrong = [name for name, hint in typing.get_type_hints(delete).items() if takes_a_text_for_several(hint)]
+    wrong = [
+        name
+        for name, hint in typing.get_type_hints(delete).items()
+        if takes_a_text_for_several(hint)
+    ]
     assert wrong == ["names", "more"]
 
 
@@ -127,7 +144,8 @@ def test_the_calls_that_take_several_names_are_these() -> None:
         if any(typing.get_origin(one) is Many and str in _elements(one) for one in parts(hint))
     }
     clients = {f"{kind}.{call}" for kind in ("AsyncClient", "Client") for call in (
-        "__init__(require)", "metadata(topics)", "delete_topics(names)", "list_groups(states)", "list_groups(types)",
+        "__init__(require)", "metadata(topics)", "delete_topics(names)", "list_groups(states)",
+        "list_groups(types)",
         "describe_groups(group_ids)", "delete_groups(group_ids)", "remove_members(members)",
     )}  # fmt: skip
     owned = {f"{kind}.{call}" for kind in ("AsyncTransactions", "Transactions") for call in (
@@ -160,15 +178,32 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     ],
 )
 def test_one_text_is_refused_with_the_remedy(call: Callable[[Any], Any], one: Any) -> None:
-    with pytest.raises(ConfigError, match=r"is one (text|bytes value) where several .* are wanted: give \["):
+    with pytest.raises(
+        ConfigError, match=r"is one (text|bytes value) where several .* are wanted: give \["
+    ):
         call(one)
 
 
 def test_what_several_names_may_be() -> None:
-    for given in (["a", "b"], ("a", "b"), {"a": 1, "b": 2}, {"a": 1, "b": 2}.keys(), iter(["a", "b"])):
+    for given in (
+        ["a", "b"],
+        ("a", "b"),
+        {"a": 1, "b": 2},
+        {"a": 1, "b": 2}.keys(),
+        iter(["a", "b"]),
+    ):
         assert texts("names", given) == ("a", "b")
     assert set(texts("names", {"a", "b"})) == {"a", "b"}
-    for wrong in (["a", 5], ["a", None], ["a", b"b"], ["a", ""], 5, None, ["\ud800"], ["x" * 40_000]):
+    for wrong in (
+        ["a", 5],
+        ["a", None],
+        ["a", b"b"],
+        ["a", ""],
+        5,
+        None,
+        ["\ud800"],
+        ["x" * 40_000],
+    ):
         with pytest.raises(ConfigError):
             texts("names", wrong)
     assert FetchOptions(shape=record_shape(["key"])) != ProduceOptions()

@@ -1,4 +1,6 @@
-"""The pieces of a transaction: versions per generation, sequences used again, doubt, topics, options."""
+"""The pieces of a transaction: versions per generation, sequences used
+again, doubt, topics, options.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,15 @@ IDS = {"t": b"0123456789abcdef"}
 FIRST, SECOND = InTransaction("id", 1), InTransaction("id", 2)
 
 
-def batch(sequence: int = 0, records: int = 5, transaction: InTransaction | None = FIRST, codec: int = 0) -> OutBatch:
+def batch(
+    sequence: int = 0, records: int = 5, transaction: InTransaction | None = FIRST, codec: int = 0
+) -> OutBatch:
     rows = [Record(-1, 0, 0, None, str(number).encode(), ()) for number in range(records)]
     options = WriteOptions(
-        producer_id=7, producer_epoch=2, base_sequence=sequence, transactional=transaction is not None
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=sequence,
+        transactional=transaction is not None,
     )
     (made,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
     return OutBatch(
@@ -94,12 +101,18 @@ def test_each_generation_keeps_to_its_versions_of_produce(
 ) -> None:
     made = batch(transaction=transaction, codec=codec)
     assert allowed_versions([made], ids) == VersionRange(*versions)
-    assert produce_request([made], ids, 100).transactional_id == (None if transaction is None else "id")
+    assert produce_request([made], ids, 100).transactional_id == (
+        None if transaction is None else "id"
+    )
 
 
 def test_each_generation_keeps_to_its_versions_of_the_other_requests() -> None:
     first, second = (Writer("id", Identity(1, 0), generation) for generation in (1, 2))
-    for api, high in ((ApiKey.END_TXN, 4), (ApiKey.TXN_OFFSET_COMMIT, 4), (ApiKey.ADD_PARTITIONS_TO_TXN, 3)):
+    for api, high in (
+        (ApiKey.END_TXN, 4),
+        (ApiKey.TXN_OFFSET_COMMIT, 4),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3),
+    ):
         assert first.versions(api).max == high
         assert second.versions(api).max > high
 
@@ -108,7 +121,8 @@ def test_each_generation_keeps_to_its_versions_of_the_other_requests() -> None:
     ("release", "finalized", "most", "generation"),
     [
         ("0.11.0.3", {}, 2, 1),
-        ("3.9.1", {"transaction.version": 2}, 2, 1),  # not the versions: what is finalized does not help
+        # not the versions: what is finalized does not help
+        ("3.9.1", {"transaction.version": 2}, 2, 1),
         ("4.3.0", {}, 2, 1),
         ("4.3.0", {"transaction.version": 1}, 2, 1),
         ("4.3.0", {"transaction.version": 2}, 2, 2),
@@ -118,7 +132,9 @@ def test_each_generation_keeps_to_its_versions_of_the_other_requests() -> None:
 def test_the_second_generation_needs_versions_and_the_finalized_feature(
     release: str, finalized: dict[str, int], most: int, generation: int
 ) -> None:
-    ranges = {key: (low, high) for key, (low, high) in BrokerVersions.from_release(release).ranges.items()}
+    ranges = {
+        key: (low, high) for key, (low, high) in BrokerVersions.from_release(release).ranges.items()
+    }
     versions = BrokerVersions(ranges, finalized_features=finalized, finalized_features_epoch=1)
     assert generation_of([versions], most) == generation
     assert generation_of([versions, BrokerVersions.from_release("3.9.1")], most) == 1
@@ -165,7 +181,9 @@ def test_an_answer_that_comes_after_its_call_was_given_up_still_counts() -> None
         (broker_error(6), False),
     ],
 )
-def test_a_batch_is_in_doubt_where_nobody_said_that_it_was_not_written(error: KafkaError, doubtful: bool) -> None:
+def test_a_batch_is_in_doubt_where_nobody_said_that_it_was_not_written(
+    error: KafkaError, doubtful: bool
+) -> None:
     assert leaves_in_doubt(error) is doubtful
     state = log()
     given_up = flying(state)
@@ -178,7 +196,9 @@ def test_a_batch_is_in_doubt_where_nobody_said_that_it_was_not_written(error: Ka
 
 
 @pytest.mark.parametrize(("code", "log_start_offset"), [(45, -1), (59, 10)])
-def test_a_transactions_records_are_never_numbered_again_in_its_middle(code: int, log_start_offset: int) -> None:
+def test_a_transactions_records_are_never_numbered_again_in_its_middle(
+    code: int, log_start_offset: int
+) -> None:
     state = log()
     answer = ProduceAnswer(TP, code, -1, -1, log_start_offset, None, None)
     assert judge(state, flying(state), answer, 8, hinted=False).action is Action.FAIL
@@ -263,7 +283,9 @@ def test_options_that_no_transaction_can_have_are_refused(given: dict[str, Any],
 def test_what_crosses_processes_can_be_pickled_and_the_producer_says_why_not() -> None:
     for value in (PreparedTransaction("id", 7, 2), FencedProducer("id", 7, 3)):
         assert pickle.loads(pickle.dumps(value)) == value
-    error = ProducerFencedError("fenced", transactional_id="id", producer_id=7, producer_epoch=2, code=47)
+    error = ProducerFencedError(
+        "fenced", transactional_id="id", producer_id=7, producer_epoch=2, code=47
+    )
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.code, again.transactional_id) == ("fenced", 47, "id")
     producer = TransactionProducer(None, None)  # type: ignore[arg-type]  # it never gets as far as using them

@@ -1,4 +1,6 @@
-"""Which call and which request may follow which: the transaction's state machine, by table and by rng."""
+"""Which call and which request may follow which: the transaction's state
+machine, by table and by rng.
+"""
 
 from __future__ import annotations
 
@@ -67,18 +69,23 @@ def _rows() -> list[tuple[ApiKey, int, Severity]]:
     for line in _TABLE.split("\n"):
         name, *words = line.split() or [""]
         found += [
-            (keys[name], int(code), Severity(severity)) for code, severity in zip(words[::2], words[1::2], strict=True)
+            (keys[name], int(code), Severity(severity))
+            for code, severity in zip(words[::2], words[1::2], strict=True)
         ]
     return found
 
 
 @pytest.mark.parametrize(("api", "code", "severity"), _rows())
-def test_each_error_of_each_request_does_what_java_makes_of_it(api: ApiKey, code: int, severity: Severity) -> None:
+def test_each_error_of_each_request_does_what_java_makes_of_it(
+    api: ApiKey, code: int, severity: Severity
+) -> None:
     error = broker_error(code, api=api.name)
     assert judge_code(api, code, retriable=error.retriable) is severity
     if severity is Severity.RETRY and api not in (ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
         severity = Severity.ABORTABLE  # what was retried to the end of the caller's time
-    assert judge(ApiKey.PRODUCE, error) is severity, "the error knows its request better than the caller"
+    assert judge(ApiKey.PRODUCE, error) is severity, (
+        "the error knows its request better than the caller"
+    )
 
 
 def test_an_end_without_an_answer_is_asked_again_and_everything_else_is_aborted() -> None:
@@ -144,7 +151,11 @@ def test_after_an_abortable_error_only_an_abort_goes_on() -> None:
         with pytest.raises(TransactionAbortableError, match="call abort_transaction") as caught:
             call()
         assert caught.value.__cause__ is cause
-        assert (caught.value.code, caught.value.producer_id, caught.value.producer_epoch) == (29, 7, 3)
+        assert (caught.value.code, caught.value.producer_id, caught.value.producer_epoch) == (
+            29,
+            7,
+            3,
+        )
     txn.abort()
     ends(txn)
     txn.finish()
@@ -240,7 +251,9 @@ def test_a_fenced_producer_is_reported_what_became_of_its_records(code: int) -> 
 
 
 class Producers(RuleBasedStateMachine):
-    """A coordinator of one id beside the client's state: what was asked of it must make sense at each step."""
+    """A coordinator of one id beside the client's state: what was asked of it must
+    make sense at each step.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +268,11 @@ class Producers(RuleBasedStateMachine):
     @rule(can_renew=st.booleans(), new_id=st.booleans())
     def initialize(self, can_renew: bool, new_id: bool) -> None:
         before = self.txn.identity
-        made = Identity(before.producer_id + 1, 0) if new_id else Identity(max(0, before.producer_id), before.epoch + 1)
+        made = (
+            Identity(before.producer_id + 1, 0)
+            if new_id
+            else Identity(max(0, before.producer_id), before.epoch + 1)
+        )
         self.txn.sending(Step.INIT_PRODUCER_ID)
         self.txn.initialized(made, can_renew=can_renew)
         self._finish()
@@ -318,13 +335,17 @@ class Producers(RuleBasedStateMachine):
     def end(self, answer: str) -> None:
         committed = self.txn.committed
         assert not (committed and self.seen_abortable), "a commit after an abortable error"
-        assert not (self.commit_out and not committed), "an abort after a commit that may have arrived"
+        assert not (self.commit_out and not committed), (
+            "an abort after a commit that may have arrived"
+        )
         self.txn.sending(Step.END_TXN)
         self.commit_out = self.commit_out or committed
         if answer == "done":
             self.txn.end_answered()
         elif answer == "bumped":
-            self.txn.end_answered(Identity(self.txn.identity.producer_id, self.txn.identity.epoch + 1))
+            self.txn.end_answered(
+                Identity(self.txn.identity.producer_id, self.txn.identity.epoch + 1)
+            )
         elif answer == "lost":
             self.txn.failed(Severity.RETRY, RequestTimedOut("late", stage="request"))
         elif answer == "abortable":

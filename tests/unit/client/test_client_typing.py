@@ -1,6 +1,8 @@
-"""What type checkers say of a user's program: nothing of a right one, and every misspelt option of a wrong one.
+"""What type checkers say of a user's program: nothing of a right one, and every misspelt option of
+a wrong one.
 
-The two are mypy --strict and pyright, which is what Pylance shows in editors (from PyPI, as basedpyright).
+The two are mypy --strict and pyright, which is what Pylance shows in editors (from PyPI, as
+basedpyright).
 """
 
 from __future__ import annotations
@@ -179,14 +181,29 @@ def __getattr__(name: str) -> Any: ...
 """A piece of the stubs for pyarrow that users install."""
 
 
-PYRIGHT = {"include": ["right.py", "wrong.py"], "typeCheckingMode": "standard", "pythonVersion": "3.11"}
+PYRIGHT = {
+    "include": ["right.py", "wrong.py"],
+    "typeCheckingMode": "standard",
+    "pythonVersion": "3.11",
+}
 
 
 def mypy(place: Path, source: Path) -> list[tuple[str, int]]:
     """The file and line of each error that mypy finds."""
-    (place / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-parley.*]\nfollow_imports = silent\n")
+    (place / "mypy.ini").write_text(
+        "[mypy]\nstrict = true\n[mypy-parley.*]\nfollow_imports = silent\n"
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--hide-error-context", "right.py", "wrong.py"],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--config-file",
+            "mypy.ini",
+            "--hide-error-context",
+            "right.py",
+            "wrong.py",
+        ],
         cwd=place,
         env={**os.environ, "MYPYPATH": f"{source}{os.pathsep}{place}"},
         capture_output=True,
@@ -194,26 +211,42 @@ def mypy(place: Path, source: Path) -> list[tuple[str, int]]:
         check=False,
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    return [(name, int(number)) for name, number in re.findall(r"^(\w+\.py):(\d+): error", ran.stdout, re.MULTILINE)]
+    return [
+        (name, int(number))
+        for name, number in re.findall(r"^(\w+\.py):(\d+): error", ran.stdout, re.MULTILINE)
+    ]
 
 
 def pyright(place: Path, source: Path) -> list[tuple[str, int]]:
     """The file and line of each error that pyright finds."""
     (place / "pyrightconfig.json").write_text(json.dumps({**PYRIGHT, "extraPaths": [str(source)]}))
     ran = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--project", ".", "--outputjson"],
+        [
+            sys.executable,
+            "-m",
+            "basedpyright",
+            "--pythonpath",
+            sys.executable,
+            "--project",
+            ".",
+            "--outputjson",
+        ],
         cwd=place,
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    errors = [one for one in json.loads(ran.stdout)["generalDiagnostics"] if one["severity"] == "error"]
+    errors = [
+        one for one in json.loads(ran.stdout)["generalDiagnostics"] if one["severity"] == "error"
+    ]
     return [(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in errors]
 
 
 @pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
-def lines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+def lines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, set[int]]:
     """The numbers of the lines that the type checker finds fault with, by program."""
     place = tmp_path_factory.mktemp("typing")
     (place / "right.py").write_text(RIGHT)
@@ -251,7 +284,12 @@ def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> N
     ],
 )
 def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> None:
-    known = {"ssl": ssl, "Assignor": Assignor, "BatchShape": BatchShape, "TokenProvider": TokenProvider}
+    known = {
+        "ssl": ssl,
+        "Assignor": Assignor,
+        "BatchShape": BatchShape,
+        "TokenProvider": TokenProvider,
+    }
     typed = typing.get_type_hints(values, localns=known)
     own = typing.get_type_hints(group, localns=known)
     assert typed.keys() == {field.name for field in dataclasses.fields(group)}
@@ -276,7 +314,9 @@ def test_an_option_that_does_not_exist_is_refused_however_it_is_given(group: Any
         lambda: group().replace(**{misspelt: 5}),
         lambda: dataclasses.replace(group(), **{misspelt: 5}),
     ):
-        with pytest.raises(ConfigError, match=f'there is no option "{misspelt}".* Did you mean "{near}"'):
+        with pytest.raises(
+            ConfigError, match=f'there is no option "{misspelt}".* Did you mean "{near}"'
+        ):
             call()
     with pytest.raises(ConfigError, match="options are given by name"):
         group("all")

@@ -1,4 +1,6 @@
-"""The assignment that a classic group's leader wrote for a member, in bytes of Java 4.3.0 and in bytes of nobody."""
+"""The assignment that a classic group's leader wrote for a member, in bytes of Java
+4.3.0 and in bytes of nobody.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from parley.client.admin.outcomes import for_each
 from parley.errors import KafkaError
 from parley.types import TopicPartition
 
-JAVA = bytes.fromhex("0003 00000002 0002 7432 00000001 00000001 0002 7431 00000002 00000003 00000000 ffffffff")
+JAVA = bytes.fromhex(
+    "0003 00000002 0002 7432 00000001 00000001 0002 7431 00000002 00000003 00000000 ffffffff"
+)
 """Of t2-1, t1-3 and t1-0, which Java does not sort (G20)."""
 ASSIGNED = (TopicPartition("t1", 0), TopicPartition("t1", 3), TopicPartition("t2", 1))
 
@@ -18,7 +22,8 @@ ASSIGNED = (TopicPartition("t1", 0), TopicPartition("t1", 3), TopicPartition("t2
 def test_what_java_writes_is_read() -> None:
     assert read_assignment(JAVA) == ASSIGNED
     assert read_assignment(bytes.fromhex("0003 00000000 ffffffff")) == ()
-    assert read_assignment(b"") == ()  # a member that the leader left out, or of a group that rebalances
+    # a member that the leader left out, or of a group that rebalances
+    assert read_assignment(b"") == ()
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 7, 0x7FFF])
@@ -29,7 +34,9 @@ def test_g21_a_later_version_is_read_as_the_last_that_is_known(version: int) -> 
 
 def test_g21_a_negative_version_and_bytes_cut_short_are_no_assignment() -> None:
     assert read_assignment(b"\xff\xff" + JAVA[2:]) is None
-    assert [read_assignment(JAVA[:size]) for size in range(1, len(JAVA))] == [None] * (len(JAVA) - 1)
+    assert [read_assignment(JAVA[:size]) for size in range(1, len(JAVA))] == [None] * (
+        len(JAVA) - 1
+    )
 
 
 @given(st.binary(max_size=80))

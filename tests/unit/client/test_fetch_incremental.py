@@ -1,4 +1,6 @@
-"""Incremental fetch sessions (KIP-227): what is sent, what is forgotten, and when a session begins again."""
+"""Incremental fetch sessions (KIP-227): what is sent, what is forgotten, and
+when a session begins again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def begun(*targets: FetchTarget, session_id: int = 7) -> IncrementalSession:
 def test_p17_the_first_request_is_full_and_the_next_ones_report_only_what_changed() -> None:
     session = IncrementalSession()
     first = session.build([target(0), target(1)], ids_supported=True)
-    assert (first.part.session_id, first.part.epoch, list(first.targets)) == (0, 0, [target(0), target(1)])
+    assert (first.part.session_id, first.part.epoch, list(first.targets)) == (
+        0,
+        0,
+        [target(0), target(1)],
+    )
     session.answered(7)
     second = session.build([target(0, 5), target(1)], ids_supported=True)
     assert (second.part.session_id, second.part.epoch, second.targets) == (7, 1, [target(0, 5)])
@@ -56,7 +62,9 @@ def test_p17_a_topic_with_another_id_is_forgotten_and_sent_in_full() -> None:
     assert (request.part.epoch, request.targets) == (1, [target(0, 0, OTHER_ID)])
     assert request.part.forgotten == (target(0, 9),)
     message = fetch_request(request.targets, FetchOptions(), request.part)
-    assert [(topic.topic_id, topic.partitions) for topic in message.forgotten_topics_data] == [(ID, [0])]
+    assert [(topic.topic_id, topic.partitions) for topic in message.forgotten_topics_data] == [
+        (ID, [0])
+    ]
 
 
 def test_p17_ids_of_some_topics_only_begin_a_new_session_by_name() -> None:
@@ -71,7 +79,9 @@ def test_p17_an_error_at_the_top_begins_a_new_session() -> None:
         session.build([target(0, 1)], ids_supported=True)
         session.failed(code)
         request = session.build([target(0, 1)], ids_supported=True)
-        assert (request.part.session_id, request.part.epoch) == (left, 0), "what may be left of it is closed"
+        assert (request.part.session_id, request.part.epoch) == (left, 0), (
+            "what may be left of it is closed"
+        )
         assert list(request.targets) == [target(0, 1)]
 
 
@@ -100,12 +110,24 @@ def test_the_epoch_wraps_and_the_end_is_reported() -> None:
     assert (ending.session_id, ending.epoch) == (7, FINAL_EPOCH)
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 3), st.sampled_from([ID, OTHER_ID])))))
-def test_the_broker_always_knows_exactly_what_is_wanted(rounds: list[dict[int, tuple[int, bytes]]]) -> None:
-    """Whatever is added, moved, forgotten and re-created: what the broker has put together is what was asked for."""
+@given(
+    st.lists(
+        st.dictionaries(
+            st.integers(0, 5), st.tuples(st.integers(0, 3), st.sampled_from([ID, OTHER_ID]))
+        )
+    )
+)
+def test_the_broker_always_knows_exactly_what_is_wanted(
+    rounds: list[dict[int, tuple[int, bytes]]],
+) -> None:
+    """Whatever is added, moved, forgotten and re-created: what the broker has put
+    together is what was asked for.
+    """
     session, broker = IncrementalSession(), dict[tuple[int, bytes], FetchTarget]()
     for wanted in rounds:
-        targets = [target(partition, offset, topic_id) for partition, (offset, topic_id) in wanted.items()]
+        targets = [
+            target(partition, offset, topic_id) for partition, (offset, topic_id) in wanted.items()
+        ]
         request = session.build(targets, ids_supported=True)
         if request.part.epoch == 0:
             broker.clear()

@@ -1,4 +1,6 @@
-"""What is asked next, of whom, and when to look again: decided from partitions and metadata alone."""
+"""What is asked next, of whom, and when to look again: decided from
+partitions and metadata alone.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ def part(tp=TP0, offset=10, epoch=-1, **more: Any) -> PartitionFetch:
 
 def plan_of(*parts: PartitionFetch, cache: MetadataCache | None = None, **moment: Any) -> Plan:
     cache = cache if cache is not None else cache_with({0: 3, 1: 3}, leaders={0: 1, 1: 2})
-    given = {"now_ms": NOW, "metadata_due_ms": DUE, "refreshes": 1, "refreshing": False, "full": False} | moment
+    given = {
+        "now_ms": NOW,
+        "metadata_due_ms": DUE,
+        "refreshes": 1,
+        "refreshing": False,
+        "full": False,
+    } | moment
     return make_plan(parts, cache, Moment(**given))
 
 
@@ -41,7 +49,9 @@ def test_nothing_is_asked_for_what_waits_is_done_or_has_no_position() -> None:
     assert plan_of(waits, done, unset) == Plan(look_again_ms=DUE)
 
 
-def test_nothing_is_fetched_while_enough_waits_or_a_partition_is_paused_but_positions_are_kept() -> None:
+def test_nothing_is_fetched_while_enough_waits_or_a_partition_is_paused_but_positions_are_kept() -> (
+    None
+):
     paused, checked = part(TP0, paused=True), part(TP1, epoch=2)
     plan = plan_of(paused, checked)
     assert (plan.fetches, plan.validations) == ({}, {2: [checked]})
@@ -58,7 +68,10 @@ def test_a_partition_that_nobody_leads_is_a_failed_attempt_once_its_backoff_is_o
 
 
 def test_a_failed_partition_waits_for_its_backoff_or_another_epoch() -> None:
-    same, moved = part(not_before_ms=NOW + 50, failed_epoch=3), part(TP1, not_before_ms=NOW + 90, failed_epoch=2)
+    same, moved = (
+        part(not_before_ms=NOW + 50, failed_epoch=3),
+        part(TP1, not_before_ms=NOW + 90, failed_epoch=2),
+    )
     for one in (same, moved):
         one.positions.meet(1, 3)
     plan = plan_of(same, moved)
@@ -83,7 +96,9 @@ def test_a_follower_is_read_from_while_it_is_online_and_its_lease_lasts() -> Non
     assert (source(NOW + 1), source(NOW), source(NOW + 1, offline_replicas=(2,))) == (2, 1, 1)
 
 
-def test_under_a_changed_topic_id_nothing_is_fetched_by_name_and_metadata_is_asked_a_few_times() -> None:
+def test_under_a_changed_topic_id_nothing_is_fetched_by_name_and_metadata_is_asked_a_few_times() -> (
+    None
+):
     one = part(by_wire=False, topic=Incarnation(ID_A, held_since_ms=NOW))
     cache = cache_with({0: 0}, topic_id=ID_B)
     plan = plan_of(one, cache=cache)
@@ -101,4 +116,8 @@ def test_a_recreated_topic_drops_what_was_fetched_and_stops_without_a_policy() -
     plan = plan_of(one, cache=cache, refreshes=2)
     assert (plan.recreated, plan.fetches) == ([one], {})
     assert isinstance(one.positions.error, TopicRecreatedError)
-    assert (one.topic.held, one.attempts, one.position_epoch) == (ID_B, 0, one.positions.position_epoch)
+    assert (one.topic.held, one.attempts, one.position_epoch) == (
+        ID_B,
+        0,
+        one.positions.position_epoch,
+    )

@@ -1,4 +1,6 @@
-"""Positions: when they are validated, what an answer makes of them, and that none is reset silently (KIP-320)."""
+"""Positions: when they are validated, what an answer makes of them, and that none
+is reset silently (KIP-320).
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ def place(policy: Spec | None = EARLIEST, offset: int = 10, epoch: int = 3) -> P
     return made
 
 
-def reading(policy: Spec | None = EARLIEST, consumed: int = 10, fetched: int = 10, epoch: int = 3) -> PartitionPosition:
-    """Return a position that is being fetched at leader 1 of epoch 5, ahead of what was consumed."""
+def reading(
+    policy: Spec | None = EARLIEST, consumed: int = 10, fetched: int = 10, epoch: int = 3
+) -> PartitionPosition:
+    """Return a position that is being fetched at leader 1 of epoch 5,
+    ahead of what was consumed.
+    """
     made = place(policy, consumed, epoch)
     made.validated(made.fetch, EpochEndOffset(epoch, 10**6))
     if fetched > consumed:
@@ -81,7 +87,11 @@ def test_p07_truncation_with_a_policy_goes_to_where_the_histories_part(policy: S
     loss = state.validated(state.fetch, EpochEndOffset(2, 7))
     assert loss is not None
     assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.TRUNCATED, 10, 7)
-    assert (state.stage, state.fetch, state.consumed) == (Stage.FETCHING, Position(7, 2, 1, 5), Position(7, 2, 1, 5))
+    assert (state.stage, state.fetch, state.consumed) == (
+        Stage.FETCHING,
+        Position(7, 2, 1, 5),
+        Position(7, 2, 1, 5),
+    )
 
 
 def test_p07_truncation_without_a_policy_stops_with_both_offsets() -> None:
@@ -133,11 +143,15 @@ def test_p07_an_epoch_in_which_nothing_was_written_is_no_truncation() -> None:
     state.meet(2, 9)
     state.validated(state.fetch, EpochEndOffset(0, 100))
     state.diverged(state.fetch, EpochEndOffset(0, 60))
-    assert isinstance(state.error, LogTruncationError), "a log that ends in front of it is another history"
+    assert isinstance(state.error, LogTruncationError), (
+        "a log that ends in front of it is another history"
+    )
 
 
 def test_p07_a_log_that_ends_early_in_its_leaders_own_epoch_is_another_topic() -> None:
-    """A log is cut only when another leader comes, with an epoch of its own; on 2.7 nothing else shows a new topic."""
+    """A log is cut only when another leader comes, with an epoch of its own; on 2.7
+    nothing else shows a new topic.
+    """
     state = PartitionPosition(TP, LATEST)
     state.seek(100, 0)
     state.meet(1, 0)
@@ -149,7 +163,9 @@ def test_p07_a_log_that_ends_early_in_its_leaders_own_epoch_is_another_topic() -
     assert (loss.cause, loss.resumed_at) == (Cause.RECREATED, 0)
 
 
-@pytest.mark.parametrize("found", [EpochEndOffset(-1, -1), EpochEndOffset(-1, 5), EpochEndOffset(3, -1)])
+@pytest.mark.parametrize(
+    "found", [EpochEndOffset(-1, -1), EpochEndOffset(-1, 5), EpochEndOffset(3, -1)]
+)
 def test_p08_an_epoch_that_the_leader_does_not_know(found: EpochEndOffset) -> None:
     state = place(LATEST)
     assert state.validated(state.fetch, found) is None
@@ -172,7 +188,9 @@ def test_p09_an_answer_after_the_position_changed_is_ignored() -> None:
     assert (state.stage, state.fetch.offset) == (Stage.AWAIT_VALIDATION, 20)
     state.request_reset(LATEST)
     assert state.validated(asked, EpochEndOffset(1, 1)) is None
-    assert (state.stage, state.reset) == (Stage.AWAIT_RESET, LATEST), "a reset that was asked for remains"
+    assert (state.stage, state.reset) == (Stage.AWAIT_RESET, LATEST), (
+        "a reset that was asked for remains"
+    )
 
 
 def test_p09_a_reset_that_was_overtaken_is_ignored() -> None:

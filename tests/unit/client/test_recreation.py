@@ -11,7 +11,9 @@ OLD, NEW, OTHER = b"a" * 16, b"b" * 16, b"c" * 16
 def test_by_id_one_rejection_confirms_what_metadata_names() -> None:
     topic = Incarnation(OLD)
     assert not topic.observe(NEW, 1, 0, by_wire=True)
-    assert not topic.observe(NEW, 2, 0, by_wire=True), "metadata alone does not, where a broker would say it"
+    assert not topic.observe(NEW, 2, 0, by_wire=True), (
+        "metadata alone does not, where a broker would say it"
+    )
     assert topic.in_doubt
     topic.refused()
     assert topic.observe(NEW, 2, 0, by_wire=True)
@@ -54,7 +56,9 @@ def test_a_change_back_needs_a_broker_to_confirm_it() -> None:
     assert topic.observe(NEW, 2, 0, by_wire=False)
     topic.accept(0)
     for answer in range(3, 9):
-        assert not topic.observe(OLD, answer, 10**9, by_wire=False), "ids are never used again: stale metadata"
+        assert not topic.observe(OLD, answer, 10**9, by_wire=False), (
+            "ids are never used again: stale metadata"
+        )
     topic.refused()
     assert topic.observe(OLD, 9, 10**9, by_wire=False)
 

@@ -1,4 +1,6 @@
-"""Which release a broker looks like: by its ranges, then by its features, and no surer than its answer allows."""
+"""Which release a broker looks like: by its ranges, then by its features, and no
+surer than its answer allows.
+"""
 
 from __future__ import annotations
 

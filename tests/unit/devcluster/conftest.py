@@ -11,16 +11,30 @@ from parley.devcluster.state.log.batches import BatchFacts, read_facts, walk
 from parley.devcluster.state.log.bytestore import MemoryStores
 from parley.devcluster.state.log.log import Log
 from parley.devcluster.state.log.replica import Prepared, Replica, ReplicaKey
-from parley.records import Record, WriteOptions, assign_offsets, columns_from_records, encode_batches
+from parley.records import (
+    Record,
+    WriteOptions,
+    assign_offsets,
+    columns_from_records,
+    encode_batches,
+)
 
 TOPIC_ID = bytes(range(16))
 
 
-def _produced(count: int = 1, *, size: int = 20, timestamp_ms: int = 1_000, **options: Any) -> bytes:
+def _produced(
+    count: int = 1, *, size: int = 20, timestamp_ms: int = 1_000, **options: Any
+) -> bytes:
     """Return one batch of `count` records, as a producer sends it: offsets from 0 on."""
-    rows = [Record(i, timestamp_ms + i, 0, b"k%d" % i, bytes([65 + i % 26]) * size) for i in range(count)]
+    rows = [
+        Record(i, timestamp_ms + i, 0, b"k%d" % i, bytes([65 + i % 26]) * size)
+        for i in range(count)
+    ]
     write = WriteOptions(**{"magic": 2, **options})
-    return b"".join(bytes(b.data) for b in encode_batches(columns_from_records(rows, with_offsets=False), None, write))
+    return b"".join(
+        bytes(b.data)
+        for b in encode_batches(columns_from_records(rows, with_offsets=False), None, write)
+    )
 
 
 def _prepared(count: int = 1, **options: Any) -> Prepared:
@@ -29,7 +43,9 @@ def _prepared(count: int = 1, **options: Any) -> Prepared:
     facts = read_facts(data)
     assert facts is not None
     if facts.magic < 2:
-        return Prepared(data, None, lambda base, epoch: bytes(assign_offsets(bytearray(data), base, epoch)))
+        return Prepared(
+            data, None, lambda base, epoch: bytes(assign_offsets(bytearray(data), base, epoch))
+        )
     return Prepared(data, facts)
 
 

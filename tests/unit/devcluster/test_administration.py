@@ -1,4 +1,6 @@
-"""What administrators change survives a restart: log starts, brokers' settings, deleted groups and offsets."""
+"""What administrators change survives a restart: log starts, brokers' settings,
+deleted groups and offsets.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ TOPIC_ID = b"0123456789abcdef"
 
 def opened(directory: Path) -> ClusterState:
     state = ClusterState(
-        cluster_id="c", new_topic_id=lambda: TOPIC_ID, check_crc=lambda batch: True, directory=directory
+        cluster_id="c",
+        new_topic_id=lambda: TOPIC_ID,
+        check_crc=lambda batch: True,
+        directory=directory,
     )
     state.brokers_up({state.make_broker(1): BrokerImage(1, "h", 1)}, now_ms=0)
     return state

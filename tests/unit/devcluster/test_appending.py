@@ -1,4 +1,6 @@
-"""What a broker checks of produced records, in which order, and how it converts them (ProduceRequest, LogValidator)."""
+"""What a broker checks of produced records, in which order, and how it converts them
+(ProduceRequest, LogValidator).
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_one_batch_of_magic_2_per_partition_since_v3(produced: Produce) -> None:
 
 
 def test_records_from_the_future_of_an_old_broker(produced: Produce) -> None:
-    """aiokafka 0.14 writes magic 2 whatever the broker reads: 0.10 answers CORRUPT_MESSAGE [measured]."""
+    """aiokafka 0.14 writes magic 2 whatever the broker reads: 0.10 answers
+    CORRUPT_MESSAGE [measured].
+    """
     rules = replace(NEWEST, produce_version=2, stored_magic=1)
     assert code(produced(1), rules) == CORRUPT_MESSAGE
 
@@ -140,7 +144,9 @@ def test_old_formats_are_stored_in_the_logs_own(
     chunks = decode_columns(found, first_offset=0)
     rows = [record for chunk in chunks for record in records(chunk.columns)]
     assert [row.value for row in rows] == [bytes([65 + i]) * 20 for i in range(5)] * 3
-    assert [row.timestamp_ms for row in rows] == ([-1] * 5 if sent == 0 else [9_000 + i for i in range(5)]) * 3
+    assert [row.timestamp_ms for row in rows] == (
+        [-1] * 5 if sent == 0 else [9_000 + i for i in range(5)]
+    ) * 3
 
 
 @pytest.mark.parametrize("magic", [1, 2])
@@ -150,8 +156,13 @@ def test_log_append_time_replaces_timestamps(
 ) -> None:
     leader = make_replica(1)
     leader.lead(0, (1,))
-    rules = replace(NEWEST, produce_version=2 if magic == 1 else 8, stored_magic=magic, log_append_time=True)
-    leader.append(prepare(produced(3, magic=magic, codec=codec), rules, now_ms=77_000, where=WHERE), now_ms=77_000)
+    rules = replace(
+        NEWEST, produce_version=2 if magic == 1 else 8, stored_magic=magic, log_append_time=True
+    )
+    leader.append(
+        prepare(produced(3, magic=magic, codec=codec), rules, now_ms=77_000, where=WHERE),
+        now_ms=77_000,
+    )
     found = b"".join(bytes(piece) for _, piece in leader.log.batches_from(0))
     (chunk,) = decode_columns(found, first_offset=0)  # checks the CRC that had to be rewritten
     rows = records(chunk.columns)

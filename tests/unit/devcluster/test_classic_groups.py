@@ -9,7 +9,12 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState, MemberIdRequired, Rules
+from parley.devcluster.state.groups.classic.group import (
+    ClassicGroup,
+    GroupState,
+    MemberIdRequired,
+    Rules,
+)
 from parley.devcluster.state.groups.classic.members import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     Join,
@@ -44,7 +49,9 @@ class Coordinator:
     def join(
         self, name: str = "", *, client: str = "c", instance: str | None = None, **said: object
     ) -> Parked[JoinAnswer]:
-        join = Join(name, instance, client, "/127.0.0.1", SESSION_MS, REBALANCE_MS, "consumer", RANGE)
+        join = Join(
+            name, instance, client, "/127.0.0.1", SESSION_MS, REBALANCE_MS, "consumer", RANGE
+        )
         return self.group.join(replace(join, **said), self.now_ms)  # type: ignore[arg-type]
 
     def joined(self, name: str = "", **said: object) -> JoinAnswer:
@@ -120,7 +127,8 @@ def test_h2_and_h10_who_is_no_member_is_unknown(at: Coordinator) -> None:
     assert raised.value.code == codes.ILLEGAL_GENERATION
 
 
-@pytest.mark.parametrize("said", [{"protocols": ()}, {"protocol_type": ""}, {"protocol_type": "connect"},
+@pytest.mark.parametrize("said",
+                         [{"protocols": ()}, {"protocol_type": ""}, {"protocol_type": "connect"},
                                   {"protocols": (("other", b""),)}])  # fmt: skip
 def test_h3_protocols_that_do_not_fit(at: Coordinator, said: dict[str, object]) -> None:
     at.stable(1)
@@ -133,9 +141,16 @@ def test_g32_the_protocol_is_voted_for_among_those_that_all_support(at: Coordina
     assert first.protocol == "sticky"
     second = at.join()
     again = at.joined(first.member_id, protocols=BOTH)
-    assert (again.protocol, again.members) == ("range", ((first.member_id, None, b"r"), ("c-2", None, b"r")))
+    assert (again.protocol, again.members) == (
+        "range",
+        ((first.member_id, None, b"r"), ("c-2", None, b"r")),
+    )
     assert second.answer is not None
-    assert (second.answer.protocol, second.answer.leader, second.answer.members) == ("range", first.member_id, ())
+    assert (second.answer.protocol, second.answer.leader, second.answer.members) == (
+        "range",
+        first.member_id,
+        (),
+    )
 
 
 def test_h4_the_first_generation_waits_and_each_newcomer_extends_it() -> None:
@@ -173,13 +188,19 @@ def test_h6_who_does_not_join_in_time_is_out_and_another_leads(at: Coordinator) 
         assert at.beat(leader) == codes.REBALANCE_IN_PROGRESS
     at.after(6)
     assert waits.answer is not None
-    assert (waits.answer.leader, waits.answer.generation, len(waits.answer.members)) == (follower, 3, 2)
+    assert (waits.answer.leader, waits.answer.generation, len(waits.answer.members)) == (
+        follower,
+        3,
+        2,
+    )
     assert newcomer.answer is not None
     with pytest.raises(Refused):
         at.group.find(leader, None)
 
 
-@pytest.mark.parametrize(("quiet", "code"), [(True, codes.NONE), (False, codes.REBALANCE_IN_PROGRESS)])
+@pytest.mark.parametrize(
+    ("quiet", "code"), [(True, codes.NONE), (False, codes.REBALANCE_IN_PROGRESS)]
+)
 def test_h7_between_join_and_sync(quiet: bool, code: int) -> None:
     at = Coordinator(heartbeats_while_completing=quiet)
     name = at.joined().member_id
@@ -219,7 +240,9 @@ def test_h8_an_assignment_is_journaled_before_it_is_handed_out(at: Coordinator) 
     assert at.journaled == ["Stable"]
 
 
-def test_h9_in_a_stable_group_the_leader_rebalances_and_a_follower_does_not(at: Coordinator) -> None:
+def test_h9_in_a_stable_group_the_leader_rebalances_and_a_follower_does_not(
+    at: Coordinator,
+) -> None:
     leader, follower = at.stable(2)
     assert at.joined(follower).generation == 2
     assert at.group.state is GroupState.STABLE
@@ -231,7 +254,9 @@ def test_h9_in_a_stable_group_the_leader_rebalances_and_a_follower_does_not(at: 
 def test_h13_a_session_that_is_over(at: Coordinator, late_ms: int) -> None:
     at.stable(1)
     at.after(SESSION_MS + late_ms)
-    assert (at.group.state, at.group.generation) == ((GroupState.EMPTY, 2) if late_ms == 0 else (GroupState.STABLE, 1))
+    assert (at.group.state, at.group.generation) == (
+        (GroupState.EMPTY, 2) if late_ms == 0 else (GroupState.STABLE, 1)
+    )
     assert at.journaled == (["Stable", "Empty"] if late_ms == 0 else ["Stable"])
 
 
@@ -265,10 +290,17 @@ def static(at: Coordinator) -> JoinAnswer:
 
 
 @pytest.mark.parametrize(("skips", "leader"), [(True, "i-2"), (False, "i-1")])
-def test_g16_g18_a_static_member_comes_back_without_a_rebalance(at: Coordinator, skips: bool, leader: str) -> None:
+def test_g16_g18_a_static_member_comes_back_without_a_rebalance(
+    at: Coordinator, skips: bool, leader: str
+) -> None:
     old = static(at)
     back = at.joined(instance="i", skips_assignment=skips)
-    assert (back.member_id, back.generation, back.leader, back.skip_assignment) == ("i-2", 1, leader, skips)
+    assert (back.member_id, back.generation, back.leader, back.skip_assignment) == (
+        "i-2",
+        1,
+        leader,
+        skips,
+    )
     assert len(back.members) == int(skips)
     assert at.sync(back.member_id).answer == SyncAnswer(0, b"all", "consumer", "range")
     with pytest.raises(Refused) as raised:
@@ -279,7 +311,9 @@ def test_g16_g18_a_static_member_comes_back_without_a_rebalance(at: Coordinator,
     assert raised.value.code == codes.UNKNOWN_MEMBER_ID
 
 
-def test_h15_between_join_and_sync_a_static_member_that_comes_back_rebalances(at: Coordinator) -> None:
+def test_h15_between_join_and_sync_a_static_member_that_comes_back_rebalances(
+    at: Coordinator,
+) -> None:
     at.joined(instance="i")
     assert at.joined(instance="i").generation == 2
 
@@ -301,8 +335,15 @@ def test_h6_static_members_that_are_away_stay(at: Coordinator) -> None:
 def test_h18_what_was_written_comes_back(at: Coordinator) -> None:
     names = at.stable(2)
     again = group_of(group_entry(at.group), at.keep, lambda: "x")
-    assert (again.state, again.generation, again.leader, list(again.members)) == (GroupState.STABLE, 2, names[0], names)
-    assert {one.id: one.assignment for one in again.members.values()} == {name: name.encode() for name in names}
+    assert (again.state, again.generation, again.leader, list(again.members)) == (
+        GroupState.STABLE,
+        2,
+        names[0],
+        names,
+    )
+    assert {one.id: one.assignment for one in again.members.values()} == {
+        name: name.encode() for name in names
+    }
 
 
 class Members(RuleBasedStateMachine):
@@ -334,7 +375,9 @@ class Members(RuleBasedStateMachine):
     @precondition(lambda self: self.at.group.members)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        self.at.group.leave(data.draw(st.sampled_from(list(self.at.group.members))), None, self.at.now_ms)
+        self.at.group.leave(
+            data.draw(st.sampled_from(list(self.at.group.members))), None, self.at.now_ms
+        )
 
     @rule(duration_ms=st.sampled_from([1, SESSION_MS // 2, SESSION_MS, REBALANCE_MS]))
     def wait(self, duration_ms: int) -> None:
@@ -349,7 +392,9 @@ class Members(RuleBasedStateMachine):
         assert group.leader in ({None} if not group.members else set(group.members))
         assert group.next_due_ms is None or group.next_due_ms > self.at.now_ms
         if group.state is GroupState.STABLE:
-            assert all(one.joining is None and one.syncing is None for one in group.members.values())
+            assert all(
+                one.joining is None and one.syncing is None for one in group.members.values()
+            )
         if group.members:  # I10: something will happen even if nobody says anything any more
             assert group.next_due_ms is not None
 

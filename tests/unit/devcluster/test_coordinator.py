@@ -1,4 +1,6 @@
-"""The coordinators over a whole cluster without sockets: markers, offsets, expiry, full disks, restarts."""
+"""The coordinators over a whole cluster without sockets: markers, offsets,
+expiry, full disks, restarts.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,10 @@ class Scene:
     def __init__(self, prepared: Prepare, directory: Path | None = None, first_id: int = 1) -> None:
         ids = itertools.count(first_id)
         self.state = ClusterState(
-            cluster_id="c", new_topic_id=lambda: next(ids).to_bytes(16, "big"), check_crc=lambda batch: True,
-            directory=directory, settings=ClusterSettings(transactional_id_expiration_ms=EXPIRATION_MS),
+            cluster_id="c", new_topic_id=lambda: next(ids).to_bytes(16, "big"),
+            check_crc=lambda batch: True,
+            directory=directory,
+            settings=ClusterSettings(transactional_id_expiration_ms=EXPIRATION_MS),
         )  # fmt: skip
         self.prepared = prepared
         self.down: dict[int, BrokerState] = {}
@@ -45,7 +49,9 @@ class Scene:
 
     def up(self, *broker_ids: int) -> None:
         states = {i: self.down.pop(i, None) or self.state.make_broker(i) for i in broker_ids}
-        self.state.brokers_up({s: BrokerImage(i, "localhost", 9000 + i) for i, s in states.items()}, now_ms=0)
+        self.state.brokers_up(
+            {s: BrokerImage(i, "localhost", 9000 + i) for i, s in states.items()}, now_ms=0
+        )
 
     def stop(self, broker_id: int) -> None:
         self.down[broker_id] = self.state.broker_down(broker_id, now_ms=0)
@@ -70,7 +76,10 @@ class Scene:
     def write(self, who: ProducerIdentity, index: int = 0, now_ms: int = 0) -> None:
         self.state.transactions.add("tx", who, [("t", index)], now_ms=now_ms)
         batch = self.prepared(
-            producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=self.sequence, transactional=True
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            base_sequence=self.sequence,
+            transactional=True,
         )
         self.state.append(self.replica(index), [batch], now_ms=now_ms)
 
@@ -155,7 +164,9 @@ def test_a_second_producer_aborts_the_first_and_fences_it(scene: Scene) -> None:
     assert code(lambda: scene.end(old)) == PRODUCER_FENCED
     assert code(lambda: scene.write(old)) == PRODUCER_FENCED
     late = {("t", 0): CommittedOffset(6)}
-    assert code(lambda: scene.state.transactions.add_offsets(old, "g", late)) == INVALID_PRODUCER_EPOCH
+    assert (
+        code(lambda: scene.state.transactions.add_offsets(old, "g", late)) == INVALID_PRODUCER_EPOCH
+    )
 
 
 def test_a_marker_waits_for_a_leader(scene: Scene) -> None:
@@ -223,7 +234,9 @@ def test_an_id_that_nobody_uses_is_forgotten(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_everything_about_transactions_survives_a_restart(tmp_path: Path, prepared: Prepare, clean: bool) -> None:
+def test_everything_about_transactions_survives_a_restart(
+    tmp_path: Path, prepared: Prepare, clean: bool
+) -> None:
     scene = Scene(prepared, tmp_path)
     scene.topic([1, 2], [2, 1])
     who = scene.init()
@@ -295,7 +308,9 @@ def test_a_full_disk_refuses_a_step_and_changes_nothing(
             with pytest.raises(OSError, match="No space"):
                 step()
         scene.state.transactions.expire(now_ms=10 * TIMEOUT_MS)
-        assert scene.state.transactions.next_due_ms == 11 * TIMEOUT_MS, "tried again later, not at once"
+        assert scene.state.transactions.next_due_ms == 11 * TIMEOUT_MS, (
+            "tried again later, not at once"
+        )
         assert (scene.held, scene.stable()) == (before, (0, 1))
     scene.end(who)
     assert (scene.held.state, scene.stable()) == (State.COMPLETE_COMMIT, (2, 2))
@@ -303,7 +318,9 @@ def test_a_full_disk_refuses_a_step_and_changes_nothing(
 
 
 def test_a_marker_counts_when_it_cannot_be_lost(scene: Scene) -> None:
-    """A follower in sync that lags holds the end back; where it leads next, it is given the marker once more."""
+    """A follower in sync that lags holds the end back; where it leads next, it is
+    given the marker once more.
+    """
     who = scene.init()
     scene.write(who)
     leader = scene.replica().broker_id

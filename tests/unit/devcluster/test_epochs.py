@@ -1,4 +1,6 @@
-"""The leader-epoch cache, against the cases of Kafka's LeaderEpochFileCacheTest (KIP-101, KIP-279)."""
+"""The leader-epoch cache, against the cases of Kafka's
+LeaderEpochFileCacheTest (KIP-101, KIP-279).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a broker keeps of incremental fetch sessions (KIP-227): epochs, what is sent, and who makes room for whom."""
+"""What a broker keeps of incremental fetch sessions (KIP-227): epochs, what is sent,
+and who makes room for whom.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.fetch_sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Followed
+from parley.devcluster.state.fetch_sessions import (
+    EVICTION_MS,
+    LAST_EPOCH,
+    NO_SESSION,
+    FetchSessions,
+    Followed,
+)
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH
+from parley.errors.codes import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
 
 LATE_MS = EVICTION_MS + 1
 
@@ -22,7 +34,9 @@ def of(count: int) -> dict[Any, Followed]:
     return {("t", index): Followed("t", bytes(16), index, None) for index in range(count)}
 
 
-def go_on(sessions: FetchSessions, session_id: int, epoch: int, now_ms: int = 0, **fields: Any) -> Any:
+def go_on(
+    sessions: FetchSessions, session_id: int, epoch: int, now_ms: int = 0, **fields: Any
+) -> Any:
     asked, forgotten = fields.get("asked", {}), fields.get("forgotten", ())
     by_id = fields.get("by_id", False)
     return sessions.go_on(session_id, epoch, asked.items(), forgotten, by_id=by_id, now_ms=now_ms)
@@ -44,7 +58,9 @@ def test_epochs_count_on_and_begin_again_at_one() -> None:
         ({"by_id": True}, FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_what_does_not_go_on_is_refused_and_changes_nothing(wrong: dict[str, Any], code: int) -> None:
+def test_what_does_not_go_on_is_refused_and_changes_nothing(
+    wrong: dict[str, Any], code: int
+) -> None:
     sessions = make()
     sessions.begin(of(1), by_id=False, now_ms=0)
     with pytest.raises(Refused) as refused:

@@ -19,7 +19,9 @@ from parley.versions import releases
 
 HEADER = re.compile(r"(\w+) \((\d+)\), v(\d+)-(\d+)\.")
 SECTIONS = ("\n\nBehaviours:\n- ", "\n\nVersion notes:\n- ", "\n\nNot implemented: ")
-each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rsplit(".", 1)[-1])
+each_module = pytest.mark.parametrize(
+    "module", MODULES, ids=lambda module: module.__name__.rsplit(".", 1)[-1]
+)
 
 
 @each_module
@@ -74,7 +76,8 @@ def test_behaviours_by_release(
     release: str, controller: bool, frames: EmptyFrames, name_checks: bool, closes: bool
 ) -> None:
     found = make_profile(release, SERVED).behaviour
-    assert (found.names_controller, found.empty_frames, found.checks_client_name, bool(found.closes)) == (
+    assert (found.names_controller, found.empty_frames, found.checks_client_name,
+            bool(found.closes)) == (
         controller, frames, name_checks, closes,
     )  # fmt: skip
 
@@ -85,6 +88,8 @@ def test_an_unknown_release_names_the_nearest() -> None:
 
 
 def test_authorized_operations_are_those_of_a_broker_without_authorizer() -> None:
-    """AclOperation numbers: read 3 … idempotent write 12; the sets are AclEntry.supportedOperations."""
+    """AclOperation numbers: read 3 … idempotent write 12; the sets are
+    AclEntry.supportedOperations.
+    """
     assert [bit for bit in range(16) if CLUSTER_OPERATIONS >> bit & 1] == [5, 7, 8, 9, 10, 11, 12]
     assert [bit for bit in range(16) if TOPIC_OPERATIONS >> bit & 1] == [3, 4, 5, 6, 7, 8, 10, 11]

@@ -40,7 +40,9 @@ def test_reading_gives_back_what_was_appended(log: Log, stored: Stored, magic: i
 
 @MAGICS
 @pytest.mark.parametrize("offset", [0, 1, 4, 5, 7, 49, 98, 99])
-def test_a_read_begins_with_the_batch_that_holds_the_offset(log: Log, stored: Stored, magic: int, offset: int) -> None:
+def test_a_read_begins_with_the_batch_that_holds_the_offset(
+    log: Log, stored: Stored, magic: int, offset: int
+) -> None:
     filled(log, stored, 20, 5, magic=magic)
     found = log.read(offset, 1)
     facts = read_facts(found.parts[0])
@@ -97,7 +99,9 @@ def test_gaps_of_compaction_are_passed_over(log: Log, stored: Stored) -> None:
     assert facts.base_offset == 10
 
 
-@pytest.mark.parametrize(("to", "end"), [(100, 100), (99, 95), (95, 95), (51, 50), (5, 5), (1, 0), (0, 0)])
+@pytest.mark.parametrize(
+    ("to", "end"), [(100, 100), (99, 95), (95, 95), (51, 50), (5, 5), (1, 0), (0, 0)]
+)
 def test_truncation_removes_whole_batches(stored: Stored, to: int, end: int) -> None:
     log = Log(MemoryStores(), segment_bytes=700)
     written = filled(log, stored, 20, 5)
@@ -177,7 +181,10 @@ def test_a_log_on_disk_is_recovered(tmp_path: Path, stored: Stored, magic: int, 
 
 @MAGICS
 def test_a_tail_torn_at_any_byte_is_cut_off(tmp_path: Path, stored: Stored, magic: int) -> None:
-    whole, last = [stored(0, 3, magic=magic), stored(3, 2, magic=magic)], stored(5, 2, magic=magic, codec=1)
+    whole, last = (
+        [stored(0, 3, magic=magic), stored(3, 2, magic=magic)],
+        stored(5, 2, magic=magic, codec=1),
+    )
     head = b"".join(data for _, data in whole)
     path = tmp_path / "t-0" / f"{0:020d}.log"
     path.parent.mkdir()
@@ -192,11 +199,14 @@ def test_a_tail_torn_at_any_byte_is_cut_off(tmp_path: Path, stored: Stored, magi
 
 
 @MAGICS
-def test_a_tail_with_any_flipped_byte_is_never_taken_for_sound(tmp_path: Path, stored: Stored, magic: int) -> None:
+def test_a_tail_with_any_flipped_byte_is_never_taken_for_sound(
+    tmp_path: Path, stored: Stored, magic: int
+) -> None:
     first, last = stored(0, 3, magic=magic), stored(3, 1, magic=magic)
     path = tmp_path / "t-0" / f"{0:020d}.log"
     path.parent.mkdir()
-    unprotected = {2: range(16), 1: range(8), 0: range(8)}[magic]  # in front of the CRC: offsets, lengths, epoch
+    # in front of the CRC: offsets, lengths, epoch
+    unprotected = {2: range(16), 1: range(8), 0: range(8)}[magic]
     for at in range(len(last[1])):
         torn = bytearray(last[1])
         torn[at] ^= 0x40
@@ -213,7 +223,8 @@ def test_garbage_behind_the_log_is_cut_off(tmp_path: Path, stored: Stored) -> No
     path = tmp_path / "t-0" / f"{0:020d}.log"
     path.parent.mkdir()
     good = stored(0, 3)[1]
-    for garbage in (b"\0" * 4096, b"\xff" * 4096, os.urandom(4096), good):  # the last one repeats old offsets
+    # the last one repeats old offsets
+    for garbage in (b"\0" * 4096, b"\xff" * 4096, os.urandom(4096), good):
         path.write_bytes(good + garbage)
         log = Log(FileStores(path.parent))
         log.recover(crc_is_right)
@@ -238,11 +249,17 @@ def test_segments_behind_a_damaged_one_are_removed(tmp_path: Path, stored: Store
 
 @pytest.mark.parametrize(
     ("at", "why", "reported"),
-    [(-1, "another CRC", "12 whole batches with 60 records"), (8, "cut off, or its header", "0 whole batches with 0"),
+    [(-1, "another CRC", "12 whole batches with 60 records"),
+      (8, "cut off, or its header", "0 whole batches with 0"),
      (1, "offsets that do not follow", "12 whole batches with 60 records")],
 )  # fmt: skip
 def test_what_a_damage_takes_away_is_said(
-    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture, at: int, why: str, reported: str
+    tmp_path: Path,
+    stored: Stored,
+    caplog: pytest.LogCaptureFixture,
+    at: int,
+    why: str,
+    reported: str,
 ) -> None:
     log = Log(FileStores(tmp_path / "t-0"))
     written = filled(log, stored, 20, 5)
@@ -286,7 +303,9 @@ def test_segments_that_go_with_a_damaged_one_are_named(
     ]
 
 
-def test_a_sound_log_is_recovered_in_silence(tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sound_log_is_recovered_in_silence(
+    tmp_path: Path, stored: Stored, caplog: pytest.LogCaptureFixture
+) -> None:
     log = Log(FileStores(tmp_path / "t-0"), segment_bytes=700)
     filled(log, stored, 20, 5)
     log.close()
@@ -340,7 +359,9 @@ def test_a_full_disk_leaves_the_log_as_it_was(
         with pytest.raises(OSError, match="No space left"):
             log.append(*stored(15, 5))
     assert (log.end_offset, content(log)) == (15, before)
-    assert (tmp_path / "t-0" / f"{0:020d}.log").stat().st_size == len(before), "no half batch on disk"
+    assert (tmp_path / "t-0" / f"{0:020d}.log").stat().st_size == len(before), (
+        "no half batch on disk"
+    )
     log.append(*stored(15, 5))
     assert log.end_offset == 20
     log.close()

@@ -1,22 +1,41 @@
-"""The broker's assignors for groups of the consumer protocol: complete, balanced, and moving little."""
+"""The broker's assignors for groups of the consumer protocol: complete,
+balanced, and moving little.
+"""
 
 from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from parley.devcluster.state.groups.modern.assignors import Part, Subscriber, Target, by_range, uniform
+from parley.devcluster.state.groups.modern.assignors import (
+    Part,
+    Subscriber,
+    Target,
+    by_range,
+    uniform,
+)
 
 T1, T2, T3 = (bytes([at]) * 16 for at in (1, 2, 3))
 COUNTS = st.dictionaries(st.sampled_from([T1, T2, T3]), st.integers(0, 8))
-SUBSCRIPTIONS = st.dictionaries(st.sampled_from("abcdef"), st.frozensets(st.sampled_from([T1, T2, T3])), max_size=6)
+SUBSCRIPTIONS = st.dictionaries(
+    st.sampled_from("abcdef"), st.frozensets(st.sampled_from([T1, T2, T3])), max_size=6
+)
 
 
-def group(subscriptions: dict[str, frozenset[bytes]], before: Target | None = None) -> dict[str, Subscriber]:
-    return {name: Subscriber(topics, (before or {}).get(name, frozenset())) for name, topics in subscriptions.items()}
+def group(
+    subscriptions: dict[str, frozenset[bytes]], before: Target | None = None
+) -> dict[str, Subscriber]:
+    return {
+        name: Subscriber(topics, (before or {}).get(name, frozenset()))
+        for name, topics in subscriptions.items()
+    }
 
 
-def check_complete(subscriptions: dict[str, frozenset[bytes]], counts: dict[bytes, int], target: Target) -> None:
-    """Every partition that somebody subscribes to belongs to one of its subscribers, and nothing else does."""
+def check_complete(
+    subscriptions: dict[str, frozenset[bytes]], counts: dict[bytes, int], target: Target
+) -> None:
+    """Every partition that somebody subscribes to belongs to one of its
+    subscribers, and nothing else does.
+    """
     wanted = frozenset[bytes]().union(*subscriptions.values())
     assigned = [part for parts in target.values() for part in parts]
     assert sorted(assigned) == sorted(
@@ -88,6 +107,8 @@ def test_uniform_with_other_subscriptions_leaves_no_move_that_would_balance(
 def test_a_partition_that_two_claim_is_one_members(
     subscriptions: dict[str, frozenset[bytes]], counts: dict[bytes, int]
 ) -> None:
-    every: frozenset[Part] = frozenset((topic, at) for topic, count in counts.items() for at in range(count + 1))
+    every: frozenset[Part] = frozenset(
+        (topic, at) for topic, count in counts.items() for at in range(count + 1)
+    )
     claims = {name: Subscriber(topics, every) for name, topics in subscriptions.items()}
     check_complete(subscriptions, counts, uniform(claims, counts))

@@ -1,4 +1,6 @@
-"""A group of the consumer protocol at its coordinator: heartbeats as real brokers were measured to answer them."""
+"""A group of the consumer protocol at its coordinator: heartbeats as real brokers
+were measured to answer them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import ConsumerGroup, Heartbeat, HeartbeatAnswer, Settings, Topics
+from parley.devcluster.state.groups.modern.group import (
+    ConsumerGroup,
+    Heartbeat,
+    HeartbeatAnswer,
+    Settings,
+    Topics,
+)
 from parley.devcluster.state.refused import Refused
 from parley.errors import codes
 
@@ -30,7 +38,10 @@ class Coordinator:
         self.now_ms = 0
 
     def say(self, member_id: str, epoch: int, **said: object) -> HeartbeatAnswer:
-        topics = Topics(self.known, lambda regex: frozenset(name for name in self.known if name.startswith(regex)))
+        topics = Topics(
+            self.known,
+            lambda regex: frozenset(name for name in self.known if name.startswith(regex)),
+        )
         return self.group.heartbeat(Heartbeat(member_id, epoch, **said), topics, self.now_ms)  # type: ignore[arg-type]
 
     def join(self, member_id: str, **said: object) -> HeartbeatAnswer:
@@ -55,7 +66,8 @@ def test_g53_a_partition_moves_after_it_was_given_up() -> None:
     assert at.say("A", 2) == HeartbeatAnswer("A", 2, parts(0, 1))
     assert at.say("B", 2) == HeartbeatAnswer("B", 3)
     assert at.say("A", 2, owned=parts(0, 1)) == HeartbeatAnswer("A", 3)
-    assert at.say("A", 2, owned=parts(0, 1)) == HeartbeatAnswer("A", 3)  # said again: the answer was lost
+    # said again: the answer was lost
+    assert at.say("A", 2, owned=parts(0, 1)) == HeartbeatAnswer("A", 3)
     assert at.say("B", 3) == HeartbeatAnswer("B", 3, parts(2))
     assert at.group.state == "Stable"
 
@@ -74,11 +86,14 @@ def test_h25_epochs(release: Settings) -> None:
     assert at.refused("A", known + 1) == codes.FENCED_MEMBER_EPOCH
     at.known["t1"] = (T1, 4)
     at.now_ms = 1_000
-    assert at.say("A", known, owned=parts(0, 1, 2)) == HeartbeatAnswer("A", known + 1, parts(0, 1, 2, 3))
+    assert at.say("A", known, owned=parts(0, 1, 2)) == HeartbeatAnswer(
+        "A", known + 1, parts(0, 1, 2, 3)
+    )
     assert at.refused("A", known) == codes.FENCED_MEMBER_EPOCH
     assert at.refused("A", known, owned=parts(7)) == codes.FENCED_MEMBER_EPOCH
     assert at.say("A", known, owned=parts(0, 1, 2)).epoch == known + 1
-    assert at.join("A") == HeartbeatAnswer("A", known + 1, parts(0, 1, 2, 3))  # a known member may always join again
+    # a known member may always join again
+    assert at.join("A") == HeartbeatAnswer("A", known + 1, parts(0, 1, 2, 3))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +137,9 @@ def test_a_group_has_a_largest_size() -> None:
 
 
 @BOTH
-def test_g56_a_static_member_comes_back_under_another_id_to_the_same_partitions(release: Settings) -> None:
+def test_g56_a_static_member_comes_back_under_another_id_to_the_same_partitions(
+    release: Settings,
+) -> None:
     at = Coordinator(release)
     epoch = at.join("A", instance_id="i").epoch
     assert (
@@ -141,7 +158,8 @@ def test_g58_commits_of_older_epochs_partition_by_partition() -> None:
     at.join("B")
     assert at.say("A", 1).assignment == parts(0, 1)
     assert at.say("A", 1, owned=parts(0, 1)).epoch == 2
-    at.group.check_commit("A", 2, (T1, 2), per_partition=False)  # the current epoch may commit anything
+    # the current epoch may commit anything
+    at.group.check_commit("A", 2, (T1, 2), per_partition=False)
     at.group.check_commit("A", 1, (T1, 0), per_partition=True)
     for part, per_partition in [((T1, 2), True), ((T1, 0), False), (None, True)]:
         with pytest.raises(Refused) as raised:
@@ -171,7 +189,8 @@ def test_h23_who_does_not_give_up_in_time_is_removed(late_ms: int) -> None:
     at.now_ms = 100
     at.say("A", 1)
     at.now_ms = 4_000
-    at.say("A", 1)  # it lives, and has not given anything up: the time runs on from when it was asked
+    # it lives, and has not given anything up: the time runs on from when it was asked
+    at.say("A", 1)
     assert at.group.expire(5_100 + late_ms) == (["A"] if late_ms >= 0 else [])
     if late_ms >= 0:
         assert at.say("B", 2).assignment == parts(0, 1, 2)
@@ -187,7 +206,9 @@ def test_g59_a_regular_expression_is_read_by_the_broker() -> None:
 
 
 @BOTH
-def test_members_are_taken_out_by_leave_group_as_4_0_0_and_4_3_0_were_seen_to(release: Settings) -> None:
+def test_members_are_taken_out_by_leave_group_as_4_0_0_and_4_3_0_were_seen_to(
+    release: Settings,
+) -> None:
     at = Coordinator(release)
     at.join("A")
     at.join("B", instance_id="i")
@@ -219,7 +240,9 @@ def test_states() -> None:
 
 
 class Members(RuleBasedStateMachine):
-    """Members that do what they are asked to, in any order, with answers lost; the coordinator's promises hold."""
+    """Members that do what they are asked to, in any order, with answers lost; the
+    coordinator's promises hold.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +262,9 @@ class Members(RuleBasedStateMachine):
         self.say(data.draw(st.sampled_from(sorted(self.epochs))), lost=lost)
 
     def say(self, name: str, *, lost: bool = False) -> None:
-        """Heartbeat with everything; who is fenced, as after two lost answers, drops all and joins again (G54)."""
+        """Heartbeat with everything; who is fenced, as after two lost answers, drops
+        all and joins again (G54).
+        """
         topics = self.topics_of(name)
         full = {"owned": self.owned[name], "topics": topics, "rebalance_timeout_ms": 5_000}
         try:
@@ -275,14 +300,18 @@ class Members(RuleBasedStateMachine):
         assert len(owned) == len(set(owned))
 
     def teardown(self) -> None:
-        """I3, I6: after a few quiet heartbeats all is owned, and balanced where subscriptions are equal."""
+        """I3, I6: after a few quiet heartbeats all is owned, and balanced where
+        subscriptions are equal.
+        """
         for _ in range(4):
             for name in self.epochs:
                 self.say(name)
         group = self.at.group
         wanted = {
             (topic, at)
-            for topic, count in map(self.at.known.__getitem__, group.subscribed_topics & self.at.known.keys())
+            for topic, count in map(
+                self.at.known.__getitem__, group.subscribed_topics & self.at.known.keys()
+            )
             for at in range(count)
         }
         assert {part for parts in self.owned.values() for part in parts} == wanted

@@ -1,4 +1,6 @@
-"""Transactions on one partition: last stable offset, aborted ones, markers; after truncation and restart as before."""
+"""Transactions on one partition: last stable offset, aborted ones, markers; after
+truncation and restart as before.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import pytest
 from parley.devcluster.state.log.batches import read_facts
 from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER
+from parley.errors.codes import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+)
 from parley.records import end_marker
 
 Prepare = Callable[..., Prepared]
@@ -24,10 +30,16 @@ class Partition:
         self._prepared = prepared
         self._sequences: dict[tuple[int, int], int] = {}
 
-    def write(self, producer: int, count: int = 1, *, epoch: int = 0, transactional: bool = True) -> int:
+    def write(
+        self, producer: int, count: int = 1, *, epoch: int = 0, transactional: bool = True
+    ) -> int:
         sequence = self._sequences.get((producer, epoch), 0)
         batch = self._prepared(
-            count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+            count,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
         )
         appended, _ = self.replica.append([batch], now_ms=0)
         self._sequences[producer, epoch] = sequence + count
@@ -72,7 +84,9 @@ def test_a_decision_counts_when_it_cannot_be_lost(leader: Partition) -> None:
     leader.write(7)
     leader.end(7, commit=True)
     leader.replica.follower_at(2, 1)
-    assert (leader.replica.high_watermark, leader.stable) == (1, 0), "the follower has the record, not the marker"
+    assert (leader.replica.high_watermark, leader.stable) == (1, 0), (
+        "the follower has the record, not the marker"
+    )
     leader.replica.follower_at(2, 2)
     assert leader.stable == 2
 
@@ -126,7 +140,13 @@ def test_a_marker_with_a_newer_epoch_shuts_the_old_producer_out(leader: Partitio
 def state_of(replica: Replica) -> Any:
     found = replica.producers
     producers = [
-        (s.producer_id, s.epoch, s.last_sequence, s.coordinator_epoch, found.transactions.first_offset(s.producer_id))
+        (
+            s.producer_id,
+            s.epoch,
+            s.last_sequence,
+            s.coordinator_epoch,
+            found.transactions.first_offset(s.producer_id),
+        )
         for s in found.states()
     ]
     return producers, found.transactions.aborted_within(0, 100), replica.last_stable_offset
@@ -143,7 +163,9 @@ def test_a_truncation_opens_again_what_it_removes_the_end_of(leader: Partition) 
     assert state_of(leader.replica) == before
 
 
-def test_a_follower_knows_what_its_leader_knows(leader: Partition, make_replica: Callable[..., Replica]) -> None:
+def test_a_follower_knows_what_its_leader_knows(
+    leader: Partition, make_replica: Callable[..., Replica]
+) -> None:
     follower = make_replica(2)
     for step in (
         lambda: leader.write(7, 2), lambda: leader.write(8), lambda: leader.end(7, commit=False),
@@ -158,7 +180,9 @@ def test_a_follower_knows_what_its_leader_knows(leader: Partition, make_replica:
     assert follower.last_stable_offset == leader.stable
 
 
-def test_records_deleted_below_an_open_transaction_do_not_hide_what_is_left(leader: Partition) -> None:
+def test_records_deleted_below_an_open_transaction_do_not_hide_what_is_left(
+    leader: Partition,
+) -> None:
     leader.write(7, 3)
     leader.write(1, transactional=False)
     leader.replica.log.advance_start(2)

@@ -1,4 +1,6 @@
-"""Patterns as RE2 has them: what they match, what is refused, and that time is linear whatever the pattern."""
+"""Patterns as RE2 has them: what they match, what is refused, and that time is
+linear whatever the pattern.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.patterns.program import MAX_INSTRUCTIONS
 from parley_laboratory.growth import grows_linearly
 
-# Each line was compared with google-re2 1.1: a pattern, texts that it matches, texts that it does not.
+# Each line was compared with google-re2 1.1: a pattern, texts that it matches, texts that it does
+# not.
 TABLE = [
     ("", ["", ], ["a"]),
     ("orders-.*", ["orders-", "orders-eu"], ["order-eu", "xorders-", "orders-\n"]),
@@ -62,10 +65,14 @@ def test_what_a_pattern_matches(pattern: str, yes: list[str], no: list[str]) -> 
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(", ")", "a)", "(a", "[", "[a", "[b-a]", "[a-\\d]", "*", "a|*", "(*)", "a**", "a+*", "a{2}{3}", "a??*", "\\",
-        "\\1", "(a)\\1", "\\8", "(?=a)", "(?!a)", "(?<=a)", "(?>a)", "a++", "(?P=x)", "(?P<a>x)(?P<a>y)", "(?z)a",
-        "\\p{Greek}", "\\C", "\\xg", "\\x{110000}", "\\y", "\\Z", "\\E", "a{1001}", "a{3,2}", "[[:nope:]]", "\\p{L",
-        "(?i", "a{1000}{1000}", "((a{1000}){1000}){1000}", "((((){1000}){1000}){1000}){1000}", "(" * 5_000,
+        "(", ")", "a)", "(a", "[", "[a", "[b-a]", "[a-\\d]", "*", "a|*", "(*)", "a**", "a+*",
+        "a{2}{3}", "a??*", "\\",
+        "\\1", "(a)\\1", "\\8", "(?=a)", "(?!a)", "(?<=a)", "(?>a)", "a++", "(?P=x)",
+        "(?P<a>x)(?P<a>y)", "(?z)a",
+        "\\p{Greek}", "\\C", "\\xg", "\\x{110000}", "\\y", "\\Z", "\\E", "a{1001}", "a{3,2}",
+        "[[:nope:]]", "\\p{L",
+        "(?i", "a{1000}{1000}", "((a{1000}){1000}){1000}", "((((){1000}){1000}){1000}){1000}",
+        "(" * 5_000,
         "(" * 101 + ")" * 101, "a" * 20_000, "(a|" * 3_000, "[" * 9_000, "\\Q" + "a" * 9_000,
     ],
 )  # fmt: skip
@@ -80,7 +87,9 @@ PATTERNS = st.recursive(
     lambda inner: st.one_of(
         st.builds("{}{}".format, inner, inner),
         st.builds("(?:{}|{})".format, inner, inner),
-        st.builds("(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?"])),
+        st.builds(
+            "(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?"])
+        ),
         st.builds("{}\\b{}".format, inner, inner),
     ),
     max_leaves=8,
@@ -96,13 +105,24 @@ def test_short_texts_match_as_pythons_own_engine_says(pattern: str, texts: list[
 
 
 @settings(max_examples=300)
-@given(st.text("ab(|)[]^$*+?{}\\,-0123.:QEpPLdwsbBimsU<>=! ", max_size=20), st.text("ab01 \n", max_size=5))
+@given(
+    st.text("ab(|)[]^$*+?{}\\,-0123.:QEpPLdwsbBimsU<>=! ", max_size=20),
+    st.text("ab01 \n", max_size=5),
+)
 def test_any_text_is_a_pattern_or_is_refused(pattern: str, text: str) -> None:
     with contextlib.suppress(PatternError):
         Pattern(pattern).matches(text)
 
 
-EVIL = ["(a|aa)?" * 16 + "b", ".*.*.*x", "(a*)*b", "(a|a)*b", "(a+)+b", "(a|b)*a(a|b){60}", "a?" * 100 + "a" * 100]
+EVIL = [
+    "(a|aa)?" * 16 + "b",
+    ".*.*.*x",
+    "(a*)*b",
+    "(a|a)*b",
+    "(a+)+b",
+    "(a|b)*a(a|b){60}",
+    "a?" * 100 + "a" * 100,
+]
 
 
 @pytest.mark.parametrize("pattern", EVIL, ids=lambda pattern: pattern[:20])

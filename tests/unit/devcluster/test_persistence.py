@@ -29,7 +29,9 @@ def start(directory: Path, brokers: int = 2, *, first_id: int = 1) -> ClusterSta
         check_crc=lambda batch: checked.append(len(batch)) is None,
         directory=directory,
     )
-    made = {state.make_broker(i): BrokerImage(i, "localhost", 9000 + i) for i in range(1, brokers + 1)}
+    made = {
+        state.make_broker(i): BrokerImage(i, "localhost", 9000 + i) for i in range(1, brokers + 1)
+    }
     state.brokers_up(made, now_ms=0)
     return state
 
@@ -68,11 +70,15 @@ def test_everything_survives_a_restart(tmp_path: Path, prepared: Prepare, clean:
     assert again.new_producer().producer_id == given.producer_id + 1
     leader = again.replication.brokers[found.partitions[0].leader].find("t", 0)
     assert (leader.log.end_offset, leader.high_watermark) == (2, 2)
-    assert again.append(leader, [batch], now_ms=0).duplicate, "the producer's sequences are known again"
+    assert again.append(leader, [batch], now_ms=0).duplicate, (
+        "the producer's sequences are known again"
+    )
     again.close()
 
 
-def test_logs_that_no_life_has_checked_since_a_crash_are_checked_later(tmp_path: Path, prepared: Prepare) -> None:
+def test_logs_that_no_life_has_checked_since_a_crash_are_checked_later(
+    tmp_path: Path, prepared: Prepare
+) -> None:
     state = start(tmp_path)
     state.create_topic("t", [[2]], {}, now_ms=0)
     state.append(state.replication.brokers[2].find("t", 0), [prepared(2)], now_ms=0)
@@ -113,7 +119,9 @@ def test_a_deleted_topic_stays_deleted(tmp_path: Path, prepared: Prepare) -> Non
     again.close()
 
 
-def test_what_a_deleted_topic_left_on_a_stopped_broker_is_removed(tmp_path: Path, prepared: Prepare) -> None:
+def test_what_a_deleted_topic_left_on_a_stopped_broker_is_removed(
+    tmp_path: Path, prepared: Prepare
+) -> None:
     state = start(tmp_path)
     state.create_topic("t", [[1, 2]], {}, now_ms=0)
     state.append(state.replication.brokers[1].find("t", 0), [prepared(1)], now_ms=0)
@@ -128,7 +136,9 @@ def test_what_a_deleted_topic_left_on_a_stopped_broker_is_removed(tmp_path: Path
 def test_an_election_that_could_not_be_journaled_is_overtaken(
     tmp_path: Path, prepared: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leaders must change on a full disk too; after a restart no epoch falls behind what the logs saw."""
+    """Leaders must change on a full disk too; after a restart no epoch falls
+    behind what the logs saw.
+    """
     state = start(tmp_path)
     state.create_topic("t", [[1, 2]], {}, now_ms=0)
     state.append(state.replication.brokers[1].find("t", 0), [prepared(1)], now_ms=0)
@@ -150,7 +160,9 @@ def _full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_refuses_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = start(tmp_path)
     assert state._journal is not None
     with monkeypatch.context() as patched:
@@ -167,7 +179,11 @@ def test_a_full_disk_refuses_and_changes_nothing(tmp_path: Path, monkeypatch: py
 
 # -- the journal -----------------------------------------------------------------------------------
 
-ENTRIES = [{"kind": "x", "n": 1}, {"kind": "y", "text": "ä\n\t\u2028"}, {"kind": "z", "list": [1, None]}]
+ENTRIES = [
+    {"kind": "x", "n": 1},
+    {"kind": "y", "text": "ä\n\t\u2028"},
+    {"kind": "z", "list": [1, None]},
+]
 
 
 def test_a_journal_torn_at_any_byte_gives_its_whole_lines(tmp_path: Path) -> None:
@@ -206,7 +222,9 @@ def test_opening_writes_the_journal_again(tmp_path: Path) -> None:
     assert (tmp_path / JOURNAL).stat().st_size < grown / 20
 
 
-def test_a_long_journal_is_shortened_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_shortened_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("parley.devcluster.state.journal.LONG_BYTES", 10_000)
     state = start(tmp_path)
     state.create_topic("t", [[1]], {}, now_ms=0)
@@ -220,7 +238,9 @@ def test_a_long_journal_is_shortened_while_it_runs(tmp_path: Path, monkeypatch: 
     again.close()
 
 
-def test_a_failed_append_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_append_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = Journal(tmp_path / JOURNAL)
     journal.begin(ENTRIES[:1])
     real, room = os.pwrite, [10]

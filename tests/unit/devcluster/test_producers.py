@@ -9,7 +9,11 @@ import pytest
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.log.replica import Appended, Prepared, Replica
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
+from parley.errors.codes import (
+    INVALID_PRODUCER_EPOCH,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID,
+)
 
 Prepare = Callable[..., Prepared]
 LARGEST = 2**31 - 1
@@ -30,11 +34,15 @@ def refused(leader: Replica, batch: Prepared, **options: ProducerRules) -> int:
     before = (leader.log.end_offset, leader.log.size, len(leader.producers))
     with pytest.raises(Refused) as caught:
         leader.append([batch], now_ms=0, **options)
-    assert (leader.log.end_offset, leader.log.size, len(leader.producers)) == before, "nothing is kept"
+    assert (leader.log.end_offset, leader.log.size, len(leader.producers)) == before, (
+        "nothing is kept"
+    )
     return caught.value.code
 
 
-def test_a_batch_sent_again_is_a_success_with_its_first_offset(leader: Replica, prepared: Prepare) -> None:
+def test_a_batch_sent_again_is_a_success_with_its_first_offset(
+    leader: Replica, prepared: Prepare
+) -> None:
     batches = [prepared(3, producer_id=7, producer_epoch=0, base_sequence=3 * n) for n in range(5)]
     for batch in batches:
         send(leader, batch)
@@ -55,14 +63,15 @@ def test_only_five_batches_are_remembered(leader: Replica, prepared: Prepare) ->
 @pytest.mark.parametrize("sequence", [0, 2, 4, 100, LARGEST])
 def test_a_gap_is_refused(leader: Replica, prepared: Prepare, sequence: int) -> None:
     send(leader, prepared(3, producer_id=7, producer_epoch=0, base_sequence=0))
-    assert refused(leader, prepared(1, producer_id=7, producer_epoch=0, base_sequence=sequence)) == (
-        OUT_OF_ORDER_SEQUENCE_NUMBER
-    )
+    assert refused(
+        leader, prepared(1, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    ) == (OUT_OF_ORDER_SEQUENCE_NUMBER)
     send(leader, prepared(1, producer_id=7, producer_epoch=0, base_sequence=3))
 
 
 def test_sequences_wrap_to_zero(leader: Replica, prepared: Prepare) -> None:
-    first = prepared(4, producer_id=7, producer_epoch=0, base_sequence=LARGEST - 1)  # …, LARGEST, 0, 1
+    # …, LARGEST, 0, 1
+    first = prepared(4, producer_id=7, producer_epoch=0, base_sequence=LARGEST - 1)
     assert first.facts is not None
     assert first.facts.last_sequence == 1
     send(leader, first)
@@ -74,16 +83,23 @@ def test_sequences_wrap_to_zero(leader: Replica, prepared: Prepare) -> None:
     assert leader.log.end_offset == 7
 
 
-def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(leader: Replica, prepared: Prepare) -> None:
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(
+    leader: Replica, prepared: Prepare
+) -> None:
     send(leader, prepared(2, producer_id=7, producer_epoch=1, base_sequence=0))
-    assert refused(leader, prepared(1, producer_id=7, producer_epoch=0, base_sequence=2)) == INVALID_PRODUCER_EPOCH
+    assert (
+        refused(leader, prepared(1, producer_id=7, producer_epoch=0, base_sequence=2))
+        == INVALID_PRODUCER_EPOCH
+    )
     assert refused(leader, prepared(1, producer_id=7, producer_epoch=2, base_sequence=2)) == (
         OUT_OF_ORDER_SEQUENCE_NUMBER
     )
     send(leader, prepared(1, producer_id=7, producer_epoch=2, base_sequence=0))
 
 
-def test_a_producer_without_state_may_begin_anywhere_since_kip_360(leader: Replica, prepared: Prepare) -> None:
+def test_a_producer_without_state_may_begin_anywhere_since_kip_360(
+    leader: Replica, prepared: Prepare
+) -> None:
     batch = prepared(1, producer_id=7, producer_epoch=0, base_sequence=41)
     assert refused(leader, batch, rules=ProducerRules(UNKNOWN_PRODUCER_ID)) == UNKNOWN_PRODUCER_ID
     assert send(leader, batch).base_offset == 0
@@ -93,11 +109,17 @@ def test_producers_do_not_disturb_each_other(leader: Replica, prepared: Prepare)
     for producer in range(50):
         send(leader, prepared(2, producer_id=producer, producer_epoch=0, base_sequence=0))
     for producer in range(50):
-        assert send(leader, prepared(2, producer_id=producer, producer_epoch=0, base_sequence=0)).duplicate
-        assert not send(leader, prepared(1, producer_id=producer, producer_epoch=0, base_sequence=2)).duplicate
+        assert send(
+            leader, prepared(2, producer_id=producer, producer_epoch=0, base_sequence=0)
+        ).duplicate
+        assert not send(
+            leader, prepared(1, producer_id=producer, producer_epoch=0, base_sequence=2)
+        ).duplicate
 
 
-def test_batches_without_a_producer_are_never_duplicates(leader: Replica, prepared: Prepare) -> None:
+def test_batches_without_a_producer_are_never_duplicates(
+    leader: Replica, prepared: Prepare
+) -> None:
     batch = prepared(2)
     assert [send(leader, batch).base_offset for _ in range(3)] == [0, 2, 4]
 

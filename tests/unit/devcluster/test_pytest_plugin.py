@@ -1,4 +1,6 @@
-"""The pytest plugin: what its fixtures give, what its marker takes, and that loading it costs nothing."""
+"""The pytest plugin: what its fixtures give, what its marker takes, and that
+loading it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from ...support import GENEROUS_S
 PLUGIN = "parley.testing.pytest_plugin"
 REGISTERED = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
 DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "testing.md"
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(() if REGISTERED else ("-p", PLUGIN)))
+OPTIONS = (
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:randomly",
+    *(() if REGISTERED else ("-p", PLUGIN)),
+)
 
 
 def run(directory: Path, text: str, conftest: str = "") -> subprocess.CompletedProcess[str]:
@@ -25,7 +34,9 @@ def run(directory: Path, text: str, conftest: str = "") -> subprocess.CompletedP
     (directory / "conftest.py").write_text(conftest)
     (directory / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", *OPTIONS, str(directory / "test_it.py")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, cwd=directory, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=GENEROUS_S, cwd=directory, check=False
+    )
 
 
 def test_the_fixtures_give_running_clusters(tmp_path: Path) -> None:
@@ -143,7 +154,9 @@ def test_the_examples_of_the_document_run(tmp_path: Path) -> None:
     tests = [block for block in blocks if "def test_" in block]
     (conftest,) = [block for block in blocks if "def test_" not in block]
     ended = run(tmp_path, "\n".join(tests), conftest)
-    assert f"{sum(block.count('def test_') for block in tests)} passed" in ended.stdout, ended.stdout + ended.stderr
+    assert f"{sum(block.count('def test_') for block in tests)} passed" in ended.stdout, (
+        ended.stdout + ended.stderr
+    )
 
 
 def test_the_document_names_every_fixture_and_every_option() -> None:
@@ -166,7 +179,8 @@ WRONG = {
 
 def test_a_wrong_marker_is_reported(tmp_path: Path) -> None:
     tests = [
-        f"@pytest.mark.kafka({marker})\ndef test_{number}(kafka_cluster): pass\n" for number, marker in enumerate(WRONG)
+        f"@pytest.mark.kafka({marker})\ndef test_{number}(kafka_cluster): pass\n"
+        for number, marker in enumerate(WRONG)
     ]
     ended = run(tmp_path, "import pytest\n" + "".join(tests))
     assert f"{len(WRONG)} errors" in ended.stdout, ended.stdout + ended.stderr
@@ -175,7 +189,10 @@ def test_a_wrong_marker_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_marker_that_would_change_nothing_is_refused(tmp_path: Path) -> None:
-    ended = run(tmp_path, "import pytest\n@pytest.mark.kafka(brokers=1)\ndef test_it(kafka_cluster_session): pass\n")
+    ended = run(
+        tmp_path,
+        "import pytest\n@pytest.mark.kafka(brokers=1)\ndef test_it(kafka_cluster_session): pass\n",
+    )
     assert "test_it: @pytest.mark.kafka is for kafka_cluster" in ended.stdout + ended.stderr
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
 
@@ -185,6 +202,12 @@ def test_loading_it_imports_nothing_heavy() -> None:
         f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; "
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('parley.errors')))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True
+    )
     loaded = [name for name in eval(ended.stdout) if name.startswith("parley.") or "." not in name]
-    assert not [name for name in loaded if name.startswith(("parley.devcluster", "parley.net", "pyarrow", "asyncio"))]
+    assert not [
+        name
+        for name in loaded
+        if name.startswith(("parley.devcluster", "parley.net", "pyarrow", "asyncio"))
+    ]

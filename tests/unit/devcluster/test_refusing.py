@@ -29,7 +29,10 @@ def test_every_advertised_api_is_served_or_refused_and_none_both() -> None:
 def test_a_mirrored_error_fits_every_version(key: int) -> None:
     for version in HANDLERS[key].versions.versions():
         request = minimal_request(key, version)
-        for answer in (top(request, version, 57, "why"), each(request, version, lambda chain: 57, "why")):
+        for answer in (
+            top(request, version, 57, "why"),
+            each(request, version, lambda chain: 57, "why"),
+        ):
             if key == ApiKey.SHARE_FETCH and answer.responses:
                 continue  # its entries need records, so that it is only ever refused at the head
             frame = b"".join(bytes(part) for part in encode_response(answer, version, 5))

@@ -1,4 +1,6 @@
-"""Controller, brokers and replication without sockets: leaders, epochs, in-sync replicas, truncation."""
+"""Controller, brokers and replication without sockets: leaders, epochs,
+in-sync replicas, truncation.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ class Scene:
     def __init__(self, brokers: int = 3) -> None:
         ids = itertools.count(1)
         self.state = ClusterState(
-            cluster_id="c", new_topic_id=lambda: next(ids).to_bytes(16, "big"), check_crc=lambda batch: True
+            cluster_id="c",
+            new_topic_id=lambda: next(ids).to_bytes(16, "big"),
+            check_crc=lambda batch: True,
         )
         self.down: dict[int, BrokerState] = {}
         self.up(*range(1, brokers + 1))
 
     def up(self, *broker_ids: int) -> None:
         states = {i: self.down.pop(i, None) or self.state.make_broker(i) for i in broker_ids}
-        self.state.brokers_up({s: BrokerImage(i, "localhost", 9000 + i) for i, s in states.items()}, now_ms=0)
+        self.state.brokers_up(
+            {s: BrokerImage(i, "localhost", 9000 + i) for i, s in states.items()}, now_ms=0
+        )
 
     def stop(self, broker_id: int) -> None:
         self.down[broker_id] = self.state.broker_down(broker_id, now_ms=0)
@@ -78,7 +84,9 @@ def scene() -> Scene:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_an_append_is_on_every_replica_before_it_is_acknowledged(scene: Scene, prepared: Prepare, magic: int) -> None:
+def test_an_append_is_on_every_replica_before_it_is_acknowledged(
+    scene: Scene, prepared: Prepare, magic: int
+) -> None:
     for number in range(5):
         assert scene.append(prepared(3, magic=magic)) == 3 * number
         assert scene.leader().high_watermark == 3 * number + 3
@@ -133,7 +141,9 @@ def test_what_only_a_lost_leader_had_is_truncated(scene: Scene, prepared: Prepar
 
 
 def test_truncation_follows_epochs_not_lengths(scene: Scene, prepared: Prepare) -> None:
-    """KIP-279: leaders alternate while the other one lags, so that histories differ at equal lengths."""
+    """KIP-279: leaders alternate while the other one lags, so that histories
+    differ at equal lengths.
+    """
     replication = scene.state.replication
     scene.append(prepared(2))
     for turn in range(3):
@@ -149,7 +159,9 @@ def test_truncation_follows_epochs_not_lengths(scene: Scene, prepared: Prepare) 
     assert scene.leader().log.end_offset == 5
 
 
-def test_a_lagging_follower_holds_the_high_watermark_and_catches_up(scene: Scene, prepared: Prepare) -> None:
+def test_a_lagging_follower_holds_the_high_watermark_and_catches_up(
+    scene: Scene, prepared: Prepare
+) -> None:
     scene.state.replication.lagging.add(3)
     scene.append(prepared(2))
     assert (scene.leader().log.end_offset, scene.leader().high_watermark) == (2, 0)
@@ -218,7 +230,9 @@ def test_a_follower_whose_disk_refuses_leaves_the_in_sync_set(
     scene.check_agreement()
 
 
-def test_a_deleted_topic_is_gone_everywhere_and_comes_back_as_another(scene: Scene, prepared: Prepare) -> None:
+def test_a_deleted_topic_is_gone_everywhere_and_comes_back_as_another(
+    scene: Scene, prepared: Prepare
+) -> None:
     first = scene.state.image.topics["t"].topic_id
     scene.append(prepared(3))
     woken = []
@@ -234,7 +248,9 @@ def test_a_deleted_topic_is_gone_everywhere_and_comes_back_as_another(scene: Sce
     assert scene.leader().log.end_offset == 0
 
 
-def test_a_topic_deleted_while_a_broker_was_away_is_deleted_there_too(scene: Scene, prepared: Prepare) -> None:
+def test_a_topic_deleted_while_a_broker_was_away_is_deleted_there_too(
+    scene: Scene, prepared: Prepare
+) -> None:
     scene.append(prepared(3))
     scene.stop(3)
     scene.state.delete_topic("t", now_ms=0)

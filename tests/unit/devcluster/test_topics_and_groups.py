@@ -7,7 +7,14 @@ import random
 import pytest
 
 from parley.devcluster.faults.faults import Fault, Faults, Kind, Target, api_number, error_number
-from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION, CommittedOffset, Coordinators, Groups, java_hash
+from parley.devcluster.state.groups.offsets import (
+    GROUP,
+    TRANSACTION,
+    CommittedOffset,
+    Coordinators,
+    Groups,
+    java_hash,
+)
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import TopicSettings, check_topic_name, spread
 from parley.devcluster.state.transactions.producer_ids import ProducerIds
@@ -28,7 +35,9 @@ def test_names_that_kafka_accepts(name: str) -> None:
     check_topic_name(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "@ids", "a:b"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "@ids", "a:b"]
+)
 def test_names_that_kafka_refuses(name: str) -> None:
     with pytest.raises(Refused) as caught:
         check_topic_name(name)
@@ -47,16 +56,28 @@ def test_placing_that_cannot_be(partitions: int, factor: int, code: int) -> None
 
 
 def test_topic_settings() -> None:
-    configs = {"min.insync.replicas": "2", "max.message.bytes": "100", "message.timestamp.type": "LogAppendTime"}
+    configs = {
+        "min.insync.replicas": "2",
+        "max.message.bytes": "100",
+        "message.timestamp.type": "LogAppendTime",
+    }
     assert TopicSettings.of(configs) == TopicSettings(2, 100, 1 << 30, True)
     assert TopicSettings.of({"cleanup.policy": "compact,delete"}) == TopicSettings(compacted=True)
-    assert TopicSettings.of({"cleanup.policy": "delete"}, TopicSettings(compacted=True)) == TopicSettings()
+    assert (
+        TopicSettings.of({"cleanup.policy": "delete"}, TopicSettings(compacted=True))
+        == TopicSettings()
+    )
     assert TopicSettings.of({"compression.type": "gzip"}) == TopicSettings()
 
 
 @pytest.mark.parametrize(
     "configs",
-    [{"no.such": "1"}, {"min.insync.replicas": "0"}, {"max.message.bytes": "many"}, {"message.timestamp.type": "x"}],
+    [
+        {"no.such": "1"},
+        {"min.insync.replicas": "0"},
+        {"max.message.bytes": "many"},
+        {"message.timestamp.type": "x"},
+    ],
 )
 def test_topic_settings_that_cannot_be(configs: dict[str, str]) -> None:
     with pytest.raises(Refused) as caught:
@@ -66,8 +87,15 @@ def test_topic_settings_that_cannot_be(configs: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    # java.lang.String.hashCode: "hello" and "polygenelubricants" are well-known values; the last is a surrogate pair.
-    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("\U0001f600", 1772899)],
+    # java.lang.String.hashCode: "hello" and "polygenelubricants" are well-known values; the last is
+    # a surrogate pair.
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("polygenelubricants", -(2**31)),
+        ("\U0001f600", 1772899),
+    ],
 )
 def test_java_hash(text: str, value: int) -> None:
     assert java_hash(text) == value
@@ -77,7 +105,9 @@ def test_coordinators_follow_the_brokers_alive() -> None:
     groups = [f"group-{n}" for n in range(100)]
     found = Coordinators()
     assert {found.of(GROUP, group, [3, 1, 2]) for group in groups} == {1, 2, 3}
-    assert all(found.of(GROUP, group, [1, 2, 3]) == found.of(GROUP, group, [3, 2, 1]) for group in groups)
+    assert all(
+        found.of(GROUP, group, [1, 2, 3]) == found.of(GROUP, group, [3, 2, 1]) for group in groups
+    )
     assert found.of(GROUP, "g", []) == -1
     assert found.of(GROUP, "polygenelubricants", [1, 2, 3]) in (1, 2, 3), "the most negative hash"
 
@@ -162,7 +192,9 @@ def test_faults_pick_clients_topics_and_partitions() -> None:
     faults.add(Fault(Kind.ERROR, Target(topic="t", partition=1), times=-1))
     assert not faults.take(0, 1, None, lambda: {"t": (0, 2), "u": (1,)})
     assert faults.take(0, 1, None, lambda: {"t": (0, 1)})
-    assert faults.take(3, 1, None, lambda: {"t": ()}), "a topic asked about as a whole is each of its partitions"
+    assert faults.take(3, 1, None, lambda: {"t": ()}), (
+        "a topic asked about as a whole is each of its partitions"
+    )
 
 
 def test_chance_hits_the_same_requests_with_the_same_seed() -> None:

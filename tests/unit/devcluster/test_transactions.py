@@ -1,4 +1,6 @@
-"""A transactional id step by step (KIP-98, KIP-360, KIP-890): what each request makes of it, and what is refused."""
+"""A transactional id step by step (KIP-98, KIP-360, KIP-890): what each request makes
+of it, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from parley.devcluster.state.transactions.transaction import (
     missing_partitions,
     with_partitions,
 )
-from parley.errors.codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED
+from parley.errors.codes import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    PRODUCER_FENCED,
+)
 
 PARTITION = ("t", 0)
 HELD = Transaction("tx", 7, epoch=3, last_epoch=2, timeout_ms=1_000, updated_ms=50)
@@ -40,11 +47,15 @@ def init(held: Transaction, claimed: tuple[int, int] | None = None) -> Transacti
     return initialised(held, identity, timeout_ms=60_000, now_ms=200, new_id=lambda: 99)
 
 
-def end(held: Transaction | None, commit: bool, epoch: int = 3, producer_id: int = 7) -> Transaction | None:
+def end(
+    held: Transaction | None, commit: bool, epoch: int = 3, producer_id: int = 7
+) -> Transaction | None:
     return ended(held, ProducerIdentity(producer_id, epoch), commit=commit, now_ms=300)
 
 
-def end_second(held: Transaction | None, commit: bool, epoch: int = 3, producer_id: int = 7) -> Transaction | None:
+def end_second(
+    held: Transaction | None, commit: bool, epoch: int = 3, producer_id: int = 7
+) -> Transaction | None:
     producer = ProducerIdentity(producer_id, epoch)
     return ended_second(held, producer, commit=commit, now_ms=300, new_id=lambda: 99)
 
@@ -70,7 +81,9 @@ def test_a_new_id_begins_at_epoch_0_and_each_init_raises_it() -> None:
         ((7, 2), (7, 3)),  # the one before: the answer was lost, the same one again
     ],
 )
-def test_a_producer_that_names_its_identity_goes_on(claimed: tuple[int, int], expected: tuple[int, int]) -> None:
+def test_a_producer_that_names_its_identity_goes_on(
+    claimed: tuple[int, int], expected: tuple[int, int]
+) -> None:
     assert init(HELD, claimed).identity == expected
 
 
@@ -93,7 +106,10 @@ def test_used_up_epochs_give_a_new_producer_id(claimed: tuple[int, int] | None) 
 def test_while_a_transaction_is_being_ended_nothing_else_goes(state: State) -> None:
     ending = replace(OPEN, state=state)
     assert code(lambda: init(ending)) == CONCURRENT_TRANSACTIONS
-    assert code(lambda: with_partitions(ending, ending.identity, [PARTITION], now_ms=0)) == CONCURRENT_TRANSACTIONS
+    assert (
+        code(lambda: with_partitions(ending, ending.identity, [PARTITION], now_ms=0))
+        == CONCURRENT_TRANSACTIONS
+    )
     assert code(lambda: end(ending, state is State.PREPARE_COMMIT)) == CONCURRENT_TRANSACTIONS
     assert code(lambda: end(ending, state is State.PREPARE_ABORT)) == INVALID_TXN_STATE
 
@@ -124,7 +140,9 @@ def test_partitions_that_are_not_part_of_the_transaction_are_named() -> None:
         (HELD, (7, 4), PRODUCER_FENCED),
     ],
 )
-def test_another_producer_can_do_nothing(held: Transaction | None, producer: tuple[int, int], expected: int) -> None:
+def test_another_producer_can_do_nothing(
+    held: Transaction | None, producer: tuple[int, int], expected: int
+) -> None:
     identity = ProducerIdentity(*producer)
     assert code(lambda: with_partitions(held, identity, [PARTITION], now_ms=0)) == expected
     assert code(lambda: missing_partitions(held, identity, [PARTITION])) == expected
@@ -184,7 +202,11 @@ def test_the_second_generation_takes_a_new_producer_id_when_epochs_are_used_up()
 @pytest.mark.parametrize("second", [False, True])
 def test_a_fence_raises_the_epoch_once_and_aborts(second: bool) -> None:
     shut = fenced(replace(OPEN, second_generation=second), now_ms=300)
-    assert (shut.identity, shut.state, shut.partitions) == ((7, 4), State.PREPARE_ABORT, {PARTITION})
+    assert (shut.identity, shut.state, shut.partitions) == (
+        (7, 4),
+        State.PREPARE_ABORT,
+        {PARTITION},
+    )
     after = done(shut)
     assert code(lambda: end(after, False)) == PRODUCER_FENCED
     assert init(after).identity == (7, 5)
@@ -208,7 +230,9 @@ def test_no_sequence_of_requests_leaves_the_epochs_order() -> None:
     for commits in itertools.product((True, False), repeat=4):
         held, seen = init(Transaction("tx", 7)), []
         for number, commit in enumerate(commits):
-            held = with_partitions(held, held.identity, [PARTITION], now_ms=number, second_generation=True)
+            held = with_partitions(
+                held, held.identity, [PARTITION], now_ms=number, second_generation=True
+            )
             if number == 2:
                 held = done(fenced(held, now_ms=number))
             else:

@@ -1,7 +1,9 @@
-"""Transactions under anything that may happen to brokers: readers of committed records see each of them once.
+"""Transactions under anything that may happen to brokers: readers of committed records see each of
+them once.
 
-A plan is drawn from a seed: producers write, commit, abort, die and return, leaders and coordinators move, brokers
-stop and start, the cluster is killed and started from its disk, time passes. A model says what must be read.
+A plan is drawn from a seed: producers write, commit, abort, die and return, leaders and
+coordinators move, brokers stop and start, the cluster is killed and started from its disk, time
+passes. A model says what must be read.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ SECOND_GENERATION = (False, True)
 
 
 class Producer:
-    """A transactional producer as its owner sees it: what it wrote since it began, and what was committed."""
+    """A transactional producer as its owner sees it: what it wrote since it
+    began, and what was committed.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.who: ProducerIdentity | None = None
         self.sequences: dict[int, int] = {}
-        self.open: list[tuple[int, int]] = []  # partition and timestamp, which is the record's number
+        # partition and timestamp, which is the record's number
+        self.open: list[tuple[int, int]] = []
         self.offset: int | None = None
 
 
@@ -44,7 +49,12 @@ class Plan:
     """One run: the cluster, its producers, and the model."""
 
     def __init__(self, seed: int, directory: Path, prepared: Prepare, *, second: bool) -> None:
-        self.random, self.directory, self.prepared, self.second = random.Random(seed), directory, prepared, second
+        self.random, self.directory, self.prepared, self.second = (
+            random.Random(seed),
+            directory,
+            prepared,
+            second,
+        )
         self.now_ms = 1_000
         self.numbers = itertools.count(10_000)
         self.lives = itertools.count(1)
@@ -53,21 +63,29 @@ class Plan:
         self.producers = [Producer(f"tx-{number}") for number in range(3)]
         self.down: dict[int, BrokerState] = {}
         self.state = self.start()
-        self.state.create_topic("t", [[i % 3 + 1, (i + 1) % 3 + 1, (i + 2) % 3 + 1] for i in range(PARTITIONS)], {},
+        self.state.create_topic("t",
+                                [[i % 3 + 1, (i + 1) % 3 + 1,
+                                              (i + 2) % 3 + 1] for i in range(PARTITIONS)], {},
                                 now_ms=self.now_ms)  # fmt: skip
 
     def start(self) -> ClusterState:
         ids = itertools.count(1_000 * next(self.lives))
         state = ClusterState(
-            cluster_id="c", new_topic_id=lambda: next(ids).to_bytes(16, "big"), check_crc=lambda batch: True,
+            cluster_id="c", new_topic_id=lambda: next(ids).to_bytes(16, "big"),
+            check_crc=lambda batch: True,
             directory=self.directory,
         )  # fmt: skip
-        made = {state.make_broker(i): BrokerImage(i, "localhost", 9000 + i) for i in range(1, BROKERS + 1)}
+        made = {
+            state.make_broker(i): BrokerImage(i, "localhost", 9000 + i)
+            for i in range(1, BROKERS + 1)
+        }
         state.brokers_up(made, now_ms=self.now_ms)
         return state
 
     def leader(self, index: int) -> Replica:
-        return self.state.replication.brokers[self.state.image.topics["t"].partitions[index].leader].find("t", index)
+        return self.state.replication.brokers[
+            self.state.image.topics["t"].partitions[index].leader
+        ].find("t", index)
 
     # -- what producers do ---------------------------------------------------------------------
 
@@ -75,7 +93,9 @@ class Plan:
         transactions = self.state.transactions
         with suppress(Refused):  # CONCURRENT_TRANSACTIONS: the open one is aborted first
             transactions.initialise(producer.name, None, timeout_ms=TIMEOUT_MS, now_ms=self.now_ms)
-        producer.who = transactions.initialise(producer.name, None, timeout_ms=TIMEOUT_MS, now_ms=self.now_ms)
+        producer.who = transactions.initialise(
+            producer.name, None, timeout_ms=TIMEOUT_MS, now_ms=self.now_ms
+        )
         producer.sequences, producer.open, producer.offset = {}, [], None
 
     def write(self, producer: Producer) -> None:
@@ -88,7 +108,8 @@ class Plan:
             producer.name, who, [("t", index)], now_ms=self.now_ms, second_generation=self.second
         )
         batch = self.prepared(
-            producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=sequence, transactional=True,
+            producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=sequence,
+            transactional=True,
             timestamp_ms=number,
         )  # fmt: skip
         self.state.append(self.leader(index), [batch], now_ms=self.now_ms)
@@ -114,7 +135,11 @@ class Plan:
         )
         if self.random.random() < 0.3:  # the answer was lost: asked again
             again = self.state.transactions.end(
-                producer.name, before, commit=commit, now_ms=self.now_ms, second_generation=self.second
+                producer.name,
+                before,
+                commit=commit,
+                now_ms=self.now_ms,
+                second_generation=self.second,
             )
             assert again == producer.who
         if producer.who != before:
@@ -122,14 +147,17 @@ class Plan:
         if commit:
             for index, number in producer.open:
                 self.committed[index].append(number)
-            self.offset = max(self.offset, producer.offset or -1)  # the one written last counts, whoever ends last
+            # the one written last counts, whoever ends last
+            self.offset = max(self.offset, producer.offset or -1)
         producer.open, producer.offset = [], None
 
     # -- what happens to the cluster -----------------------------------------------------------
 
     def move_leader(self) -> None:
         index = self.random.randrange(PARTITIONS)
-        self.state.move_leader("t", index, self.random.choice(list(self.state.replication.brokers)), now_ms=self.now_ms)
+        self.state.move_leader(
+            "t", index, self.random.choice(list(self.state.replication.brokers)), now_ms=self.now_ms
+        )
 
     def stop_or_start(self) -> None:
         if len(self.down) < BROKERS - 1 and self.random.random() < 0.6:
@@ -138,12 +166,16 @@ class Plan:
             self.down[broker] = self.state.make_broker(broker)
         elif self.down:
             broker, state = self.down.popitem()
-            self.state.brokers_up({state: BrokerImage(broker, "localhost", 9000 + broker)}, now_ms=self.now_ms)
+            self.state.brokers_up(
+                {state: BrokerImage(broker, "localhost", 9000 + broker)}, now_ms=self.now_ms
+            )
 
     def kill(self) -> None:
         while self.down:
             broker, state = self.down.popitem()
-            self.state.brokers_up({state: BrokerImage(broker, "localhost", 9000 + broker)}, now_ms=self.now_ms)
+            self.state.brokers_up(
+                {state: BrokerImage(broker, "localhost", 9000 + broker)}, now_ms=self.now_ms
+            )
         for broker in self.state.replication.brokers.values():
             broker.close()
         assert self.state._journal is not None
@@ -162,11 +194,15 @@ class Plan:
     def step(self) -> None:
         producer = self.random.choice(self.producers)
         steps: list[tuple[Callable[[], None], int]] = [
-            (lambda: self.write(producer), 10), (lambda: self.end(producer), 5), (lambda: self.init(producer), 1),
-            (lambda: self.commit_offset(producer), 2), (self.move_leader, 2), (self.stop_or_start, 2),
+            (lambda: self.write(producer), 10), (lambda: self.end(producer), 5),
+            (lambda: self.init(producer), 1),
+            (lambda: self.commit_offset(producer), 2), (self.move_leader, 2),
+            (self.stop_or_start, 2),
             (self.pass_time, 1), (self.kill, 1),
         ]  # fmt: skip
-        (chosen,) = self.random.choices([step for step, _ in steps], [weight for _, weight in steps])
+        (chosen,) = self.random.choices(
+            [step for step, _ in steps], [weight for _, weight in steps]
+        )
         chosen()
 
     # -- what readers see ----------------------------------------------------------------------
@@ -201,7 +237,9 @@ def test_readers_see_what_was_committed_once_and_nothing_else(
         for broker in plan.state.replication.brokers.values():
             replica = broker.find("t", index)
             assert replica.last_stable_offset == replica.log.end_offset, "nothing is open any more"
-            assert sorted(plan.read(replica)) == sorted(plan.committed[index]), f"partition {index} on {broker.id}"
+            assert sorted(plan.read(replica)) == sorted(plan.committed[index]), (
+                f"partition {index} on {broker.id}"
+            )
     found = plan.state.groups.committed("g", "t", 0)
     assert (-1 if found is None else found.offset) == plan.offset
     assert sum(map(len, plan.committed.values())) > 10, "the plan did something"

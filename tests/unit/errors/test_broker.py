@@ -22,7 +22,8 @@ from parley.errors.broker import ErrorCode, error_codes, error_names
 kafka_errors = pytest.importorskip("kafka.errors", reason="no kafka-python")
 
 OTHER_NAMES = {
-    -1: "UNKNOWN", 0: "NO_ERROR", 6: "NOT_LEADER_FOR_PARTITION", 10: "MESSAGE_SIZE_TOO_LARGE", 17: "INVALID_TOPIC",
+    -1: "UNKNOWN", 0: "NO_ERROR", 6: "NOT_LEADER_FOR_PARTITION", 10: "MESSAGE_SIZE_TOO_LARGE",
+    17: "INVALID_TOPIC",
     39: "INVALID_REPLICATION_ASSIGNMENT",
 }  # fmt: skip
 """Codes that kafka-python calls otherwise; the table has the names of Kafka's own enumeration."""
@@ -56,13 +57,21 @@ def test_the_table_has_no_gap_up_to_the_newest_code() -> None:
     assert len({entry.name for entry in error_codes().values()}) == 135
 
 
-OTHER_CLASSES = {13: "BrokerNetworkError", 90: "BrokerProducerFencedError", 120: "BrokerTransactionAbortableError"}
+OTHER_CLASSES = {
+    13: "BrokerNetworkError",
+    90: "BrokerProducerFencedError",
+    120: "BrokerTransactionAbortableError",
+}
 """Where an error that no broker answers with has the name."""
 
 
-@pytest.mark.parametrize("entry", [one for one in error_codes().values() if one.code not in {0, 35}])
+@pytest.mark.parametrize(
+    "entry", [one for one in error_codes().values() if one.code not in {0, 35}]
+)
 def test_every_code_has_a_class_of_its_own(entry: ErrorCode) -> None:
-    error = broker_error(entry.code, "because", topic="t", partition=3, api="FETCH", version=4, broker="2")
+    error = broker_error(
+        entry.code, "because", topic="t", partition=3, api="FETCH", version=4, broker="2"
+    )
     assert isinstance(error, BrokerError)
     assert (error.code, error.name, error.retriable, error.refresh_metadata) == entry
     assert type(error) is type(broker_error(entry.code))
@@ -101,7 +110,8 @@ def test_an_error_survives_the_way_to_another_process() -> None:
 
 def test_each_answer_of_a_broker_is_an_error_that_can_be_caught_by_its_name() -> None:
     names = error_names()
-    assert len(names) == len(error_codes()) - 2  # NONE, and UNSUPPORTED_VERSION, which is known by another name
+    # NONE, and UNSUPPORTED_VERSION, which is known by another name
+    assert len(names) == len(error_codes()) - 2
     for name, code in names.items():
         assert type(broker_error(code)) is getattr(parley.errors, name) is getattr(codes, name)
     with pytest.raises(NotLeaderOrFollowerError):
@@ -113,7 +123,10 @@ def test_no_error_of_a_broker_takes_the_name_of_another_error() -> None:
 
 
 def test_a_code_is_known_by_its_name_and_one_without_a_name_is_not() -> None:
-    assert {name: getattr(codes, name) for name in ("NONE", "UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR")} == {
+    assert {
+        name: getattr(codes, name)
+        for name in ("NONE", "UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR")
+    } == {
         "NONE": 0,
         "UNKNOWN_SERVER_ERROR": -1,
         "KAFKA_STORAGE_ERROR": 56,

@@ -27,7 +27,9 @@ def test_every_public_name_is_documented(name: str) -> None:
 
 
 def test_one_base_catches_everything() -> None:
-    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)]
+    classes = [
+        one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)
+    ]
     assert len(classes) > 10
     assert all(issubclass(one, KafkaError) for one in classes)
 
@@ -47,7 +49,9 @@ def test_unreachable_brokers_are_listed_with_their_stages() -> None:
 
 
 def test_of_many_unreachable_brokers_the_first_few_are_listed() -> None:
-    error = BrokersUnreachable({f"a:{port}": NetworkError("refused", stage="connect") for port in range(1, 1001)})
+    error = BrokersUnreachable(
+        {f"a:{port}": NetworkError("refused", stage="connect") for port in range(1, 1001)}
+    )
     assert "a:5: refused; and 995 more)" in str(error)
     assert len(str(error)) < 250
     assert len(error.failures) == 1000
@@ -64,7 +68,9 @@ def test_the_nearest_known_name_is_offered_and_nothing_far_off() -> None:
         ConfigError("x"),
         CorruptRecordError("x", topic="t", partition=1, offset=5),
         DataLossError("x", topic="t", partition=1, expected_offset=5, available_offset=9),
-        UnsupportedVersionError("x", api="FETCH", client_range=(4, 18), broker_range=None, first_release="0.11"),
+        UnsupportedVersionError(
+            "x", api="FETCH", client_range=(4, 18), broker_range=None, first_release="0.11"
+        ),
         NetworkError("x", address="a:1", stage="connect"),
         BrokersUnreachable({"a:1": NetworkError("x", stage="connect")}),
         NotInstalledError("parley.devcluster", "cluster"),

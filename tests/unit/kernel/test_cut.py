@@ -1,4 +1,6 @@
-"""Batches of very many records or headers: refused as one piece, cut into several, equal in both kernels."""
+"""Batches of very many records or headers: refused as one piece, cut into
+several, equal in both kernels.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,18 @@ EVERYTHING = DecodeOptions()
 def made(magic: int, codec: int, count: int = 50, **options: int) -> tuple[bytes, list[Record]]:
     kind = 0 if magic else -1
     rows = [
-        Record(7 + 2 * i, 1_000 + i if magic else -1, kind, b"k" if i % 3 else None, b"v" * (i % 40))
+        Record(
+            7 + 2 * i, 1_000 + i if magic else -1, kind, b"k" if i % 3 else None, b"v" * (i % 40)
+        )
         for i in range(count)
     ]
     if magic == 2:
-        rows = [row._replace(headers=(("h", b"x"), ("i", None))[: i % 3]) for i, row in enumerate(rows)]
-    encoded = reference.encode(columns_from_records(rows), None, 0, EncodeOptions(magic=magic, codec=codec, **options))
+        rows = [
+            row._replace(headers=(("h", b"x"), ("i", None))[: i % 3]) for i, row in enumerate(rows)
+        ]
+    encoded = reference.encode(
+        columns_from_records(rows), None, 0, EncodeOptions(magic=magic, codec=codec, **options)
+    )
     return bytes(encoded.data), rows
 
 
@@ -53,7 +61,9 @@ def pieces(kernel: Kernel, data: bytes, most: int) -> Iterator[tuple[list[Record
         yield records(found.columns), table[at + 2]
 
 
-def failure(kernel: Kernel, data: bytes, most: int = 10, **options: int) -> tuple[KernelErrorKind, int]:
+def failure(
+    kernel: Kernel, data: bytes, most: int = 10, **options: int
+) -> tuple[KernelErrorKind, int]:
     with pytest.raises(KernelError) as caught:
         kernel.cut_batch(data, 0, len(data), replace(EVERYTHING, **options), most)
     return caught.value.kind, caught.value.record
@@ -117,7 +127,8 @@ def headers(count: int) -> bytes:
 def test_a_record_has_so_many_headers_and_no_more(kernel: Kernel) -> None:
     for want in (Want.ALL, Want.VALUES):
         found = [
-            batch(record(headers=headers(count), count=count), 1) for count in (MAX_SPAN_HEADERS, MAX_SPAN_HEADERS + 1)
+            batch(record(headers=headers(count), count=count), 1)
+            for count in (MAX_SPAN_HEADERS, MAX_SPAN_HEADERS + 1)
         ]
         options = DecodeOptions(want=int(want))
         assert kernel.decode(found[0], span_table([(0, len(found[0]))]), options).columns.rows == 1
@@ -132,17 +143,29 @@ def test_headers_cut_a_batch_and_end_a_decode(kernel: Kernel) -> None:
     data = batch(one * 3, 3, last=2)
     with pytest.raises(KernelError) as caught:
         kernel.decode(data, span_table([(0, len(data))]), EVERYTHING)
-    assert (caught.value.kind, caught.value.span, caught.value.record) == (KernelErrorKind.TOO_MANY, 0, 2)
-    assert kernel.decode(data, span_table([(0, len(data))]), DecodeOptions(want=int(Want.VALUES))).columns.rows == 3
+    assert (caught.value.kind, caught.value.span, caught.value.record) == (
+        KernelErrorKind.TOO_MANY,
+        0,
+        2,
+    )
+    assert (
+        kernel.decode(
+            data, span_table([(0, len(data))]), DecodeOptions(want=int(Want.VALUES))
+        ).columns.rows
+        == 3
+    )
     _, spans = kernel.cut_batch(data, 0, len(data), EVERYTHING, 1_000)
     assert len(bytes(spans)) == 2 * 32, "two records, and one"
     two = batch(one * 2, 2)
-    found = kernel.decode(two * 2, span_table([(0, len(two)), (len(two), 2 * len(two))]), EVERYTHING)
+    found = kernel.decode(
+        two * 2, span_table([(0, len(two)), (len(two), 2 * len(two))]), EVERYTHING
+    )
     assert found.spans_done == 1, "the next span would pass what is held at once"
 
 
 @pytest.mark.parametrize(
-    ("codec", "one"), [(1, codec_shapes.BYTE_MEMBER), (3, codec_shapes.lz4_head() + b"\1\0\0\x80x" + bytes(4))]
+    ("codec", "one"),
+    [(1, codec_shapes.BYTE_MEMBER), (3, codec_shapes.lz4_head() + b"\1\0\0\x80x" + bytes(4))],
 )
 def test_a_batch_has_so_many_frames_and_no_more(kernel: Kernel, codec: int, one: bytes) -> None:
     assert bytes(kernel.decompress(codec, one * MAX_FRAMES, 10_000, 2)) == b"x" * MAX_FRAMES
@@ -153,7 +176,9 @@ def test_a_batch_has_so_many_frames_and_no_more(kernel: Kernel, codec: int, one:
 
 @pytest.mark.long
 def test_header_keys_end_where_their_offsets_do() -> None:
-    """What replaces malformed UTF-8 is longer: a later key may pass 2 GiB although it is whole. Takes 5 GiB."""
+    """What replaces malformed UTF-8 is longer: a later key may pass 2 GiB although
+    it is whole. Takes 5 GiB.
+    """
     native = pytest.importorskip("parley.kernel.native", exc_type=ImportError)
     bad = (2**31 - 2) // 3
     keys = [b"\xff" * bad, b"ab"]

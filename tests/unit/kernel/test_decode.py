@@ -80,7 +80,13 @@ def test_columns_not_wanted_are_none(kernel: Kernel) -> None:
     data = batch(record(0), record(1, key=None))
     assert decode(kernel, data, want=0) == Columns(rows=2)
     only = decode(kernel, data, want=int(Want.VALUES))
-    assert (only.rows, only.key, only.offsets, only.headers, only.timestamps) == (2, None, None, None, None)
+    assert (only.rows, only.key, only.offsets, only.headers, only.timestamps) == (
+        2,
+        None,
+        None,
+        None,
+        None,
+    )
     assert only.value is not None
     assert (only.value.validity, only.value.null_count, bytes(only.value.data)) == (None, 0, b"vv")
 
@@ -159,7 +165,12 @@ def test_limits_stop_between_spans_and_never_before_the_first(kernel: Kernel) ->
 
     assert [done(max_rows=n) for n in (1, 2, 3, 4, 9, 10)] == [1, 1, 1, 2, 4, 5]
     record_bytes = size - 61
-    assert [done(max_bytes=n) for n in (1, record_bytes, record_bytes + 1, 5 * record_bytes)] == [1, 1, 2, 5]
+    assert [done(max_bytes=n) for n in (1, record_bytes, record_bytes + 1, 5 * record_bytes)] == [
+        1,
+        1,
+        2,
+        5,
+    ]
 
 
 def test_one_batch_may_decompress_to_its_limit_only(kernel: Kernel) -> None:
@@ -177,7 +188,12 @@ def test_one_batch_may_decompress_to_its_limit_only(kernel: Kernel) -> None:
 def wrapped(kernel: Kernel, inner: bytes, codec: int = 1, **fields: Any) -> bytes:
     magic = fields.get("magic", 1)
     return message(
-        **{"key": None, "value": bytes(kernel.compress(codec, inner, None, magic)), "attributes": codec, **fields}
+        **{
+            "key": None,
+            "value": bytes(kernel.compress(codec, inner, None, magic)),
+            "attributes": codec,
+            **fields,
+        }
     )
 
 
@@ -192,8 +208,12 @@ def test_plain_messages(kernel: Kernel) -> None:
 
 def test_relative_inner_offsets_count_back_from_the_wrapper(kernel: Kernel) -> None:
     """KIP-31; the first two may have been compacted away."""
-    data = wrapped(kernel, message(2, timestamp=5) + message(4, timestamp=-1), offset=104, timestamp=99)
-    assert [(r.offset, r.timestamp_ms, r.timestamp_type) for r in records(decode(kernel, data))] == [
+    data = wrapped(
+        kernel, message(2, timestamp=5) + message(4, timestamp=-1), offset=104, timestamp=99
+    )
+    assert [
+        (r.offset, r.timestamp_ms, r.timestamp_type) for r in records(decode(kernel, data))
+    ] == [
         (102, 5, 0),
         (104, -1, 0),
     ]
@@ -213,14 +233,24 @@ def test_the_largest_offset_is_left_out_by_a_limit_only(kernel: Kernel) -> None:
 
 
 def test_absolute_inner_offsets_of_magic_0(kernel: Kernel) -> None:
-    data = wrapped(kernel, message(100, magic=0) + message(107, magic=0), offset=107, magic=0, codec=3)
-    assert [(r.offset, r.timestamp_type) for r in records(decode(kernel, data))] == [(100, -1), (107, -1)]
+    data = wrapped(
+        kernel, message(100, magic=0) + message(107, magic=0), offset=107, magic=0, codec=3
+    )
+    assert [(r.offset, r.timestamp_type) for r in records(decode(kernel, data))] == [
+        (100, -1),
+        (107, -1),
+    ]
 
 
 def test_append_time_of_a_wrapper_is_that_of_all(kernel: Kernel) -> None:
     """KIP-32: brokers set the wrapper and leave what is inside."""
-    data = wrapped(kernel, message(0, timestamp=5) + message(1), offset=8, timestamp=99, attributes=9)
-    assert [(r.timestamp_ms, r.timestamp_type) for r in records(decode(kernel, data))] == [(99, 1), (99, 1)]
+    data = wrapped(
+        kernel, message(0, timestamp=5) + message(1), offset=8, timestamp=99, attributes=9
+    )
+    assert [(r.timestamp_ms, r.timestamp_type) for r in records(decode(kernel, data))] == [
+        (99, 1),
+        (99, 1),
+    ]
 
 
 def test_only_the_range_asked_for(kernel: Kernel) -> None:
@@ -259,12 +289,32 @@ def test_each_defect_of_magic_0_and_1(kernel: Kernel) -> None:
 
 def test_a_scan_takes_runs_of_one_kind(kernel: Kernel) -> None:
     run = message(1, timestamp=5) + message(2, timestamp=9) + message(4)
-    data = run + wrapped(kernel, message(0), offset=7) + message(8, attributes=8) + message(9, magic=0) + b"\0" * 25
+    data = (
+        run
+        + wrapped(kernel, message(0), offset=7)
+        + message(8, attributes=8)
+        + message(9, magic=0)
+        + b"\0" * 25
+    )
     found, at = [], 0
     while (span := kernel.scan_legacy(data, at, 100)) is not None:
-        found.append((span.entries, span.magic, span.codec, span.first_offset, span.last_offset, span.timestamp_type))
+        found.append(
+            (
+                span.entries,
+                span.magic,
+                span.codec,
+                span.first_offset,
+                span.last_offset,
+                span.timestamp_type,
+            )
+        )
         at = span.end
-    assert found == [(3, 1, 0, 1, 4, 0), (1, 1, 1, 7, 7, 0), (1, 1, 0, 8, 8, 1), (1, 0, 0, 9, 9, -1)]
+    assert found == [
+        (3, 1, 0, 1, 4, 0),
+        (1, 1, 1, 7, 7, 0),
+        (1, 1, 0, 8, 8, 1),
+        (1, 0, 0, 9, 9, -1),
+    ]
     first = kernel.scan_legacy(data, 0, 2)
     assert first is not None
     assert (first.entries, first.max_timestamp_ms, first.end) == (2, 9, len(run) - len(message(4)))

@@ -1,4 +1,6 @@
-"""Scans: which batches are followed, which are shown, and where the walk ends. Both kernels must say the same."""
+"""Scans: which batches are followed, which are shown, and where the walk ends. Both
+kernels must say the same.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from parley.records import int64s, records
 from .made import batch, message, record
 
 
-def scanned(kernel: Kernel, data: bytes, start: int = 0, **options: Any) -> tuple[list[tuple[int, ...]], Any]:
+def scanned(
+    kernel: Kernel, data: bytes, start: int = 0, **options: Any
+) -> tuple[list[tuple[int, ...]], Any]:
     found = kernel.scan_batches(data, start, ScanOptions(**options))
     fields = int64s(found.table).tolist()
     return [tuple(fields[at : at + 4]) for at in range(0, len(fields), 4)], found
@@ -22,7 +26,10 @@ def epochs(found: Any) -> list[int]:
 
 
 def test_a_scan_follows_batches_and_messages(kernel: Kernel) -> None:
-    first, second = batch(record(0), record(1), offset=10, epoch=4), batch(record(0), offset=15, last=4, epoch=6)
+    first, second = (
+        batch(record(0), record(1), offset=10, epoch=4),
+        batch(record(0), offset=15, last=4, epoch=6),
+    )
     run, other = message(20) + message(21), message(22, magic=0)
     data = first + second + run + other
     at = len(first) + len(second)
@@ -42,7 +49,9 @@ def test_a_scan_follows_batches_and_messages(kernel: Kernel) -> None:
 
 def test_a_scan_ends_before_what_cannot_be(kernel: Kernel) -> None:
     good = batch(record(), offset=5)
-    marker = bytearray(batch(record(key=struct.pack(">hh", 0, 0)), offset=9, attributes=0x30, pid=7))
+    marker = bytearray(
+        batch(record(key=struct.pack(">hh", 0, 0)), offset=9, attributes=0x30, pid=7)
+    )
     marker[-1] ^= 1
     odd = [
         batch(record(), offset=-1),
@@ -51,7 +60,8 @@ def test_a_scan_ends_before_what_cannot_be(kernel: Kernel) -> None:
         batch(record(), offset=2**63 - 2, last=1),
         batch(record(), offset=9, size=48),
         batch(record(), offset=9, size=2**31 - 1),
-        batch(record(), offset=9, attributes=0x30, pid=7),  # the end of an aborted transaction without a key
+        # the end of an aborted transaction without a key
+        batch(record(), offset=9, attributes=0x30, pid=7),
         bytes(marker),
         message(-1),
         message(2**63 - 1),
@@ -65,7 +75,11 @@ def test_a_scan_ends_before_what_cannot_be(kernel: Kernel) -> None:
 
 def test_a_scan_passes_over_what_was_passed(kernel: Kernel) -> None:
     """Of a batch that reaches behind the position only the rest is decoded."""
-    data = batch(record(0), record(1), offset=5) + batch(record(), offset=5) + batch(record(0), record(1), offset=6)
+    data = (
+        batch(record(0), record(1), offset=5)
+        + batch(record(), offset=5)
+        + batch(record(0), record(1), offset=6)
+    )
     table, found = scanned(kernel, data)
     assert [row[2] for row in table] == [7, 8]
     columns = kernel.decode(data, found.table, DecodeOptions()).columns
@@ -75,7 +89,10 @@ def test_a_scan_passes_over_what_was_passed(kernel: Kernel) -> None:
 def test_batches_without_records_only_move_the_position(kernel: Kernel) -> None:
     control = batch(record(), offset=20, attributes=0x20, epoch=9)
     empty = batch(offset=21, last=8)
-    for data in (control + empty, empty.replace(b"", b"", 1) + batch(record(), offset=29, attributes=0x30)):
+    for data in (
+        control + empty,
+        empty.replace(b"", b"", 1) + batch(record(), offset=29, attributes=0x30),
+    ):
         table, found = scanned(kernel, data)
         assert (table, found.next_offset, found.end) == ([], 30, len(data))
     good = batch(record(), offset=5)
@@ -85,17 +102,32 @@ def test_batches_without_records_only_move_the_position(kernel: Kernel) -> None:
 
 def test_a_scan_leaves_aborted_transactions_out(kernel: Kernel) -> None:
     def part(offset: int, pid: int, attributes: int = 0x10) -> bytes:
-        return batch(record(key=struct.pack(">hh", 0, 0)), offset=offset, attributes=attributes, pid=pid)
+        return batch(
+            record(key=struct.pack(">hh", 0, 0)), offset=offset, attributes=attributes, pid=pid
+        )
 
     commit = batch(record(key=struct.pack(">hh", 0, 1)), offset=4, attributes=0x30, pid=7)
-    data = part(0, 7) + part(1, 8) + part(2, 7, 0) + part(3, 7) + commit + part(5, 7) + part(6, 7, 0x30) + part(7, 7)
+    data = (
+        part(0, 7)
+        + part(1, 8)
+        + part(2, 7, 0)
+        + part(3, 7)
+        + commit
+        + part(5, 7)
+        + part(6, 7, 0x30)
+        + part(7, 7)
+    )
     table, found = scanned(kernel, data, aborted=struct.pack("<4q", 8, 99, 7, 1))
-    assert [row[2] for row in table] == [1, 2, 7, 8], "the transaction of producer 7 began at 1 and was aborted at 6"
+    assert [row[2] for row in table] == [1, 2, 7, 8], (
+        "the transaction of producer 7 began at 1 and was aborted at 6"
+    )
     assert found.next_offset == 8
 
 
 def test_a_scan_keeps_to_its_range_and_epochs(kernel: Kernel) -> None:
-    data = b"".join(batch(record(0), record(1), offset=at, last=1, epoch=at // 4) for at in (0, 2, 4))
+    data = b"".join(
+        batch(record(0), record(1), offset=at, last=1, epoch=at // 4) for at in (0, 2, 4)
+    )
     table, found = scanned(kernel, data, end_offset=3)
     assert (len(table), table[-1][2], found.next_offset) == (2, 3, 3)
     table, found = scanned(kernel, data, end_offset=2)

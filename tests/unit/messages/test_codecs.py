@@ -1,4 +1,6 @@
-"""Every message in every version: round trips, compiled code against the reference, hostile bytes."""
+"""Every message in every version: round trips, compiled code against the
+reference, hostile bytes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def all_classes() -> Iterator[type[Message]]:
 
 
 CLASSES = list(all_classes())
-ALL = [(message, version) for message in CLASSES for version in message.SCHEMA.valid_versions.versions()]
+ALL = [
+    (message, version)
+    for message in CLASSES
+    for version in message.SCHEMA.valid_versions.versions()
+]
 by_class = pytest.mark.parametrize("message", CLASSES, ids=lambda message: message.__name__)
 
 
@@ -47,7 +53,9 @@ def versions_of(message: type[Message]) -> range:
     return message.SCHEMA.valid_versions.versions()
 
 
-def outcome(decode: Callable[..., tuple[Message, int]], message: type[Message], version: int, data: bytes) -> Any:
+def outcome(
+    decode: Callable[..., tuple[Message, int]], message: type[Message], version: int, data: bytes
+) -> Any:
     """Return the decoded message and where it ended, or the kind of error."""
     try:
         return decode(message, version, data)
@@ -70,7 +78,9 @@ def test_compiled_code_equals_the_reference(message: type[Message]) -> None:
 
 
 @settings(max_examples=300)
-@given(which=st.sampled_from(ALL), random=st.randoms(use_true_random=False), offset=st.integers(0, 9))
+@given(
+    which=st.sampled_from(ALL), random=st.randoms(use_true_random=False), offset=st.integers(0, 9)
+)
 def test_round_trip(which: tuple[type[Message], int], random: Random, offset: int) -> None:
     message, version = which
     sample = SampleMaker(random).message(message, version)
@@ -107,19 +117,27 @@ def test_damaged_bytes_fare_alike_in_compiled_code_and_reference(message: type[M
                     )
             fast = outcome(decode_at, message, version, bytes(damaged))
             slow = outcome(reference_decode_at, message, version, bytes(damaged))
-            assert repr(fast) == repr(slow)  # repr: a damaged float may be NaN, which equals nothing
+            # repr: a damaged float may be NaN, which equals nothing
+            assert repr(fast) == repr(slow)
 
 
 @settings(max_examples=400)
 @given(which=st.sampled_from(ALL), data=st.binary(max_size=120))
-def test_any_bytes_decode_or_raise_the_remote_error(which: tuple[type[Message], int], data: bytes) -> None:
+def test_any_bytes_decode_or_raise_the_remote_error(
+    which: tuple[type[Message], int], data: bytes
+) -> None:
     message, version = which
-    fast, slow = outcome(decode_at, message, version, data), outcome(reference_decode_at, message, version, data)
+    fast, slow = (
+        outcome(decode_at, message, version, data),
+        outcome(reference_decode_at, message, version, data),
+    )
     assert repr(fast) == repr(slow)
     if fast is not RemoteProtocolError:
         decoded, end = fast
         # What was accepted has this one encoding, but for booleans, which may be any byte.
-        assert repr(decode_body(message, version, b"".join(encode_body(decoded, version)))) == repr(decoded)
+        assert repr(decode_body(message, version, b"".join(encode_body(decoded, version)))) == repr(
+            decoded
+        )
         assert end <= len(data)
 
 
@@ -127,21 +145,30 @@ def test_any_bytes_decode_or_raise_the_remote_error(which: tuple[type[Message], 
 def test_huge_counts_and_lengths_cost_no_memory(message: type[Message]) -> None:
     """2^31−1 and the largest varint are written over every position of a valid message."""
     for version in versions_of(message):
-        sample = SampleMaker(Random(f"huge {message.__name__}"), most=1, plain=True).message(message, version)
+        sample = SampleMaker(Random(f"huge {message.__name__}"), most=1, plain=True).message(
+            message, version
+        )
         data = b"".join(encode_body(sample, version))[:150]
         outcome(decode_at, message, version, data)  # compiled before memory is measured
         tracemalloc.start()
         try:
             for position in range(len(data)):
                 for huge in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07"):
-                    outcome(decode_at, message, version, data[:position] + huge + data[position + len(huge) :])
+                    outcome(
+                        decode_at,
+                        message,
+                        version,
+                        data[:position] + huge + data[position + len(huge) :],
+                    )
             assert tracemalloc.get_traced_memory()[1] < 1_000_000
         finally:
             tracemalloc.stop()
 
 
 def test_memory_is_bounded_by_the_bytes_received() -> None:
-    """The most wasteful message known: a Metadata v0 topic takes 8 bytes and becomes an object with a list."""
+    """The most wasteful message known: a Metadata v0 topic takes 8 bytes and
+    becomes an object with a list.
+    """
     count = 100_000
     data = bytes(4) + count.to_bytes(4, "big") + bytes(8 * count)
     tracemalloc.start()
@@ -169,7 +196,10 @@ def metadata_of(topics: int, partitions: int) -> bytes:
                 name=f"topic-{topic}",
                 partitions=[
                     response.MetadataResponsePartition(
-                        partition_index=index, leader_id=1, replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]
+                        partition_index=index,
+                        leader_id=1,
+                        replica_nodes=[1, 2, 3],
+                        isr_nodes=[1, 2, 3],
                     )
                     for index in range(partitions)
                 ],
@@ -181,7 +211,9 @@ def metadata_of(topics: int, partitions: int) -> bytes:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Return the shortest of several runs: the machine may be busy, the code cannot be faster than it is."""
+    """Return the shortest of several runs: the machine may be busy, the code
+    cannot be faster than it is.
+    """
     times = []
     gc.disable()
     try:

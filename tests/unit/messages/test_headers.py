@@ -73,13 +73,22 @@ def test_requests_by_hand(request_: object, version: int, expected: str) -> None
     client_id=st.none() | st.sampled_from(["", "me", "é" * 200]),
     random=st.randoms(use_true_random=False),
 )
-def test_frames_round_trip(key: ApiKey, correlation_id: int, client_id: str | None, random: Random) -> None:
+def test_frames_round_trip(
+    key: ApiKey, correlation_id: int, client_id: str | None, random: Random
+) -> None:
     version = random.choice(load(key).request.valid_versions.versions())
     maker = SampleMaker(random, plain=True)
-    request, response = maker.message(request_class(key), version), maker.message(response_class(key), version)
+    request, response = (
+        maker.message(request_class(key), version),
+        maker.message(response_class(key), version),
+    )
     frame = b"".join(encode_request(request, version, correlation_id, client_id))
     header, decoded = decode_request(frame)
-    assert (header.api_key, header.api_version, header.correlation_id) == (key, version, correlation_id)
+    assert (header.api_key, header.api_version, header.correlation_id) == (
+        key,
+        version,
+        correlation_id,
+    )
     assert header.client_id == (client_id if request_header_version(key, version) else None)
     assert decoded == request
     assert decode_request(frame + b"junk")[1] == request
@@ -101,7 +110,9 @@ def test_headers_keep_their_tagged_fields() -> None:
 def test_body_can_be_read_in_another_version() -> None:
     """Kafka 0.9 reads Metadata of any version as v0."""
     frame = bytes.fromhex("0003 0063 00000007 0002 6d65 00000001 0001 74")
-    with pytest.raises(RemoteProtocolError, match="MetadataRequest v99 was sent, but it has versions 0-13"):
+    with pytest.raises(
+        RemoteProtocolError, match="MetadataRequest v99 was sent, but it has versions 0-13"
+    ):
         decode_request(frame)
     frame = bytes.fromhex("0003 0001 00000007 0002 6d65 00000001 0001 74")
     header, decoded = decode_request(frame, as_version=0)
@@ -109,7 +120,8 @@ def test_body_can_be_read_in_another_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", bytes(7), bytes.fromhex("0151 0000 00000001 ffff"), bytes.fromhex("0003000000000001")]
+    "frame",
+    [b"", bytes(7), bytes.fromhex("0151 0000 00000001 ffff"), bytes.fromhex("0003000000000001")],
 )
 def test_bad_request_frames_raise_the_remote_error(frame: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
@@ -131,13 +143,17 @@ def test_only_requests_and_responses_make_frames() -> None:
 
 # Answers of real brokers to a version they do not have.
 def test_error_35_without_a_range_from_kafka_0_10_to_2_3() -> None:
-    correlation_id, response = decode_response(ApiKey.API_VERSIONS, 4, bytes.fromhex("00000001 0023 00000000"))
+    correlation_id, response = decode_response(
+        ApiKey.API_VERSIONS, 4, bytes.fromhex("00000001 0023 00000000")
+    )
     assert (correlation_id, response) == (1, ApiVersionsResponse(error_code=35))
 
 
 @pytest.mark.parametrize("asked", [0, 3, 4])
 def test_error_35_with_a_range_from_kafka_2_4_on(asked: int) -> None:
-    _, response = decode_response(ApiKey.API_VERSIONS, asked, bytes.fromhex("00000001 0023 00000001 0012 0000 0003"))
+    _, response = decode_response(
+        ApiKey.API_VERSIONS, asked, bytes.fromhex("00000001 0023 00000001 0012 0000 0003")
+    )
     entry = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=3)
     assert response == ApiVersionsResponse(error_code=35, api_keys=[entry])
 
@@ -146,7 +162,8 @@ def test_error_35_with_a_range_from_kafka_2_4_on(asked: int) -> None:
     "body",
     [
         "002a 00000000 00000000",  # v1 shape
-        "002a 01 00000000 00",  # v3 shape, as brokers from 2.4 on answer a bad client name (KIP-511)
+        # v3 shape, as brokers from 2.4 on answer a bad client name (KIP-511)
+        "002a 01 00000000 00",
         "002a 00000000",  # v0 shape
         "002a",  # nothing behind the code
         "002a ffffffffffff",  # rubbish behind the code
@@ -154,11 +171,15 @@ def test_error_35_with_a_range_from_kafka_2_4_on(asked: int) -> None:
 )
 @pytest.mark.parametrize("asked", [0, 1, 3, 4])
 def test_error_code_is_read_first_whatever_the_shape(asked: int, body: str) -> None:
-    _, response = decode_response(ApiKey.API_VERSIONS, asked, bytes.fromhex("00000001") + bytes.fromhex(body))
+    _, response = decode_response(
+        ApiKey.API_VERSIONS, asked, bytes.fromhex("00000001") + bytes.fromhex(body)
+    )
     assert response.error_code == 42
 
 
-@pytest.mark.parametrize("body", ["", "00", "0000", "0000 7fffffff", "0000 00000001 0012", "0000 00000000 00"])
+@pytest.mark.parametrize(
+    "body", ["", "00", "0000", "0000 7fffffff", "0000 00000001 0012", "0000 00000000 00"]
+)
 def test_truncated_api_versions_without_error_raise_the_remote_error(body: str) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_response(ApiKey.API_VERSIONS, 0, bytes.fromhex("00000001") + bytes.fromhex(body))

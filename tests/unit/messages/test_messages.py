@@ -37,9 +37,18 @@ def roundtrip(message: Any, version: int) -> Any:
 
 
 def test_names_give_classes_once() -> None:
-    assert parley.messages.FetchRequest is FetchRequest is request_class(1) is request_class(ApiKey.FETCH)
+    assert (
+        parley.messages.FetchRequest
+        is FetchRequest
+        is request_class(1)
+        is request_class(ApiKey.FETCH)
+    )
     assert response_class(1) is FetchResponse
-    assert (FetchRequest.API_KEY, FetchRequest.IS_REQUEST, FetchResponse.IS_REQUEST) == (ApiKey.FETCH, True, False)
+    assert (FetchRequest.API_KEY, FetchRequest.IS_REQUEST, FetchResponse.IS_REQUEST) == (
+        ApiKey.FETCH,
+        True,
+        False,
+    )
     assert ConsumerProtocolSubscription.API_KEY is None
     assert len(class_names()) == 2 * len(ApiKey)
     for name in class_names():
@@ -53,7 +62,12 @@ def test_names_give_classes_once() -> None:
 
 def test_defaults_are_kafkas_and_fresh() -> None:
     first, second = FetchRequest(), FetchRequest()
-    assert (first.replica_id, first.max_bytes, first.session_epoch, first.rack_id) == (-1, 0x7FFFFFFF, -1, "")
+    assert (first.replica_id, first.max_bytes, first.session_epoch, first.rack_id) == (
+        -1,
+        0x7FFFFFFF,
+        -1,
+        "",
+    )
     assert first.cluster_id is None
     first.topics.append(FetchTopic(topic="t"))
     first.replica_state.replica_id = 5
@@ -77,7 +91,9 @@ def test_misspelt_fields_are_refused() -> None:
     with pytest.raises(TypeError, match="topicz"):
         FetchRequest(topicz=[])
     request = FetchRequest()
-    with pytest.raises(AttributeError, match=r'FetchRequest has no field "topicz"\. Did you mean "topics"'):
+    with pytest.raises(
+        AttributeError, match=r'FetchRequest has no field "topicz"\. Did you mean "topics"'
+    ):
         _ = request.topicz
     with pytest.raises(AttributeError):
         request.topicz = []
@@ -90,15 +106,25 @@ def test_repr_shows_what_is_set_and_no_secret() -> None:
         acks=-1,
         topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[])],
     )
-    assert repr(message) == "ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name='t')])"
-    assert repr(SaslAuthenticateRequest(auth_bytes=b"hunter2")) == "SaslAuthenticateRequest(auth_bytes='***')"
-    assert "<5000 bytes>" in repr(ProduceRequest.PartitionProduceData(records=memoryview(bytes(5000))))
+    assert (
+        repr(message)
+        == "ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name='t')])"
+    )
+    assert (
+        repr(SaslAuthenticateRequest(auth_bytes=b"hunter2"))
+        == "SaslAuthenticateRequest(auth_bytes='***')"
+    )
+    assert "<5000 bytes>" in repr(
+        ProduceRequest.PartitionProduceData(records=memoryview(bytes(5000)))
+    )
     assert "… 988 more" in repr(FetchRequest.ForgottenTopic(partitions=list(range(1000))))
     assert "unknown_tagged_fields={7: b'x'}" in repr(FetchTopic(unknown_tagged_fields={7: b"x"}))
 
 
 def test_messages_can_be_copied_and_pickled() -> None:
-    message = FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition(fetch_offset=9)])])
+    message = FetchRequest(
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(fetch_offset=9)])]
+    )
     message.unknown_tagged_fields[9] = b"tag"
     for twin in (copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
         assert twin == message
@@ -116,9 +142,17 @@ def test_help_lists_fields_and_versions() -> None:
 @pytest.mark.parametrize(
     ("message", "version", "problem"),
     [
-        (MetadataRequest(allow_auto_topic_creation=False), 3, "allow_auto_topic_creation.*version 3 has no such field"),
+        (
+            MetadataRequest(allow_auto_topic_creation=False),
+            3,
+            "allow_auto_topic_creation.*version 3 has no such field",
+        ),
         (MetadataRequest(topics=None), 0, "topics.*null"),
-        (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None)]), 9, r"topics\.\[0\]\.name.*null"),
+        (
+            MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None)]),
+            9,
+            r"topics\.\[0\]\.name.*null",
+        ),
         (OffsetFetchRequest(group_id="g"), 8, "group_id.*version 8"),
         (OffsetFetchRequest(topics=None), 8, "topics"),
         (FetchRequest(max_wait_ms=2**31), 4, "max_wait_ms"),
@@ -142,22 +176,32 @@ def test_help_lists_fields_and_versions() -> None:
         (ApiVersionsResponse(error_code=1.5), 0, "error_code"),
     ],
 )
-def test_what_a_version_cannot_carry_is_refused_by_name(message: Any, version: int, problem: str) -> None:
+def test_what_a_version_cannot_carry_is_refused_by_name(
+    message: Any, version: int, problem: str
+) -> None:
     with pytest.raises(LocalProtocolError, match=problem) as caught:
         encode_body(message, version)
     assert type(message).__name__ in str(caught.value)
 
 
 def test_ignorable_fields_are_dropped_where_a_version_lacks_them() -> None:
-    full = FetchRequest(rack_id="r", isolation_level=1, topics=[FetchTopic(topic="t", topic_id=b"i" * 16)])
+    full = FetchRequest(
+        rack_id="r", isolation_level=1, topics=[FetchTopic(topic="t", topic_id=b"i" * 16)]
+    )
     assert roundtrip(full, 3) == FetchRequest(topics=[FetchTopic(topic="t")])
-    assert roundtrip(full, 11) == FetchRequest(rack_id="r", isolation_level=1, topics=[FetchTopic(topic="t")])
+    assert roundtrip(full, 11) == FetchRequest(
+        rack_id="r", isolation_level=1, topics=[FetchTopic(topic="t")]
+    )
     assert roundtrip(full, 13).topics == [FetchTopic(topic_id=b"i" * 16)]
 
 
 def test_tagged_fields_are_sent_only_when_set() -> None:
-    """KIP-951: the hints of a Fetch response are tagged, so that older clients are not sent more bytes."""
-    bare = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData()])])
+    """KIP-951: the hints of a Fetch response are tagged, so that older clients
+    are not sent more bytes.
+    """
+    bare = FetchResponse(
+        responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData()])]
+    )
     hinted = copy.deepcopy(bare)
     hinted.responses[0].partitions[0].current_leader.leader_id = 3
     hinted.responses[0].partitions[0].current_leader.leader_epoch = 9
@@ -190,21 +234,29 @@ def test_tagged_fields_that_repeat_or_descend_are_refused(tags: str) -> None:
 def test_tagged_field_of_another_size_is_refused(size: int) -> None:
     data = b"".join(encode_body(ApiVersionsResponse(), 3))[:-1]
     epoch = bytes([1, 1, size]) + bytes(size)
-    with pytest.raises(RemoteProtocolError, match="ApiVersionsResponse v3, field finalized_features_epoch"):
+    with pytest.raises(
+        RemoteProtocolError, match="ApiVersionsResponse v3, field finalized_features_epoch"
+    ):
         decode_body(ApiVersionsResponse, 3, data + epoch)
 
 
 def test_errors_of_foreign_bytes_name_message_and_field() -> None:
     good = b"".join(encode_body(FetchRequest(topics=[FetchTopic(topic="topic")]), 4))
-    with pytest.raises(RemoteProtocolError, match=r"FetchRequest v4, field topics\.\[0\]\.topic: .*needed at byte"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"FetchRequest v4, field topics\.\[0\]\.topic: .*needed at byte"
+    ):
         decode_body(FetchRequest, 4, good[:-5])
-    with pytest.raises(RemoteProtocolError, match=r"FetchRequest v4, field topics: an array .* claims 2147483647"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"FetchRequest v4, field topics: an array .* claims 2147483647"
+    ):
         decode_body(FetchRequest, 4, good[:17] + b"\x7f\xff\xff\xff" + good[21:])
     with pytest.raises(RemoteProtocolError, match=r"field topics: a null array"):
         decode_body(FetchRequest, 4, good[:17] + b"\xff\xff\xff\xff")
     with pytest.raises(RemoteProtocolError, match=r"ends at byte .* but the frame has"):
         decode_body(FetchRequest, 4, good + b"\x00")
-    assert decode_body(FetchRequest, 4, good + b"\x00", trailing=True) == decode_body(FetchRequest, 4, good)
+    assert decode_body(FetchRequest, 4, good + b"\x00", trailing=True) == decode_body(
+        FetchRequest, 4, good
+    )
 
 
 def test_large_bad_messages_are_refused_without_a_second_slow_decoding() -> None:
@@ -217,12 +269,16 @@ def test_large_bad_messages_are_refused_without_a_second_slow_decoding() -> None
 def test_records_are_views_of_the_frame_and_sent_by_reference() -> None:
     payload = memoryview(bytes(range(256)) * 20)
     partition = ProduceRequest.PartitionProduceData(index=1, records=payload)
-    message = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])])
+    message = ProduceRequest(
+        topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])]
+    )
     for version in (0, 3, 9, 12):
         segments = encode_body(message, version)
         assert any(segment is payload for segment in segments)
         frame = bytearray(b"".join(segments))
-        records = decode_body(ProduceRequest, version, frame).topic_data[0].partition_data[0].records
+        records = (
+            decode_body(ProduceRequest, version, frame).topic_data[0].partition_data[0].records
+        )
         assert records == payload
         at = bytes(frame).index(bytes(payload))
         frame[at] ^= 0xFF

@@ -9,8 +9,22 @@ from typing import Any
 import pytest
 import uvloop
 
-from parley.messages import ApiVersionsResponse, FetchResponse, ListGroupsResponse, MetadataResponse, ProduceResponse
-from parley.net import Address, ConnectOptions, ManualClock, MemoryBackend, Server, ServerConnection, serve
+from parley.messages import (
+    ApiVersionsResponse,
+    FetchResponse,
+    ListGroupsResponse,
+    MetadataResponse,
+    ProduceResponse,
+)
+from parley.net import (
+    Address,
+    ConnectOptions,
+    ManualClock,
+    MemoryBackend,
+    Server,
+    ServerConnection,
+    serve,
+)
 from parley.protocol import RequestReceived, ServeAll
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -33,10 +47,15 @@ class Broker:
         if request.api_key == 18:
             entry = ApiVersionsResponse.ApiVersion
             return ApiVersionsResponse(
-                api_keys=[entry(api_key=key, min_version=a, max_version=b) for key, (a, b) in self.ranges.items()]
+                api_keys=[
+                    entry(api_key=key, min_version=a, max_version=b)
+                    for key, (a, b) in self.ranges.items()
+                ]
             )
         if request.api_key == 3:
-            return MetadataResponse(cluster_id=str(len(self.seen)), throttle_time_ms=self.throttle_ms)
+            return MetadataResponse(
+                cluster_id=str(len(self.seen)), throttle_time_ms=self.throttle_ms
+            )
         return {0: ProduceResponse, 1: FetchResponse, 16: ListGroupsResponse}[request.api_key]()
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -66,7 +85,9 @@ def network(clock: ManualClock) -> MemoryBackend:
 @pytest.fixture
 async def broker(network: MemoryBackend) -> AsyncIterator[Broker]:
     made = Broker()
-    made.server = await serve(BROKER.host, BROKER.port, made.serve, policy=ServeAll(), backend=network)
+    made.server = await serve(
+        BROKER.host, BROKER.port, made.serve, policy=ServeAll(), backend=network
+    )
     yield made
     await made.server.abort()
 
@@ -74,10 +95,18 @@ async def broker(network: MemoryBackend) -> AsyncIterator[Broker]:
 @pytest.fixture
 def options() -> ConnectOptions:
     return ConnectOptions(
-        bootstrap_servers=str(BROKER), socket_connection_setup_timeout_ms=2_000, request_timeout_ms=500
+        bootstrap_servers=str(BROKER),
+        socket_connection_setup_timeout_ms=2_000,
+        request_timeout_ms=500,
     )
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run what opens sockets in each kind of loop that users have; asyncio's own alone serves the rest."""
-    return LOOPS if item.path.stem == "test_asyncio_backend" else {"asyncio": asyncio.new_event_loop}
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run what opens sockets in each kind of loop that users have; asyncio's
+    own alone serves the rest.
+    """
+    return (
+        LOOPS if item.path.stem == "test_asyncio_backend" else {"asyncio": asyncio.new_event_loop}
+    )

@@ -15,8 +15,22 @@ import pytest
 import trustme
 
 from parley.errors import NetworkError, RemoteProtocolError
-from parley.messages import FetchRequest, FetchResponse, MetadataRequest, ProduceRequest, ProduceResponse
-from parley.net import Address, ConnectOptions, Server, ServerConnection, asyncio_listener, open_connection, serve
+from parley.messages import (
+    FetchRequest,
+    FetchResponse,
+    MetadataRequest,
+    ProduceRequest,
+    ProduceResponse,
+)
+from parley.net import (
+    Address,
+    ConnectOptions,
+    Server,
+    ServerConnection,
+    asyncio_listener,
+    open_connection,
+    serve,
+)
 from parley.net.asyncio_backend import WRITE_HIGH_BYTES
 from parley.protocol import ServeAll
 
@@ -40,8 +54,12 @@ class Bulk(Broker):
             answer = self.answer(request)
             if request.api_key == 1:
                 size = request.message.max_bytes
-                partition = FetchResponse.PartitionData(records=(b"0123456789abcdef" * (size // 16 + 1))[:size])
-                answer = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])])
+                partition = FetchResponse.PartitionData(
+                    records=(b"0123456789abcdef" * (size // 16 + 1))[:size]
+                )
+                answer = FetchResponse(
+                    responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])]
+                )
             elif request.api_key == 0:
                 self.produced.append(bytes(request.message.topic_data[0].partition_data[0].records))
                 answer = ProduceResponse()
@@ -63,7 +81,9 @@ def address_of(broker: Broker) -> Address:
 
 def produce(records: bytes) -> object:
     partition = ProduceRequest.PartitionProduceData(records=records)
-    return ProduceRequest(acks=1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])])
+    return ProduceRequest(
+        acks=1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])]
+    )
 
 
 async def test_large_frames_both_ways(bulk: Bulk) -> None:
@@ -108,12 +128,14 @@ async def test_a_reader_that_stops_stops_the_sender(bulk: Bulk) -> None:
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    # One answer is being sent; the other nineteen were not even made. asyncio of Python 3.11 copies what the socket
-    # does not take at once, so that it counts twice.
+    # One answer is being sent; the other nineteen were not even made. asyncio of Python 3.11 copies
+    # what the socket does not take at once, so that it counts twice.
     assert grown <= 2 * 4 * MIB + WRITE_HIGH_BYTES
     connection._stream.resume_reading()
     replies = await asyncio.gather(*futures)
-    assert all(len(reply.message.responses[0].partitions[0].records) == 4 * MIB for reply in replies)
+    assert all(
+        len(reply.message.responses[0].partitions[0].records) == 4 * MIB for reply in replies
+    )
     await connection.close()
 
 
@@ -233,7 +255,9 @@ def trusting(authority: trustme.CA, tmp_path: Path) -> ConnectOptions:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_tls_with_large_frames(tls_server: Server, trusting: ConnectOptions, host: str) -> None:
+async def test_tls_with_large_frames(
+    tls_server: Server, trusting: ConnectOptions, host: str
+) -> None:
     connection = await open_connection(Address(host, tls_server.address.port), trusting)
     reply = await connection.request(FetchRequest(max_bytes=5 * MIB))
     assert len(reply.message.responses[0].partitions[0].records) == 5 * MIB
@@ -247,7 +271,9 @@ async def test_an_untrusted_certificate(tls_server: Server) -> None:
     assert (caught.value.stage, caught.value.retriable) == ("tls", False)
 
 
-async def test_a_certificate_for_another_name(authority: trustme.CA, trusting: ConnectOptions) -> None:
+async def test_a_certificate_for_another_name(
+    authority: trustme.CA, trusting: ConnectOptions
+) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("elsewhere.example").configure_cert(context)
     server = await serve("127.0.0.1", 0, Broker().serve, policy=ServeAll(), ssl_context=context)
@@ -258,13 +284,19 @@ async def test_a_certificate_for_another_name(authority: trustme.CA, trusting: C
 
 async def test_plaintext_at_a_tls_port_is_named(tls_server: Server) -> None:
     with pytest.raises((RemoteProtocolError, NetworkError)) as caught:
-        await open_connection(tls_server.address, ConnectOptions(socket_connection_setup_timeout_ms=GENEROUS_MS))
+        await open_connection(
+            tls_server.address, ConnectOptions(socket_connection_setup_timeout_ms=GENEROUS_MS)
+        )
     assert "security_protocol" in str(caught.value)
 
 
 @pytest.mark.parametrize("ending", ["close", "abort"])
-async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_server: Server, ending: str) -> None:
-    """Its socket has no stream yet that the server could close: asyncio alone would keep it for a minute."""
+async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(
+    tls_server: Server, ending: str
+) -> None:
+    """Its socket has no stream yet that the server could close: asyncio alone
+    would keep it for a minute.
+    """
     reader, writer = await asyncio.open_connection(tls_server.address.host, tls_server.address.port)
     listener: Any = tls_server._listener
     async with asyncio.timeout(GENEROUS_S):
@@ -276,8 +308,12 @@ async def test_a_client_that_never_shakes_hands_is_let_go_with_the_server(tls_se
     await writer.wait_closed()
 
 
-async def test_a_server_without_descriptors_left_accepts_again(bulk: Bulk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then it does not try: who waits keeps the socket readable, and every turn of the loop would."""
+async def test_a_server_without_descriptors_left_accepts_again(
+    bulk: Bulk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it does not try: who waits keeps the socket readable, and
+    every turn of the loop would.
+    """
     monkeypatch.setattr(asyncio_listener, "ACCEPT_AGAIN_S", 0.05)
     accept, tries, is_full, tried = socket.socket.accept, 0, True, asyncio.Event()
 

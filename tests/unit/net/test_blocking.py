@@ -1,4 +1,6 @@
-"""Blocking calls as a person sees them: the parameters, results and words of the asynchronous ones, without `await`."""
+"""Blocking calls as a person sees them: the parameters, results and words of the
+asynchronous ones, without `await`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def calls() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("method", "behind"), list(calls()))
-def test_a_blocking_call_takes_and_returns_what_the_asynchronous_one_does(method: Any, behind: Any) -> None:
+def test_a_blocking_call_takes_and_returns_what_the_asynchronous_one_does(
+    method: Any, behind: Any
+) -> None:
     ours, theirs = inspect.signature(method), inspect.signature(behind)
     assert list(ours.parameters.values()) == list(theirs.parameters.values())
     assert method.__name__ in ITSELF or ours.return_annotation == theirs.return_annotation
@@ -52,7 +56,9 @@ def test_a_blocking_call_takes_and_returns_what_the_asynchronous_one_does(method
 def test_help_shows_name_parameters_and_what_is_raised() -> None:
     text = pydoc.render_doc(Client.request, renderer=pydoc.plaintext)
     packed = "".join(text.split())  # Python 3.13 writes one parameter per line
-    assert "request(self,node_id:'int|None',message:'Request[R]',timeout_ms:'int|None'=None" in packed
+    assert (
+        "request(self,node_id:'int|None',message:'Request[R]',timeout_ms:'int|None'=None" in packed
+    )
     assert "Raises UnsupportedVersionError, before a byte is sent" in text
     assert "async" not in text.replace("parley.client.async_client", "")  # the module it is from
 

@@ -31,7 +31,9 @@ from ...support import GENEROUS_S
 from .conftest import BROKER, Broker
 
 
-async def connect(network: MemoryBackend, clock: ManualClock, options: ConnectOptions) -> BrokerConnection:
+async def connect(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions
+) -> BrokerConnection:
     return await open_connection(BROKER, options, backend=network, clock=clock)
 
 
@@ -40,8 +42,11 @@ async def test_requests_are_answered_in_order(
 ) -> None:
     connection = await connect(network, clock, options)
     assert connection.versions.choose(3) == 12
-    assert broker.keys() == [18, 16]  # the canary went out with the first connection to this address
-    replies = await asyncio.gather(*(connection.request(MetadataRequest(topics=[])) for _ in range(20)))
+    # the canary went out with the first connection to this address
+    assert broker.keys() == [18, 16]
+    replies = await asyncio.gather(
+        *(connection.request(MetadataRequest(topics=[])) for _ in range(20))
+    )
     assert [reply.message.cluster_id for reply in replies] == [str(i) for i in range(3, 23)]
     assert {reply.version for reply in replies} == {12}
     assert connection.in_flight == 0
@@ -52,9 +57,15 @@ async def test_requests_are_answered_in_order(
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 1000])
 async def test_pieces_of_any_size(
-    network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions, piece_bytes: int
+    network: MemoryBackend,
+    clock: ManualClock,
+    broker: Broker,
+    options: ConnectOptions,
+    piece_bytes: int,
 ) -> None:
-    network.faults[BROKER] = Faults(to_broker=Way(piece_bytes=piece_bytes), to_client=Way(piece_bytes=piece_bytes))
+    network.faults[BROKER] = Faults(
+        to_broker=Way(piece_bytes=piece_bytes), to_client=Way(piece_bytes=piece_bytes)
+    )
     connection = await connect(network, clock, options)
     reply = await connection.request(MetadataRequest(topics=[]))
     assert reply.message.cluster_id == "3"
@@ -65,7 +76,10 @@ async def test_submitting_keeps_the_order_of_the_calls(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
     connection = await connect(network, clock, options)
-    futures = [connection.submit(message) for message in (MetadataRequest(topics=[]), FetchRequest(), ProduceRequest())]
+    futures = [
+        connection.submit(message)
+        for message in (MetadataRequest(topics=[]), FetchRequest(), ProduceRequest())
+    ]
     await asyncio.gather(*futures)
     assert broker.keys()[2:] == [3, 1, 0]
     await connection.close()
@@ -177,7 +191,8 @@ async def test_the_deadline_of_a_cancelled_request_harms_nobody(
     await clock.advance(50)
     cancelled.cancel()
     patient = asyncio.create_task(connection.request(MetadataRequest(topics=[]), timeout_ms=900))
-    await clock.advance(250)  # past the deadline of the cancelled request, whose answer comes only now
+    # past the deadline of the cancelled request, whose answer comes only now
+    await clock.advance(250)
     assert not connection.is_closed
     await clock.advance(600)
     assert (await patient).message.cluster_id == "4"
@@ -197,7 +212,8 @@ async def test_a_broken_connection_fails_what_is_in_flight(
         with pytest.raises(NetworkError, match="whether the broker acted"):
             await future
     assert isinstance(connection.error, NetworkError)
-    assert len({id(future.exception()) for future in futures}) == 3  # one error each, with its own traceback
+    # one error each, with its own traceback
+    assert len({id(future.exception()) for future in futures}) == 3
 
 
 async def test_an_answer_that_makes_no_sense_fails_the_request_with_the_reason(
@@ -258,7 +274,9 @@ async def test_a_full_send_buffer_makes_requests_wait(
     server_end.pause_reading()
     records = bytes(2 * 1024 * 1024)
     partition = ProduceRequest.PartitionProduceData(records=records)
-    big = ProduceRequest(acks=1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])])
+    big = ProduceRequest(
+        acks=1, topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[partition])]
+    )
     first = connection.submit(big, timeout_ms=5_000)
     second = asyncio.create_task(connection.request(MetadataRequest(topics=[]), timeout_ms=5_000))
     third = asyncio.create_task(connection.request(MetadataRequest(topics=[]), timeout_ms=50))

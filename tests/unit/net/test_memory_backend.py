@@ -74,7 +74,9 @@ async def test_a_cut_comes_after_exactly_so_many_bytes(network: MemoryBackend, c
 
 
 @pytest.mark.parametrize("heard", [0, 1, 100, 150])
-async def test_silence_begins_after_exactly_so_many_bytes(network: MemoryBackend, heard: int) -> None:
+async def test_silence_begins_after_exactly_so_many_bytes(
+    network: MemoryBackend, heard: int
+) -> None:
     network.faults[HERE] = Faults(to_broker=Way(silent_after_bytes=heard))
     stream, near, _, far = await joined(network)
     stream.write([bytes(range(150))])

@@ -1,4 +1,6 @@
-"""Tokens from an endpoint and from a file: the request on the wire, what is kept, and what each failure says."""
+"""Tokens from an endpoint and from a file: the request on the wire, what is kept,
+and what each failure says.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from ...token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, jwt
 
 def endpoint(url: str, **changes: Any) -> TokenEndpoint:
     return TokenEndpoint(
-        url, CLIENT_ID, Secret(CLIENT_SECRET), **{"retry_backoff_ms": 0, "retry_backoff_max_ms": 0} | changes
+        url,
+        CLIENT_ID,
+        Secret(CLIENT_SECRET),
+        **{"retry_backoff_ms": 0, "retry_backoff_max_ms": 0} | changes,
     )
 
 
@@ -77,7 +82,9 @@ async def test_a_token_is_used_again_until_four_fifths_of_its_life_are_over() ->
         ({"access_token": jwt(lasts_s=-5)}, 2),
     ],
 )
-async def test_a_token_whose_end_is_not_known_or_past_is_not_kept(answer: dict[str, Any], asked: int) -> None:
+async def test_a_token_whose_end_is_not_known_or_past_is_not_kept(
+    answer: dict[str, Any], asked: int
+) -> None:
     body = json.dumps(answer).encode()
     with TokenServer(answers=[(200, body), (200, body)]) as server:
         source = tokens(server.url)
@@ -115,7 +122,8 @@ async def test_a_server_in_trouble_is_asked_again(status: int) -> None:
     pauses: list[float] = []
     with TokenServer(answers=[(status, b"busy"), (status, b"busy")]) as server:
         source = EndpointTokens(
-            endpoint(server.url, retry_backoff_ms=100, retry_backoff_max_ms=60_000), pause=pauses.append
+            endpoint(server.url, retry_backoff_ms=100, retry_backoff_max_ms=60_000),
+            pause=pauses.append,
         )
         await source()
         assert len(server.requests) == 3
@@ -126,7 +134,9 @@ async def test_a_server_in_trouble_is_asked_again(status: int) -> None:
 async def test_a_refusal_is_final_and_names_its_code(status: int) -> None:
     body = b'{"error":"invalid_scope","error_description":"canary"}'
     with TokenServer(answers=[(status, body)]) as server:
-        with pytest.raises(AuthenticationError, match=rf"HTTP status {status}, error invalid_scope\. Check") as caught:
+        with pytest.raises(
+            AuthenticationError, match=rf"HTTP status {status}, error invalid_scope\. Check"
+        ) as caught:
             await tokens(server.url, retry_backoff_max_ms=60_000)()
         assert len(server.requests) == 1
         assert_clean(caught.value)
@@ -144,7 +154,9 @@ async def test_a_refusal_is_final_and_names_its_code(status: int) -> None:
         ((401, b'{"error":"canary \\n in an error code"}'), r"HTTP status 401\. Check"),
     ],
 )
-async def test_an_answer_that_is_no_token_is_named_and_not_shown(answer: tuple[int, bytes], words: str) -> None:
+async def test_an_answer_that_is_no_token_is_named_and_not_shown(
+    answer: tuple[int, bytes], words: str
+) -> None:
     with TokenServer(answers=[answer]) as server:
         with pytest.raises(AuthenticationError, match=words) as caught:
             await tokens(server.url)()
@@ -161,14 +173,19 @@ async def test_an_endless_answer_is_cut_off() -> None:
         except OSError:
             pass  # the client has had enough
 
-    with TokenServer(answers=[endless]) as server, pytest.raises(NetworkError, match="did not answer"):
+    with (
+        TokenServer(answers=[endless]) as server,
+        pytest.raises(NetworkError, match="did not answer"),
+    ):
         await tokens(server.url)()
 
 
 async def test_a_silent_server_costs_its_time_and_is_named() -> None:
     gone = threading.Event()
     with TokenServer(answers=[lambda handler: gone.wait(60) and None]) as server:
-        with pytest.raises(NetworkError, match=r"token endpoint http://localhost:\d+/oauth/token did not answer") as e:
+        with pytest.raises(
+            NetworkError, match=r"token endpoint http://localhost:\d+/oauth/token did not answer"
+        ) as e:
             await tokens(server.url, read_timeout_ms=200)()
         assert e.value.stage == "token endpoint"
         gone.set()
@@ -194,7 +211,15 @@ async def test_an_endpoint_over_tls_is_verified() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost", "ftp://host/token", "https://", "https://host:port/", "https://user:pw@host/"]
+    "url",
+    [
+        "",
+        "localhost",
+        "ftp://host/token",
+        "https://",
+        "https://host:port/",
+        "https://user:pw@host/",
+    ],
 )
 def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="sasl_oauthbearer_token_endpoint_url") as caught:
@@ -211,7 +236,9 @@ async def test_a_token_file_is_read_at_each_login(tmp_path: Path) -> None:
     assert (await source()).reveal() == "second"
 
 
-@pytest.mark.parametrize("content", [b"", b" \n", "tökén".encode(), b"x" * (MAX_ANSWER_BYTES + 1), None])
+@pytest.mark.parametrize(
+    "content", [b"", b" \n", "tökén".encode(), b"x" * (MAX_ANSWER_BYTES + 1), None]
+)
 async def test_a_file_without_a_token_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     if content is not None:

@@ -31,9 +31,13 @@ from parley.types import Node
 from .conftest import BROKER, Broker
 
 
-async def failure(network: MemoryBackend, clock: ManualClock, options: ConnectOptions, **injected: Any) -> Exception:
+async def failure(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions, **injected: Any
+) -> Exception:
     """Open without success, letting as much time pass as it takes; return the error."""
-    task = asyncio.create_task(open_connection(BROKER, options, backend=network, clock=clock, **injected))
+    task = asyncio.create_task(
+        open_connection(BROKER, options, backend=network, clock=clock, **injected)
+    )
     await clock.advance(10_000)
     error = task.exception()
     assert isinstance(error, Exception)
@@ -47,7 +51,11 @@ async def failure(network: MemoryBackend, clock: ManualClock, options: ConnectOp
     [
         (Faults(unknown_name=True), "name lookup", "cannot be resolved"),
         (Faults(refused=True), "connect", "refused"),
-        (Faults(connect_hangs=True), "connect", "socket_connection_setup_timeout_ms=2000, at the stage of connect"),
+        (
+            Faults(connect_hangs=True),
+            "connect",
+            "socket_connection_setup_timeout_ms=2000, at the stage of connect",
+        ),
         (Faults(to_client=Way(silent=True)), "versions", "older than 0.10"),
         (Faults(to_broker=Way(silent=True)), "versions", "TLS or SASL"),
         (Faults(to_client=Way(cut_after_bytes=0)), "versions", "TLS or SASL"),
@@ -72,7 +80,9 @@ async def test_each_stage_is_named(
     assert str(error).startswith("broker:9092: ")
 
 
-async def test_no_broker_listens(network: MemoryBackend, clock: ManualClock, options: ConnectOptions) -> None:
+async def test_no_broker_listens(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions
+) -> None:
     error = await failure(network, clock, options)
     assert isinstance(error, NetworkError)
     assert "no broker listens there" in str(error)
@@ -138,7 +148,9 @@ async def test_v04_it_is_asked_once_more_and_not_again(
         def decide(self, api_key: int, api_version: int) -> Decision:
             return Close("everything")
 
-    server = await serve(BROKER.host, BROKER.port, Broker().serve, policy=Refusing(), backend=network)
+    server = await serve(
+        BROKER.host, BROKER.port, Broker().serve, policy=Refusing(), backend=network
+    )
     error = await failure(network, clock, options)
     assert isinstance(error, NetworkError)
     assert "TLS or SASL" in str(error)
@@ -159,7 +171,9 @@ async def test_v05_an_old_broker_is_recognised_at_once_and_remembered(
 ) -> None:
     broker, probe_outcomes = Broker(), ProbeOutcomes(ttl_ms=1_000)
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Old(), backend=network)
-    connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    connection = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert connection.inferred
     assert clock.now_ms() == 1_000  # no deadline had to pass
     assert connection.versions.choose(3) == 0
@@ -167,7 +181,9 @@ async def test_v05_an_old_broker_is_recognised_at_once_and_remembered(
     assert probe_outcomes.get(BROKER, clock.now_ms()) is ProbeOutcome.SILENT
 
     broker.seen.clear()
-    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    again = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     await again.request(MetadataRequest(topics=[]))
     assert again.inferred
     assert broker.keys() == [3]  # it was not probed a second time
@@ -175,7 +191,9 @@ async def test_v05_an_old_broker_is_recognised_at_once_and_remembered(
 
     await clock.advance(1_000)
     broker.seen.clear()
-    upgraded = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    upgraded = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert broker.keys() == [16]  # the outcome has expired: asked again
     await upgraded.close()
     await server.close()
@@ -198,7 +216,9 @@ async def test_a_newer_broker_is_probed_once_only(
     probe_outcomes = ProbeOutcomes()
     for expected in ([18, 16], [18], [18]):
         broker.seen.clear()
-        connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+        connection = await open_connection(
+            BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+        )
         await connection.request(MetadataRequest(topics=[]))
         await connection.close()
         assert broker.keys() == [*expected, 3]
@@ -210,7 +230,9 @@ async def test_v06_versions_are_read_again_after_a_reconnect(
     probe_outcomes = ProbeOutcomes()
     for newest in (12, 4, 9):  # upgraded and downgraded under a living client
         broker.ranges[3] = (0, newest)
-        connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+        connection = await open_connection(
+            BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+        )
         assert (await connection.request(MetadataRequest(topics=[]))).version == newest
         await connection.close()
 
@@ -221,12 +243,16 @@ async def test_v06_an_old_broker_that_was_upgraded_is_asked_at_the_reconnect(
     """What was remembered of the old one goes with its connection, long before it would expire."""
     probe_outcomes, broker = ProbeOutcomes(), Broker()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Old(), backend=network)
-    connection = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    connection = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert connection.inferred
     await server.abort()
     await connection.wait_closed()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=ServeAll(), backend=network)
-    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    again = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert not again.inferred
     assert again.versions.choose(3) == 12
     await again.close()
@@ -241,7 +267,9 @@ async def test_v06_a_broker_that_was_rolled_back_to_0_9_is_found_out_at_the_seco
     server = await serve(BROKER.host, BROKER.port, Broker().serve, policy=Old(), backend=network)
     error = await failure(network, clock, options, probe_outcomes=probe_outcomes)
     assert isinstance(error, RequestTimedOut)
-    again = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    again = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert again.inferred
     await again.close()
     await server.close()
@@ -258,9 +286,13 @@ async def test_a_broker_that_closes_on_the_probe_is_not_probed_again(
     await broker.server.close()
     server = await serve(BROKER.host, BROKER.port, broker.serve, policy=NoGroups(), backend=network)
     probe_outcomes = ProbeOutcomes()
-    first = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    first = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     await first.wait_closed()
-    second = await open_connection(BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes)
+    second = await open_connection(
+        BROKER, options, backend=network, clock=clock, probe_outcomes=probe_outcomes
+    )
     assert (await second.request(MetadataRequest(topics=[]))).version == 12
     await second.close()
     await server.close()
@@ -269,19 +301,24 @@ async def test_a_broker_that_closes_on_the_probe_is_not_probed_again(
 async def test_a_pinned_release_is_not_asked(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions
 ) -> None:
-    connection = await open_connection(BROKER, replace(options, release="0.10.0"), backend=network, clock=clock)
+    connection = await open_connection(
+        BROKER, replace(options, release="0.10.0"), backend=network, clock=clock
+    )
     reply = await connection.request(MetadataRequest(topics=[]))
     assert (reply.version, connection.inferred, broker.keys()) == (1, True, [3])
     await connection.close()
     with pytest.raises(ConfigError, match="release"):
-        await open_connection(BROKER, replace(options, release="1.2.3.4"), backend=network, clock=clock)
+        await open_connection(
+            BROKER, replace(options, release="1.2.3.4"), backend=network, clock=clock
+        )
 
 
 async def test_error_35_costs_one_more_round_trip_and_no_connection(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
     offered = ApiVersionsResponse(
-        error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=3)]
+        error_code=35,
+        api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=3)],
     )
 
     class Release24(ServeAll):
@@ -289,7 +326,9 @@ async def test_error_35_costs_one_more_round_trip_and_no_connection(
             return Respond(offered, 0) if api_key == 18 and api_version > 3 else Serve()
 
     broker = Broker()
-    server = await serve(BROKER.host, BROKER.port, broker.serve, policy=Release24(), backend=network)
+    server = await serve(
+        BROKER.host, BROKER.port, broker.serve, policy=Release24(), backend=network
+    )
     connection = await open_connection(BROKER, options, backend=network, clock=clock)
     assert [(r.api_key, r.api_version) for r in broker.seen] == [(16, 0), (18, 3)]
     assert len(network.streams) == 1
@@ -351,13 +390,17 @@ async def test_a_port_that_cannot_be_is_not_cut_to_another(
     network: MemoryBackend, clock: ManualClock, broker: Broker, options: ConnectOptions, port: int
 ) -> None:
     """Brokers may advertise any int32; a socket call would take 110535 for port 44999."""
-    with pytest.raises(NetworkError, match=rf"broker:{port}: the port is {port}, not one from 1 to 65535") as caught:
+    with pytest.raises(
+        NetworkError, match=rf"broker:{port}: the port is {port}, not one from 1 to 65535"
+    ) as caught:
         await open_connection(Address("broker", port), options, backend=network, clock=clock)
     assert caught.value.retriable
     assert not network.streams
 
 
-@pytest.mark.parametrize("host", ["", "a\0b", "a b", "\x1b[2J", "a\nERROR forged line", "\u202eevil", "x" * 5_000])
+@pytest.mark.parametrize(
+    "host", ["", "a\0b", "a b", "\x1b[2J", "a\nERROR forged line", "\u202eevil", "x" * 5_000]
+)
 async def test_a_host_that_cannot_be_is_shown_harmlessly(
     network: MemoryBackend,
     clock: ManualClock,
@@ -368,6 +411,11 @@ async def test_a_host_that_cannot_be_is_shown_harmlessly(
     caplog.set_level("DEBUG")
     with pytest.raises(NetworkError, match="the host name is") as caught:
         await open_connection(Address(host, 9092), options, backend=network, clock=clock)
-    for text in (str(caught.value), caplog.text, str(Address(host, 1)), Node(1, host, 9092).address):
+    for text in (
+        str(caught.value),
+        caplog.text,
+        str(Address(host, 1)),
+        Node(1, host, 9092).address,
+    ):
         assert text.isprintable() or text == ""
         assert len(text) < 1_000

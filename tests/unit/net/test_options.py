@@ -14,14 +14,20 @@ from parley.types import Secret
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
-    [("localhost:9092", "localhost", 9092), (" 10.0.0.1:1 ", "10.0.0.1", 1), ("[::1]:65535", "::1", 65535)],
+    [
+        ("localhost:9092", "localhost", 9092),
+        (" 10.0.0.1:1 ", "10.0.0.1", 1),
+        ("[::1]:65535", "::1", 65535),
+    ],
 )
 def test_addresses(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)
     assert str(parse_address(text)) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:-1", "host:９", "a:b"])
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:-1", "host:９", "a:b"]
+)
 def test_texts_that_are_no_address(text: str) -> None:
     with pytest.raises(ConfigError, match="host:port"):
         parse_address(text)

@@ -10,7 +10,17 @@ import pytest
 
 from parley.errors import BrokersUnreachable, NetworkError
 from parley.messages import FetchRequest, MetadataRequest
-from parley.net import Address, BrokerConnection, ConnectOptions, Faults, ManualClock, MemoryBackend, Pool, Way, serve
+from parley.net import (
+    Address,
+    BrokerConnection,
+    ConnectOptions,
+    Faults,
+    ManualClock,
+    MemoryBackend,
+    Pool,
+    Way,
+    serve,
+)
 from parley.net.clock import settle
 from parley.protocol import ServeAll
 
@@ -29,7 +39,9 @@ async def pool(
     await made.close()
 
 
-async def test_callers_share_one_connection_per_broker_and_lane(pool: Pool, network: MemoryBackend) -> None:
+async def test_callers_share_one_connection_per_broker_and_lane(
+    pool: Pool, network: MemoryBackend
+) -> None:
     many = await asyncio.gather(*(pool.connection(1) for _ in range(10)))
     assert len({id(connection) for connection in many}) == 1
     assert await pool.any_connection() is many[0]
@@ -40,7 +52,9 @@ async def test_callers_share_one_connection_per_broker_and_lane(pool: Pool, netw
     assert len(network.streams) == 2
 
 
-async def test_only_the_first_connection_to_an_address_is_probed(pool: Pool, broker: Broker) -> None:
+async def test_only_the_first_connection_to_an_address_is_probed(
+    pool: Pool, broker: Broker
+) -> None:
     await pool.connection(1)
     await pool.connection(1, lane="fetch")
     assert broker.keys() == [18, 16, 18]
@@ -63,7 +77,9 @@ async def test_a_failure_is_reported_to_all_and_the_next_attempt_waits(
     await clock.advance(1)
     with pytest.raises(NetworkError):
         await waiting
-    server = await serve(NOWHERE.host, NOWHERE.port, Broker().serve, policy=ServeAll(), backend=network)
+    server = await serve(
+        NOWHERE.host, NOWHERE.port, Broker().serve, policy=ServeAll(), backend=network
+    )
     waiting = asyncio.create_task(pool.connection(2))
     await clock.advance(100)
     assert not (await waiting).is_closed
@@ -88,7 +104,9 @@ async def test_a_lost_connection_is_opened_again_after_a_pause(
 async def test_any_connection_tries_everything_and_names_every_failure(
     network: MemoryBackend, clock: ManualClock, options: ConnectOptions
 ) -> None:
-    pool = Pool(replace(options, bootstrap_servers="a:1,b:2"), backend=network, clock=clock, rng=lambda: 0.5)
+    pool = Pool(
+        replace(options, bootstrap_servers="a:1,b:2"), backend=network, clock=clock, rng=lambda: 0.5
+    )
     network.faults[Address("a", 1)] = Faults(unknown_name=True)
     with pytest.raises(BrokersUnreachable) as caught:
         await pool.any_connection()

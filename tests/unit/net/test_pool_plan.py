@@ -83,7 +83,13 @@ def test_addresses_that_failed_come_last() -> None:
 
 
 def test_sweeping_closes_what_is_idle_or_leads_nowhere() -> None:
-    made, idle, fresh, busy, gone = plan(), Fake(), Fake(last_used_ms=500), Fake(in_flight=1), Fake(last_used_ms=990)
+    made, idle, fresh, busy, gone = (
+        plan(),
+        Fake(),
+        Fake(last_used_ms=500),
+        Fake(in_flight=1),
+        Fake(last_used_ms=990),
+    )
     for name, connection in (("idle", idle), ("fresh", fresh), ("busy", busy)):
         made.opened(Lane(A, name), connection)
     made.opened(Lane(B, "main"), gone)

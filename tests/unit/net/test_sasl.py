@@ -1,4 +1,6 @@
-"""Logins over a network: options, mechanisms, repeated logins, ended sessions, what is never shown."""
+"""Logins over a network: options, mechanisms, repeated logins, ended
+sessions, what is never shown.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ from parley.net import (
 )
 from parley.net.clock import settle
 from parley.protocol import BrokerSasl, ServeAll
-from parley.protocol.sasl import MECHANISMS, OAuthBearerServer, PlainClient, PlainServer, ScramCredential, ScramServer
+from parley.protocol.sasl import (
+    MECHANISMS,
+    OAuthBearerServer,
+    PlainClient,
+    PlainServer,
+    ScramCredential,
+    ScramServer,
+)
 from parley.types import Secret
 from parley.versions.releases import release
 
@@ -43,7 +52,8 @@ USERS = {"alice": Secret("canary-password")}
 
 def scram_server() -> ScramServer:
     known = {
-        user: ScramCredential.from_password("SCRAM-SHA-512", password, b"salt") for user, password in USERS.items()
+        user: ScramCredential.from_password("SCRAM-SHA-512", password, b"salt")
+        for user, password in USERS.items()
     }
     return ScramServer("SCRAM-SHA-512", known.get, "server")
 
@@ -52,7 +62,9 @@ def mechanisms() -> dict[str, Callable[[], Any]]:
     return {
         "PLAIN": lambda: PlainServer(USERS.get),
         "SCRAM-SHA-512": scram_server,
-        "OAUTHBEARER": lambda: OAuthBearerServer(lambda token: "alice" if token.startswith("good") else None),
+        "OAUTHBEARER": lambda: OAuthBearerServer(
+            lambda token: "alice" if token.startswith("good") else None
+        ),
     }
 
 
@@ -87,12 +99,20 @@ PLAIN = ConnectOptions(
 )
 SCRAM = replace(PLAIN, sasl_mechanism="SCRAM-SHA-512", allow_plaintext_password=False)
 OAUTH = replace(
-    PLAIN, sasl_mechanism="OAUTHBEARER", sasl_username=None, sasl_password=None, sasl_token_provider=lambda: "good1"
+    PLAIN,
+    sasl_mechanism="OAUTHBEARER",
+    sasl_username=None,
+    sasl_password=None,
+    sasl_token_provider=lambda: "good1",
 )
 
 
-@pytest.mark.parametrize("options", [PLAIN, SCRAM, OAUTH], ids=lambda options: str(options.sasl_mechanism))
-async def test_each_mechanism(network: MemoryBackend, clock: ManualClock, options: ConnectOptions) -> None:
+@pytest.mark.parametrize(
+    "options", [PLAIN, SCRAM, OAUTH], ids=lambda options: str(options.sasl_mechanism)
+)
+async def test_each_mechanism(
+    network: MemoryBackend, clock: ManualClock, options: ConnectOptions
+) -> None:
     broker, principals = Broker(), []
 
     async def handler(connection: ServerConnection) -> None:
@@ -124,12 +144,20 @@ async def test_a_mechanism_is_a_row_and_its_machines(
         client=lambda given: Renamed(given.username, given.password),
     )
     monkeypatch.setitem(MECHANISMS, "X-PLAIN", row)
-    security = ListenerSecurity(Security("SASL_PLAINTEXT", users=USERS, mechanisms=["X-PLAIN"]), BROKER.host)
+    security = ListenerSecurity(
+        Security("SASL_PLAINTEXT", users=USERS, mechanisms=["X-PLAIN"]), BROKER.host
+    )
     tls, settings = security.made_for(release("0.10"), clock, clock.now_ms, 0)
     broker = Broker()
     broker.ranges |= {17: (0, 1), 36: (0, 2)}
     server = await serve(
-        BROKER.host, BROKER.port, broker.serve, policy=ServeAll(), backend=network, ssl_context=tls, settings=settings
+        BROKER.host,
+        BROKER.port,
+        broker.serve,
+        policy=ServeAll(),
+        backend=network,
+        ssl_context=tls,
+        settings=settings,
     )
     options = replace(PLAIN, sasl_mechanism="X-PLAIN", allow_plaintext_password=False)
     connection = await open_connection(BROKER, options, backend=network, clock=clock)
@@ -143,9 +171,13 @@ async def test_a_refused_login_is_no_timeout_and_is_not_tried_elsewhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server = await listening(network, clock, Broker())
-    options = replace(SCRAM, sasl_password=Secret("wrong-canary"), bootstrap_servers=f"{BROKER},other:1")
+    options = replace(
+        SCRAM, sasl_password=Secret("wrong-canary"), bootstrap_servers=f"{BROKER},other:1"
+    )
     pool = Pool(options, backend=network, clock=clock, rng=lambda: 0.0)
-    with pytest.raises(AuthenticationError, match=r"broker:9092: the broker refused the SCRAM-SHA-512 login") as caught:
+    with pytest.raises(
+        AuthenticationError, match=r"broker:9092: the broker refused the SCRAM-SHA-512 login"
+    ) as caught:
         await pool.any_connection()
     assert clock.now_ms() == 1_000
     for text in (caplog.text, str(caught.value), repr(options)):
@@ -154,7 +186,9 @@ async def test_a_refused_login_is_no_timeout_and_is_not_tried_elsewhere(
     await server.close()
 
 
-async def test_a_silent_broker_is_a_timeout_of_the_stage(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_a_silent_broker_is_a_timeout_of_the_stage(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     server = await listening(network, clock, Broker())
     # ApiVersions v0 with seven APIs comes back, 56 bytes, and a little of the handshake's answer.
     network.faults[BROKER] = Faults(to_client=Way(silent_after_bytes=60))
@@ -167,7 +201,9 @@ async def test_a_silent_broker_is_a_timeout_of_the_stage(network: MemoryBackend,
     await server.abort()
 
 
-async def test_a_login_is_repeated_before_the_session_ends(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_a_login_is_repeated_before_the_session_ends(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     broker, tokens = Broker(), []
 
     async def provider() -> str:
@@ -187,7 +223,9 @@ async def test_a_login_is_repeated_before_the_session_ends(network: MemoryBacken
     await server.close()
 
 
-async def test_a_session_that_is_not_renewed_ends(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_a_session_that_is_not_renewed_ends(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     server = await listening(network, clock, Broker(), session_lifetime_ms=10_000)
     connection = await open_connection(BROKER, PLAIN, backend=network, clock=clock)
     assert connection._login_timer is not None
@@ -200,7 +238,9 @@ async def test_a_session_that_is_not_renewed_ends(network: MemoryBackend, clock:
     await server.close()
 
 
-async def test_a_repeated_login_that_fails_ends_the_connection(network: MemoryBackend, clock: ManualClock) -> None:
+async def test_a_repeated_login_that_fails_ends_the_connection(
+    network: MemoryBackend, clock: ManualClock
+) -> None:
     tokens = ["good", "bad"]
     server = await listening(network, clock, Broker(), session_lifetime_ms=10_000)
     options = replace(OAUTH, sasl_token_provider=lambda: tokens.pop(0))
@@ -225,14 +265,20 @@ async def test_a_token_provider_that_fails_later_ends_the_connection(
 
 @pytest.mark.parametrize(
     ("provider", "words"),
-    [(lambda: 1 / 0, "ZeroDivisionError"), (lambda: 5, "returned int"), (lambda: "not a token!", "RFC 6750")],
+    [
+        (lambda: 1 / 0, "ZeroDivisionError"),
+        (lambda: 5, "returned int"),
+        (lambda: "not a token!", "RFC 6750"),
+    ],
 )
 async def test_a_token_that_cannot_be_had(
     network: MemoryBackend, clock: ManualClock, provider: Any, words: str
 ) -> None:
     server = await listening(network, clock, Broker())
     with pytest.raises(AuthenticationError, match=words):
-        await open_connection(BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock)
+        await open_connection(
+            BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock
+        )
     assert network.streams == []
     await server.close()
 
@@ -291,7 +337,9 @@ def test_secrets_do_not_show() -> None:
 async def test_the_rounds_of_a_scram_login_run_beside_the_event_loop(
     network: MemoryBackend, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A peer chooses how many they are, up to 16,384: milliseconds for each connection of a client."""
+    """A peer chooses how many they are, up to 16,384: milliseconds for each
+    connection of a client.
+    """
     stored = scram_server()  # made before, or its own rounds would count
     monkeypatch.setitem(globals(), "scram_server", lambda: stored)
     server = await listening(network, clock, Broker())
@@ -321,7 +369,9 @@ async def test_the_text_of_a_failed_token_provider_is_not_shown(
         raise ValueError("the token server refused canary-client-secret")
 
     with pytest.raises(AuthenticationError, match=r"ValueError in provider, line \d+") as caught:
-        await open_connection(BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock)
+        await open_connection(
+            BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock
+        )
     assert "canary" not in "".join(traceback.format_exception(caught.value)) + caplog.text
     await server.close()
 
@@ -335,5 +385,7 @@ async def test_an_error_of_parley_in_a_token_provider_is_raised_as_it_is(
         raise NetworkError("the token server cannot be reached")
 
     with pytest.raises(NetworkError, match="the token server cannot be reached"):
-        await open_connection(BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock)
+        await open_connection(
+            BROKER, replace(OAUTH, sasl_token_provider=provider), backend=network, clock=clock
+        )
     await server.close()

@@ -119,7 +119,9 @@ async def test_closing_in_order_sends_what_is_queued(
             answer = helper.answer(request)
             if request.api_key == 1:
                 partition = FetchResponse.PartitionData(records=records)
-                answer = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])])
+                answer = FetchResponse(
+                    responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])]
+                )
                 answering.set()
             await connection.respond(request, answer)
 
@@ -150,7 +152,10 @@ async def test_aborting_looks_like_a_killed_broker(
 
 
 async def test_a_handler_that_fails_costs_one_connection_and_is_logged(
-    network: MemoryBackend, clock: ManualClock, options: ConnectOptions, caplog: pytest.LogCaptureFixture
+    network: MemoryBackend,
+    clock: ManualClock,
+    options: ConnectOptions,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     helper = Broker()
 
@@ -184,7 +189,9 @@ async def test_a_handler_that_returns_ends_the_connection(
 
     server = await serve(BROKER.host, BROKER.port, handler, policy=ServeAll(), backend=network)
     connection = await open_connection(BROKER, options, backend=network, clock=clock)
-    assert isinstance((await connection.request(MetadataRequest(topics=[]))).message, MetadataResponse)
+    assert isinstance(
+        (await connection.request(MetadataRequest(topics=[]))).message, MetadataResponse
+    )
     await connection.wait_closed()
     assert isinstance(connection.error, NetworkError)
     await server.close()
@@ -206,8 +213,12 @@ async def test_each_connection_may_have_its_own_policy(
     await server.close()
 
 
-async def test_a_connection_that_is_accepted_while_the_server_closes_is_reset(options: ConnectOptions) -> None:
-    """The system may have accepted it already; nothing of it may stay open (a flaky ResourceWarning, once)."""
+async def test_a_connection_that_is_accepted_while_the_server_closes_is_reset(
+    options: ConnectOptions,
+) -> None:
+    """The system may have accepted it already; nothing of it may stay open (a
+    flaky ResourceWarning, once).
+    """
     for turns in range(6):
         server = await serve("127.0.0.1", 0, Broker().serve, policy=ServeAll())
         opening = asyncio.create_task(open_connection(server.address, options))

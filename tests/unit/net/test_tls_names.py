@@ -1,4 +1,6 @@
-"""Which name of a broker's certificate counts: the alternative names, and without any the common name, as for Java."""
+"""Which name of a broker's certificate counts: the alternative names, and without any
+the common name, as for Java.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,31 @@ from .conftest import Broker
 
 
 def self_signed(common_name: str, path: Path, alternative: str | None = None) -> ssl.SSLContext:
-    """Write a certificate that signs itself, as keytool -genkey makes it, and return a listener's context."""
+    """Write a certificate that signs itself, as keytool -genkey makes it, and
+    return a listener's context.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.datetime.now(datetime.UTC)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    )
     made = made.serial_number(7).not_valid_before(now - datetime.timedelta(days=1))
     made = made.not_valid_after(now + datetime.timedelta(days=1))
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     if alternative is not None:
-        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(alternative)]), critical=False)
+        made = made.add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(alternative)]), critical=False
+        )
     pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     path.write_bytes(pem)
     own = path.with_suffix(".own")
     own.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
         + pem
     )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -36,7 +36,9 @@ GOOD = Account(
 
 @given(
     st.integers(0, 6).flatmap(
-        lambda size: st.tuples(st.just(size), st.lists(st.tuples(st.integers(-1, size + 1), st.integers(0, 3))))
+        lambda size: st.tuples(
+            st.just(size), st.lists(st.tuples(st.integers(-1, size + 1), st.integers(0, 3)))
+        )
     )
 )
 def test_counting_agrees_with_a_counter(case: tuple[int, list[tuple[int, int]]]) -> None:
@@ -48,7 +50,9 @@ def test_counting_agrees_with_a_counter(case: tuple[int, list[tuple[int, int]]])
     assert counted.lost == size - len(known)
     assert counted.duplicated == sum(count - 1 for count in known.values())
     assert counted.foreign == len(rows) - known.total()
-    assert counted.altered == sum(1 for row_id, crc in rows if 0 <= row_id < size and crc != row_id % 3)
+    assert counted.altered == sum(
+        1 for row_id, crc in rows if 0 <= row_id < size and crc != row_id % 3
+    )
     assert counted.rows == size - counted.lost + counted.duplicated + counted.foreign
 
 
@@ -66,7 +70,8 @@ def test_of_the_aggregates_the_newest_of_each_key_counts() -> None:
 def test_a_good_account_balances_and_says_so() -> None:
     assert GOOD.balanced
     text = "\n".join(GOOD.lines())
-    for part in ("rows in", "lost                     0", "exactly once", "2.4 -> 3.9", "Produce v7-v9", "survived",
+    for part in ("rows in", "lost                     0", "exactly once", "2.4 -> 3.9",
+                 "Produce v7-v9", "survived",
                  "out/flights", "The account balances."):  # fmt: skip
         assert part in text
     assert GOOD.rows_per_second == 5
@@ -76,10 +81,19 @@ def test_a_good_account_balances_and_says_so() -> None:
     ("change", "problem"),
     [
         ({"rows_in": 11}, "1 rows were not acknowledged"),
-        ({"table": TableCount(9, 1, 0, 0, 0), "aggregates": AggregateCount(1, 1, 9)}, "1 acknowledged rows are not"),
-        ({"table": TableCount(11, 0, 1, 0, 0), "aggregates": AggregateCount(1, 1, 11)}, "again, against the guarantee"),
+        (
+            {"table": TableCount(9, 1, 0, 0, 0), "aggregates": AggregateCount(1, 1, 9)},
+            "1 acknowledged rows are not",
+        ),
+        (
+            {"table": TableCount(11, 0, 1, 0, 0), "aggregates": AggregateCount(1, 1, 11)},
+            "again, against the guarantee",
+        ),
         ({"table": TableCount(10, 0, 0, 2, 0)}, "2 rows have another value"),
-        ({"table": TableCount(11, 0, 0, 0, 1), "aggregates": AggregateCount(1, 1, 11)}, "never acknowledged"),
+        (
+            {"table": TableCount(11, 0, 0, 0, 1), "aggregates": AggregateCount(1, 1, 11)},
+            "never acknowledged",
+        ),
         ({"aggregates": AggregateCount(4, 2, 9)}, "the aggregates count 9 rows, the table has 10"),
     ],
 )
@@ -91,7 +105,12 @@ def test_an_account_that_does_not_balance_says_why(change: dict[str, object], pr
 
 
 def test_repeated_rows_are_allowed_where_only_at_least_once_is_promised() -> None:
-    account = replace(GOOD, idempotent=False, table=TableCount(12, 0, 2, 0, 0), aggregates=AggregateCount(4, 2, 12))
+    account = replace(
+        GOOD,
+        idempotent=False,
+        table=TableCount(12, 0, 2, 0, 0),
+        aggregates=AggregateCount(4, 2, 12),
+    )
     assert account.balanced
     assert "at least once" in account.guarantee
 

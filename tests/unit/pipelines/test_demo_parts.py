@@ -10,7 +10,14 @@ import pytest
 from parley.errors import ConfigError
 from parley.pipelines.demo import prepare_output
 from parley.pipelines.inputs import open_input
-from parley.pipelines.job import DiskFullError, JobError, JobPlan, _stderr_into, explain_failure, failure_text
+from parley.pipelines.job import (
+    DiskFullError,
+    JobError,
+    JobPlan,
+    _stderr_into,
+    explain_failure,
+    failure_text,
+)
 
 
 @pytest.fixture
@@ -18,7 +25,11 @@ def plan(tmp_path: Path) -> JobPlan:
     path = tmp_path / "a.csv"
     path.write_text("a\n1\n")
     return JobPlan(
-        dataset=open_input(path), bootstrap_servers="x:1", topic="a", aggregates_topic="b", output=tmp_path / "out"
+        dataset=open_input(path),
+        bootstrap_servers="x:1",
+        topic="a",
+        aggregates_topic="b",
+        output=tmp_path / "out",
     )
 
 
@@ -46,7 +57,9 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named_with_its_folder(plan: JobPlan) -> None:
-    error = explain_failure("table", "java.io.IOException: No space left on device\n\tat java.base/...", plan)
+    error = explain_failure(
+        "table", "java.io.IOException: No space left on device\n\tat java.base/...", plan
+    )
     assert isinstance(error, DiskFullError)
     assert str(plan.output) in str(error)
 
@@ -57,17 +70,24 @@ def test_of_a_long_failure_the_naming_line_is_shown(plan: JobPlan) -> None:
         "org.apache.spark.SparkException: Job aborted due to stage failure\n"
         '  File "/x/reader.py", line 1, in read\n'
         "parley.errors.tree.DataLossError: topic t was created again\n"
-        "\n\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)\n"
+        "\n\tat "
+        "org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)\n"
     )
     error = explain_failure("table", text, plan)
     assert isinstance(error, JobError)
-    assert 'query "table" failed: parley.errors.tree.DataLossError: topic t was created again' in str(error)
+    assert (
+        'query "table" failed: parley.errors.tree.DataLossError: topic t was created again'
+        in str(error)
+    )
     assert "spark.log" in str(error)
     java = (
-        "[STREAM_FAILED] x\n=== plan ===\n+- ~Scan[key#0]\njava.lang.A: a\n\tat b.C(D:1)\nCaused by: java.lang.E: inner"
+        "[STREAM_FAILED] x\n=== plan ===\n+- ~Scan[key#0]\njava.lang.A: a\n\tat b.C(D:1)\nCaused "
+        "by: java.lang.E: inner"
     )
     assert "failed: java.lang.E: inner (" in str(explain_failure("table", java, plan))
-    assert "failed: [STREAM_FAILED] x (" in str(explain_failure("table", "[STREAM_FAILED] x\n+- ~Scan", plan))
+    assert "failed: [STREAM_FAILED] x (" in str(
+        explain_failure("table", "[STREAM_FAILED] x\n+- ~Scan", plan)
+    )
     assert "no reason given" in str(explain_failure("table", "", plan))
 
 
@@ -76,7 +96,9 @@ def test_the_causes_of_a_failure_are_searched_too(plan: JobPlan) -> None:
         def __init__(self, desc: str, trace: str, cause: Exception | None = None) -> None:
             self._desc, self._stackTrace, self._cause = desc, trace, cause
 
-    error = Captured("query ended", "at x", Captured("job aborted", "Caused by: y: No space left on device"))
+    error = Captured(
+        "query ended", "at x", Captured("job aborted", "Caused by: y: No space left on device")
+    )
     assert isinstance(explain_failure("table", failure_text(error), plan), DiskFullError)
     assert failure_text(OSError("plain")) == "plain"
 

@@ -58,7 +58,10 @@ def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool
         assert set(environment.leaders("t")) == {0, 1, 2}
         assert environment.broker_rows() == ()
         assert environment.director("t", lambda: 0.0, lambda text: None) is None
-        client.produce("t", pa.table({"key": ["a", "b", "a"], "value": ['{"rows":1}', '{"rows":5}', '{"rows":2}']}))
+        client.produce(
+            "t",
+            pa.table({"key": ["a", "b", "a"], "value": ['{"rows":1}', '{"rows":5}', '{"rows":2}']}),
+        )
         assert count_aggregates(topic_records(client, "t")) == (3, 2, 7)
         facts = environment.broker_facts()
         assert all(fact.releases == () for fact in facts)
@@ -67,7 +70,10 @@ def test_brokers_of_ones_own_are_asked_what_they_can(release: str, headers: bool
 
 
 def test_a_topic_that_exists_already_is_an_error() -> None:
-    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with (
+        LocalCluster(brokers=1) as cluster,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         environment = OwnEnvironment(cluster.bootstrap_servers, client)
         environment.create_topics(client, ["t"])
         with pytest.raises(Exception, match="TOPIC_ALREADY_EXISTS"):

@@ -31,7 +31,11 @@ def test_every_row_is_a_record_that_can_be_found_again(dataset: Dataset) -> None
         assert chunk.first_row == seen
         for index, record in enumerate(chunk.batch.to_pylist()):
             number = seen + index
-            assert json.loads(record["value"]) == {"row_id": number, "id": number, "kind": f"k{number % 3}"}
+            assert json.loads(record["value"]) == {
+                "row_id": number,
+                "id": number,
+                "kind": f"k{number % 3}",
+            }
             assert record["key"] == str(number).encode()
             assert [header["key"] for header in record["headers"]] == ["source", "content-type"]
             assert zlib.crc32(record["value"]) == chunk.checksums[index]

@@ -70,7 +70,9 @@ def test_a_type_that_changes_late_in_the_file_is_found(tmp_path: Path) -> None:
         ("row_id,b\n1,2\n", 1, "rename it"),
     ],
 )
-def test_a_bad_csv_file_is_refused_with_its_line(tmp_path: Path, content: str | bytes, line: int, problem: str) -> None:
+def test_a_bad_csv_file_is_refused_with_its_line(
+    tmp_path: Path, content: str | bytes, line: int, problem: str
+) -> None:
     path = write(tmp_path / "bad.csv", content)
     with pytest.raises(InputError) as caught:
         read(path)
@@ -98,14 +100,28 @@ def test_a_csv_file_inside_an_archive_is_read(tmp_path: Path) -> None:
         open_input(write(tmp_path / "b.csv.zip", "a\n1\n"))
 
 
-@given(st.lists(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0")), min_size=2, max_size=2)))
-def test_fields_come_back_as_they_were_written(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
-    """Against the standard library's writer; a column of text keeps its text, an empty one is no value."""
+@given(
+    st.lists(
+        st.lists(
+            st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0")),
+            min_size=2,
+            max_size=2,
+        )
+    )
+)
+def test_fields_come_back_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]
+) -> None:
+    """Against the standard library's writer; a column of text keeps its text,
+    an empty one is no value.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([["a", "b"], ["text", "text"], *rows])
     path = write(tmp_path_factory.mktemp("csv") / "a.csv", text.getvalue())
-    assert [list(row.values()) for row in read(path)[1:]] == [[field or None for field in row] for row in rows]
+    assert [list(row.values()) for row in read(path)[1:]] == [
+        [field or None for field in row] for row in rows
+    ]
 
 
 @given(st.one_of(st.integers(), st.floats(), st.text(max_size=6)))
@@ -175,12 +191,14 @@ def test_a_parquet_file_is_read_with_values_that_json_has(tmp_path: Path) -> Non
     pq.write_table(table, path)
     dataset = open_input(path)
     assert dict(dataset.columns) == {
-        "i": "bigint", "f": "double", "b": "boolean", "s": "string", "t": "string", "d": "string", "n": "string",
+        "i": "bigint", "f": "double", "b": "boolean", "s": "string", "t": "string", "d": "string",
+        "n": "string",
         "y": "string", "l": "string", "u": "string",
     }  # fmt: skip
     first, second = dataset.rows()
     assert first == {
-        "i": 1, "f": None, "b": True, "s": "x", "t": "2024-01-02T03:00:00+00:00", "d": "2024-01-02", "n": "1.50",
+        "i": 1, "f": None, "b": True, "s": "x", "t": "2024-01-02T03:00:00+00:00", "d": "2024-01-02",
+        "n": "1.50",
         "y": "AP8=", "l": ["AA=="], "u": 2**64 - 1,
     }  # fmt: skip
     assert json.loads(json.dumps(second)) == {**dict.fromkeys(first), "f": 0.5, "s": "y"}
@@ -207,7 +225,9 @@ def test_key_partitions_and_measure_are_chosen_or_taken(tmp_path: Path) -> None:
 
 def test_without_a_column_of_few_values_the_kafka_partition_is_taken(tmp_path: Path) -> None:
     rows = "".join(f"{n},v{n}\n" for n in range(60))
-    assert open_input(write(tmp_path / "a.csv", "n,v\n" + rows)).partition_column == "kafka_partition"
+    assert (
+        open_input(write(tmp_path / "a.csv", "n,v\n" + rows)).partition_column == "kafka_partition"
+    )
 
 
 def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
@@ -222,9 +242,18 @@ def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_the_flights_are_all_there() -> None:
     dataset = open_input(None)
-    assert (dataset.name, dataset.row_count, dataset.partition_column) == ("flights", 336_776, "origin")
+    assert (dataset.name, dataset.row_count, dataset.partition_column) == (
+        "flights",
+        336_776,
+        "origin",
+    )
     first = next(dataset.rows())
-    assert (first["carrier"], first["flight"], first["dep_time"], first["tailnum"]) == ("UA", 1545, 517, "N14228")
+    assert (first["carrier"], first["flight"], first["dep_time"], first["tailnum"]) == (
+        "UA",
+        1545,
+        517,
+        "N14228",
+    )
     assert dataset.columns["arr_delay"] == "bigint"
 
 

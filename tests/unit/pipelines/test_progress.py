@@ -7,7 +7,15 @@ import io
 import pytest
 from rich.console import Console
 
-from parley.pipelines.progress import BrokerRow, LiveDisplay, PlainDisplay, RateMeter, Snapshot, panel, plain_text
+from parley.pipelines.progress import (
+    BrokerRow,
+    LiveDisplay,
+    PlainDisplay,
+    RateMeter,
+    Snapshot,
+    panel,
+    plain_text,
+)
 
 SNAPSHOT = Snapshot(
     seconds=23.4,
@@ -30,7 +38,8 @@ def test_the_panel_shows_rows_rate_lag_leaders_and_releases() -> None:
     console = Console(width=110, file=io.StringIO(), force_terminal=True, color_system=None)
     console.print(panel(SNAPSHOT, ((12.0, "broker 2 is killed"),)))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for part in ("120,000 / 336,776", "97,000 / 336,776", "9,876 rows/s", "23,000 rows", "leader moves 12", "3.9",
+    for part in ("120,000 / 336,776", "97,000 / 336,776", "9,876 rows/s", "23,000 rows",
+                 "leader moves 12", "3.9",
                  "down", "0 2", "Produce v7-v11", "12.0 s  broker 2 is killed"):  # fmt: skip
         assert part in text, part
 

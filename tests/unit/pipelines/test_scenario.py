@@ -92,7 +92,12 @@ def test_each_step_has_words() -> None:
 
 @pytest.mark.parametrize(
     "leaders",
-    [{0: 1, 1: 2, 2: 3, 3: 1}, {0: 1, 1: 1, 2: 1, 3: 1}, {0: -1, 1: 2, 2: -1, 3: 2}, {0: 2, 1: 3, 2: 3, 3: 2}],
+    [
+        {0: 1, 1: 2, 2: 3, 3: 1},
+        {0: 1, 1: 1, 2: 1, 3: 1},
+        {0: -1, 1: 2, 2: -1, 3: 2},
+        {0: 2, 1: 3, 2: 3, 3: 2},
+    ],
 )
 def test_every_partition_gets_another_leader_and_none_too_many(leaders: dict[int, int]) -> None:
     found = spread_leaders(leaders, [3, 1, 2])
@@ -108,7 +113,12 @@ def test_leader_moves_are_counted_by_epochs_even_between_two_looks() -> None:
     cluster = FakeCluster()
     watch = LeaderWatch(lambda: cluster.leaders("t"))
     for _ in range(3):
-        perform(next(step for step in rolling_upgrade() if step.act is Act.MOVE_LEADERS), cluster, "t", [1, 2, 3])
+        perform(
+            next(step for step in rolling_upgrade() if step.act is Act.MOVE_LEADERS),
+            cluster,
+            "t",
+            [1, 2, 3],
+        )
     watch.look()
     assert watch.moves == 12
 
@@ -122,7 +132,9 @@ def test_the_director_waits_for_the_rows(request: pytest.FixtureRequest) -> None
         return fraction[0]
 
     steps = rolling_upgrade()
-    director = Director(steps, cluster, "t", brokers=[1, 2, 3], progress=progress, report=reported.append)
+    director = Director(
+        steps, cluster, "t", brokers=[1, 2, 3], progress=progress, report=reported.append
+    )
     assert not director.finished
     director.start()
     director.join(timeout=GENEROUS_S)
@@ -134,7 +146,14 @@ def test_what_goes_wrong_in_a_step_is_kept() -> None:
     def progress() -> float:
         raise OSError("no such cluster")
 
-    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=progress, report=lambda text: None)
+    director = Director(
+        rolling_upgrade(),
+        FakeCluster(),
+        "t",
+        brokers=[1],
+        progress=progress,
+        report=lambda text: None,
+    )
     director.start()
     director.join(timeout=GENEROUS_S)
     assert isinstance(director.error, OSError)
@@ -142,7 +161,14 @@ def test_what_goes_wrong_in_a_step_is_kept() -> None:
 
 
 def test_the_director_can_be_stopped_while_it_waits() -> None:
-    director = Director(rolling_upgrade(), FakeCluster(), "t", brokers=[1], progress=lambda: 0.0, report=lambda _: None)
+    director = Director(
+        rolling_upgrade(),
+        FakeCluster(),
+        "t",
+        brokers=[1],
+        progress=lambda: 0.0,
+        report=lambda _: None,
+    )
     director.start()
     director.stop()
     director.join(timeout=GENEROUS_S)

@@ -1,4 +1,6 @@
-"""What a broker does with requests that it cannot or will not serve: by release, as its policy says."""
+"""What a broker does with requests that it cannot or will not serve: by
+release, as its policy says.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ def test_a_silent_release_swallows_and_stays_usable() -> None:
         assert carry_whole(broker, len(bad).to_bytes(4, "big") + bad) == []
         assert flush(broker) == b""
     (request,) = carry_whole(broker, len(REQUEST).to_bytes(4, "big") + REQUEST)
-    assert (request.api_key, request.version, request.correlation_id, request.client_id) == (3, 1, 7, "x")
+    assert (request.api_key, request.version, request.correlation_id, request.client_id) == (
+        3,
+        1,
+        7,
+        "x",
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,8 @@ def test_a_policy_answers_without_reading_the_body() -> None:
     broker = BrokerProtocol(MODERN)
     data = b"\0\x12\0\x63\0\0\0\5" + b"no ApiVersions v99 that anybody could read"
     assert carry_whole(broker, len(data).to_bytes(4, "big") + data) == []
-    assert flush(broker) == b"\0\0\0\x0a\0\0\0\5\0\x23\0\0\0\0"  # the 10 bytes that 0.10 to 2.3 send
+    # the 10 bytes that 0.10 to 2.3 send
+    assert flush(broker) == b"\0\0\0\x0a\0\0\0\5\0\x23\0\0\0\0"
     assert broker.state is State.READY
 
 

@@ -86,10 +86,14 @@ def test_v08_the_version_is_the_maximum_of_what_all_allow(
 def test_v08_limits_of_the_application_narrow_the_choice() -> None:
     client = ready({18: (0, 4), 3: (0, 12)}, version_limits={3: VersionRange(2, 6)})
     client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1)
-    client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1, allowed=VersionRange(0, 3))
+    client.send_request(
+        MetadataRequest(topics=[]), now_ms=0, timeout_ms=1, allowed=VersionRange(0, 3)
+    )
     assert [version for _, version, _ in versions_sent(client)] == [6, 3]
     with pytest.raises(LocalProtocolError, match="version_limits"):
-        client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1, allowed=VersionRange(7, 9))
+        client.send_request(
+            MetadataRequest(topics=[]), now_ms=0, timeout_ms=1, allowed=VersionRange(7, 9)
+        )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,9 @@ def test_v10_the_software_name_is_one_that_no_broker_refuses(given: str, clean: 
 
 
 @pytest.mark.parametrize(("version", "waits"), [(5, 0), (6, 750), (12, 750)])
-def test_v12_only_brokers_that_do_not_wait_themselves_make_the_client_wait(version: int, waits: int) -> None:
+def test_v12_only_brokers_that_do_not_wait_themselves_make_the_client_wait(
+    version: int, waits: int
+) -> None:
     client = ready({18: (0, 4), 3: (version, version)})
     client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1)
     sent(client)
@@ -125,7 +131,23 @@ def test_v12_only_brokers_that_do_not_wait_themselves_make_the_client_wait(versi
 
 def test_v12_the_table_is_kafkas() -> None:
     # Spot checks against shouldClientThrottle in kafka-clients 3.9.1, read from its byte code.
-    known = {0: 6, 1: 8, 2: 3, 3: 6, 8: 4, 9: 4, 10: 2, 11: 3, 18: 2, 19: 3, 22: 1, 42: 1, 44: 0, 51: 0, 75: 0}
+    known = {
+        0: 6,
+        1: 8,
+        2: 3,
+        3: 6,
+        8: 4,
+        9: 4,
+        10: 2,
+        11: 3,
+        18: 2,
+        19: 3,
+        22: 1,
+        42: 1,
+        44: 0,
+        51: 0,
+        75: 0,
+    }
     assert {key: CLIENT_THROTTLES_FROM[key] for key in known} == known
     assert 23 not in CLIENT_THROTTLES_FROM  # OffsetForLeaderEpoch never asks the client to wait
     assert len(CLIENT_THROTTLES_FROM) == 46

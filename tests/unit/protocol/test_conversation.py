@@ -1,4 +1,6 @@
-"""Client and broker joined in memory: whatever pieces the bytes arrive in, the conversation is the same."""
+"""Client and broker joined in memory: whatever pieces the bytes arrive in, the
+conversation is the same.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,17 @@ from parley.protocol import (
     State,
 )
 
-from .pairs import CARRIERS, MODERN, Carry, carry_in_place, carry_whole, flush, own_versions, pair, take
+from .pairs import (
+    CARRIERS,
+    MODERN,
+    Carry,
+    carry_in_place,
+    carry_whole,
+    flush,
+    own_versions,
+    pair,
+    take,
+)
 
 
 @pytest.mark.parametrize("carry", CARRIERS)
@@ -62,7 +74,8 @@ def test_records_stay_right_while_later_answers_arrive() -> None:
         (request,) = carry_in_place(broker, flush(client))
         partition = FetchResponse.PartitionData(records=bytes([letter]) * 50_000)
         broker.send_response(
-            request, FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])])
+            request,
+            FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])]),
         )
         (response,) = carry_in_place(client, flush(broker))
         held.append((letter, response.message.responses[0].partitions[0].records))
@@ -72,7 +85,9 @@ def test_records_stay_right_while_later_answers_arrive() -> None:
 
 def test_a_broker_serves_one_request_at_a_time_in_order() -> None:
     client, broker = pair()
-    ids = [client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=5) for _ in range(3)]
+    ids = [
+        client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=5) for _ in range(3)
+    ]
     broker.receive_data(flush(client))
     answered = []
     for expected in ids:
@@ -85,7 +100,9 @@ def test_a_broker_serves_one_request_at_a_time_in_order() -> None:
         answered.append(request)
     assert broker.next_event() is NEED_DATA
     responses = carry_whole(client, flush(broker))
-    assert [(r.correlation_id, r.message.cluster_id) for r in responses] == [(i, str(i)) for i in ids]
+    assert [(r.correlation_id, r.message.cluster_id) for r in responses] == [
+        (i, str(i)) for i in ids
+    ]
     with pytest.raises(LocalProtocolError, match="received last"):
         broker.send_response(answered[0], MetadataResponse())
 

@@ -1,4 +1,6 @@
-"""SASL logins between the two ends: every mechanism, both handshakes, every order that is refused (V13, V14)."""
+"""SASL logins between the two ends: every mechanism, both handshakes, every order
+that is refused (V13, V14).
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ MODERN = {3: (0, 12), 17: (0, 1), 18: (0, 4), 36: (0, 2)}
 
 
 def scram(name: str) -> ScramServer:
-    known = {user: ScramCredential.from_password(name, password, b"salt") for user, password in USERS.items()}
+    known = {
+        user: ScramCredential.from_password(name, password, b"salt")
+        for user, password in USERS.items()
+    }
     return ScramServer(name, known.get, "server-nonce")
 
 
@@ -67,7 +72,9 @@ def sasl(session_lifetime_ms: int = 0) -> BrokerSasl:
             "PLAIN": lambda: PlainServer(USERS.get),
             "SCRAM-SHA-256": lambda: scram("SCRAM-SHA-256"),
             "SCRAM-SHA-512": lambda: scram("SCRAM-SHA-512"),
-            "OAUTHBEARER": lambda: OAuthBearerServer(lambda token: "alice" if token == "good" else None),
+            "OAUTHBEARER": lambda: OAuthBearerServer(
+                lambda token: "alice" if token == "good" else None
+            ),
         },
         session_lifetime_ms,
     )
@@ -75,16 +82,26 @@ def sasl(session_lifetime_ms: int = 0) -> BrokerSasl:
 
 LOGINS: dict[str, Callable[[str], ClientMechanism]] = {
     "PLAIN": lambda secret: PlainClient("alice", Secret(secret)),
-    "SCRAM-SHA-256": lambda secret: ScramClient("SCRAM-SHA-256", "alice", Secret(secret), "client-nonce"),
-    "SCRAM-SHA-512": lambda secret: ScramClient("SCRAM-SHA-512", "alice", Secret(secret), "client-nonce"),
-    "OAUTHBEARER": lambda secret: OAuthBearerClient(Secret("good" if secret == "wonder" else "bad")),
+    "SCRAM-SHA-256": lambda secret: ScramClient(
+        "SCRAM-SHA-256", "alice", Secret(secret), "client-nonce"
+    ),
+    "SCRAM-SHA-512": lambda secret: ScramClient(
+        "SCRAM-SHA-512", "alice", Secret(secret), "client-nonce"
+    ),
+    "OAUTHBEARER": lambda secret: OAuthBearerClient(
+        Secret("good" if secret == "wonder" else "bad")
+    ),
 }
 
 
 class Talk:
-    """Carries bytes between the ends until both are silent; answers what is not part of the login."""
+    """Carries bytes between the ends until both are silent; answers what is
+    not part of the login.
+    """
 
-    def __init__(self, client: ClientProtocol, broker: BrokerProtocol, ranges: dict[int, tuple[int, int]]) -> None:
+    def __init__(
+        self, client: ClientProtocol, broker: BrokerProtocol, ranges: dict[int, tuple[int, int]]
+    ) -> None:
         self.client, self.broker, self.ranges = client, broker, ranges
         self.requests: list[tuple[int, int]] = []
         self.client_events: list[Any] = []
@@ -114,12 +131,17 @@ class Talk:
         if request.api_key == 18:
             entry = ApiVersionsResponse.ApiVersion
             answer = ApiVersionsResponse(
-                api_keys=[entry(api_key=key, min_version=a, max_version=b) for key, (a, b) in self.ranges.items()]
+                api_keys=[
+                    entry(api_key=key, min_version=a, max_version=b)
+                    for key, (a, b) in self.ranges.items()
+                ]
             )
         self.broker.send_response(request, answer)
 
 
-def drain(connection: Connection, answer: Callable[[RequestReceived], None] | None = None) -> list[Any]:
+def drain(
+    connection: Connection, answer: Callable[[RequestReceived], None] | None = None
+) -> list[Any]:
     found = []
     while (event := connection.next_event()) not in (NEED_DATA, PAUSED):
         found.append(event)
@@ -135,7 +157,9 @@ def talk(
     **settings: Any,
 ) -> Talk:
     client = ClientProtocol(ClientSettings(**settings), mechanism)
-    made = Talk(client, broker if broker is not None else BrokerProtocol(ServeAll(), sasl=sasl()), ranges)
+    made = Talk(
+        client, broker if broker is not None else BrokerProtocol(ServeAll(), sasl=sasl()), ranges
+    )
     client.start(0)
     made.run()
     return made
@@ -206,7 +230,8 @@ def test_a_broker_without_sasl_is_refused_before_a_password_is_sent() -> None:
 def test_a_pinned_release_asks_nothing_around_the_login() -> None:
     made = talk(LOGINS["PLAIN"]("wonder"), MODERN, pinned_release="0.10.0")
     assert made.requests == []
-    assert [frame[:4] for frame in made.frames] == [b"\0\x11\0\0", b"\0ali"]  # handshake v0, then a bare token
+    # handshake v0, then a bare token
+    assert [frame[:4] for frame in made.frames] == [b"\0\x11\0\0", b"\0ali"]
     assert isinstance(made.client_events[-1], Negotiated)
     assert made.client_events[-1].inferred
 
@@ -244,8 +269,22 @@ METADATA = framed(MetadataRequest(topics=[]), 1)
 
 @pytest.mark.parametrize(
     "sent",
-    [METADATA, TOKEN, VERSIONS + METADATA, HANDSHAKE + VERSIONS, HANDSHAKE + METADATA, HANDSHAKE + HANDSHAKE],
-    ids=["metadata", "token first", "versions, metadata", "versions late", "metadata late", "handshake twice"],
+    [
+        METADATA,
+        TOKEN,
+        VERSIONS + METADATA,
+        HANDSHAKE + VERSIONS,
+        HANDSHAKE + METADATA,
+        HANDSHAKE + HANDSHAKE,
+    ],
+    ids=[
+        "metadata",
+        "token first",
+        "versions, metadata",
+        "versions late",
+        "metadata late",
+        "handshake twice",
+    ],
 )
 def test_v13_anything_out_of_order_closes_the_connection(sent: bytes) -> None:
     broker = BrokerProtocol(ServeAll(), sasl=sasl())
@@ -294,7 +333,8 @@ def test_a_login_that_lasts_forever_is_not_repeated() -> None:
     broker.receive_data(HANDSHAKE + TOKEN)
     assert drain(broker) == []
     handshake, authenticate = broker.data_to_send()
-    assert bytes(handshake)[8:10] == bytes(authenticate)[8:10] == (34).to_bytes(2, "big")  # ILLEGAL_SASL_STATE
+    # ILLEGAL_SASL_STATE
+    assert bytes(handshake)[8:10] == bytes(authenticate)[8:10] == (34).to_bytes(2, "big")
     assert broker.principal == "alice"
 
 
@@ -302,7 +342,9 @@ def test_a_login_that_lasts_forever_is_not_repeated() -> None:
 
 
 def session() -> Talk:
-    made = talk(LOGINS["SCRAM-SHA-256"]("wonder"), MODERN, BrokerProtocol(ServeAll(), sasl=sasl(60_000)))
+    made = talk(
+        LOGINS["SCRAM-SHA-256"]("wonder"), MODERN, BrokerProtocol(ServeAll(), sasl=sasl(60_000))
+    )
     assert made.client_events[0] == Authenticated(60_000)
     return made
 
@@ -312,7 +354,9 @@ def test_v14_a_login_is_repeated_behind_what_is_in_flight_and_holds_back_what_fo
     made.client_events.clear()
     before = made.client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=9)
     made.client.reauthenticate(LOGINS["SCRAM-SHA-256"]("wonder"), 0, 100)
-    after = [made.client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=n) for n in (9, 4)]
+    after = [
+        made.client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=n) for n in (9, 4)
+    ]
     abandoned = made.client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1)
     made.client.abandon(abandoned)
     assert made.client.in_flight == 5

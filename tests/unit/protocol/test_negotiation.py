@@ -64,8 +64,12 @@ def test_v01_the_newest_version_is_asked_first() -> None:
     assert client.state is State.READY
 
 
-@pytest.mark.parametrize(("offered", "then"), [((0, 3), 3), ((0, 2), 2), ((0, 0), 0), (None, 0), ((1, 3), 3)])
-def test_v01_error_35_lowers_on_the_same_connection(offered: tuple[int, int] | None, then: int) -> None:
+@pytest.mark.parametrize(
+    ("offered", "then"), [((0, 3), 3), ((0, 2), 2), ((0, 0), 0), (None, 0), ((1, 3), 3)]
+)
+def test_v01_error_35_lowers_on_the_same_connection(
+    offered: tuple[int, int] | None, then: int
+) -> None:
     client = started()
     sent(client)
     client.receive_data(error_35(0, offered))
@@ -97,7 +101,11 @@ def test_v01_a_range_that_makes_no_sense_or_is_too_new(offered: tuple[int, int])
     if offered[0] > NEWEST:
         error = found[0].error
         assert isinstance(error, UnsupportedVersionError)
-        assert (error.client_range, error.broker_range, error.local) == ((0, NEWEST), offered, False)
+        assert (error.client_range, error.broker_range, error.local) == (
+            (0, NEWEST),
+            offered,
+            False,
+        )
         assert versions_sent(client) == []
     else:
         assert versions_sent(client) == [(18, 0, 1)]
@@ -126,7 +134,8 @@ def test_v02_error_35_to_version_0_ends_the_connection() -> None:
 def test_v03_the_error_code_counts_whatever_follows_it() -> None:
     client = started()
     sent(client)
-    client.receive_data(framed(struct.pack(">ih", 0, 35) + b"\xff\x01\x02"))  # error 35 in no shape at all
+    # error 35 in no shape at all
+    client.receive_data(framed(struct.pack(">ih", 0, 35) + b"\xff\x01\x02"))
     assert events(client) == []
     assert versions_sent(client) == [(18, 0, 1)]
 
@@ -136,7 +145,9 @@ def test_v03_the_response_header_has_no_tags_even_for_flexible_versions() -> Non
     sent(client)
     # v4: correlation id, error 0, two entries (compact length 3), throttle 0, no tagged fields
     entries = struct.pack(">hhh", 18, 0, 4) + b"\0" + struct.pack(">hhh", 3, 0, 13) + b"\0"
-    client.receive_data(framed(struct.pack(">ih", 0, 0) + b"\x03" + entries + struct.pack(">i", 0) + b"\0"))
+    client.receive_data(
+        framed(struct.pack(">ih", 0, 0) + b"\x03" + entries + struct.pack(">i", 0) + b"\0")
+    )
     (event,) = events(client)
     assert event.versions.ranges == {18: VersionRange(0, 4), 3: VersionRange(0, 13)}
 
@@ -165,7 +176,10 @@ def test_v03_repeated_and_absurdly_many_keys_end_the_connection() -> None:
     for count, key in ((2, 3), (100_000, None)):
         client = started(version_limits={18: VersionRange(0, 0)})
         sent(client)
-        entries = b"".join(struct.pack(">hhh", index % 30_000 if key is None else key, 0, 1) for index in range(count))
+        entries = b"".join(
+            struct.pack(">hhh", index % 30_000 if key is None else key, 0, 1)
+            for index in range(count)
+        )
         client.receive_data(framed(struct.pack(">ihi", 0, 0, count) + entries))
         assert isinstance(closed_by(client), RemoteProtocolError)
 
@@ -212,7 +226,9 @@ def test_v05_a_newer_broker_answers_both_and_the_canary_is_forgotten(early: bool
         client.receive_data(answer + canary)
     else:
         client.receive_data(answer)
-        client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1) if events(client) else None
+        client.send_request(MetadataRequest(topics=[]), now_ms=0, timeout_ms=1) if events(
+            client
+        ) else None
         client.receive_data(canary)
     found = events(client)
     assert all(isinstance(event, Negotiated) for event in found)

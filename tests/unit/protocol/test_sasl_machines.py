@@ -32,7 +32,9 @@ def log_in(client: ClientMechanism, server: ServerMechanism) -> None:
         message = client.step(server.step(message))
 
 
-def scram_server(mechanism: str = "SCRAM-SHA-256", password: str = "pencil", nonce: str = "server") -> ScramServer:
+def scram_server(
+    mechanism: str = "SCRAM-SHA-256", password: str = "pencil", nonce: str = "server"
+) -> ScramServer:
     known = {"user": ScramCredential.from_password(mechanism, Secret(password), SALT)}
     return ScramServer(mechanism, known.get, nonce)
 
@@ -41,7 +43,9 @@ def test_rfc_7677_exchange_for_sha_256() -> None:
     """The example of RFC 7677, section 3, byte for byte."""
     client = ScramClient("SCRAM-SHA-256", "user", Secret("pencil"), "rOprNGfwEbeRWgbNEkqO")
     assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    challenge = (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
     assert client.step(challenge) == (
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
@@ -104,7 +108,8 @@ def test_the_server_checks_the_final_nonce() -> None:
 @pytest.mark.parametrize(
     "iterations",
     ["4095", "16385", "2147483647", "9" * 400, "-4096", "", "4096.0", "四", "000004096000",
-     "04096", "0" * 400 + "4096", "16385000000", "4096" + "0" * 4_000, "٤٠٩٦", "+4096", " 4096", "1_6384"],
+     "04096", "0" * 400 + "4096", "16385000000", "4096" + "0" * 4_000, "٤٠٩٦", "+4096", " 4096",
+     "1_6384"],
 )  # fmt: skip
 def test_the_client_does_not_work_for_absurd_iteration_counts(iterations: str) -> None:
     client = ScramClient("SCRAM-SHA-256", "user", Secret("pencil"), "n1")
@@ -130,7 +135,11 @@ def test_a_server_without_the_password_is_found_out() -> None:
 
 @given(message=st.binary(max_size=64))
 def test_hostile_messages_are_refused_and_never_crash(message: bytes) -> None:
-    for make in (scram_server, lambda: PlainServer({}.get), lambda: OAuthBearerServer(lambda _: None)):
+    for make in (
+        scram_server,
+        lambda: PlainServer({}.get),
+        lambda: OAuthBearerServer(lambda _: None),
+    ):
         server = make()
         try:
             server.step(message)
@@ -152,9 +161,12 @@ def test_oauthbearer_accepts_and_refuses() -> None:
 
 
 def test_oauthbearer_message_is_that_of_rfc_7628() -> None:
-    client = OAuthBearerClient(Secret("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="), {"host": "server.example.com"})
+    client = OAuthBearerClient(
+        Secret("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="), {"host": "server.example.com"}
+    )
     assert client.first() == (
-        b"n,,\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01host=server.example.com\x01\x01"
+        b"n,,\x01auth=Bearer "
+        b"vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01host=server.example.com\x01\x01"
     )
 
 
@@ -183,10 +195,13 @@ def test_no_secret_in_any_repr() -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal", [b"[" * 100_000, b'{"status":' * 50_000, b'{"status":"a\x1b[2J\\u001b[2J"}', b"[]", b"\xff"]
+    "refusal",
+    [b"[" * 100_000, b'{"status":' * 50_000, b'{"status":"a\x1b[2J\\u001b[2J"}', b"[]", b"\xff"],
 )
 def test_a_refusal_of_a_token_is_read_whatever_it_says(refusal: bytes) -> None:
-    """Deeply nested JSON raises RecursionError in Python's parser, which no caller takes for a refusal."""
+    """Deeply nested JSON raises RecursionError in Python's parser, which no
+    caller takes for a refusal.
+    """
     client = OAuthBearerClient(Secret("good"))
     assert client.step(refusal) == b"\x01"
     with pytest.raises(AuthenticationError, match="refused the OAUTHBEARER token") as caught:

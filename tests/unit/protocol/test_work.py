@@ -1,4 +1,6 @@
-"""What takes long is handed to the owner of a connection, and everything else waits for it in order."""
+"""What takes long is handed to the owner of a connection, and everything
+else waits for it in order.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def closed(made: Talk) -> Closed:
     return event
 
 
-def test_a_login_goes_on_when_its_work_is_finished(login: Callable[[str], tuple[Talk, Work]]) -> None:
+def test_a_login_goes_on_when_its_work_is_finished(
+    login: Callable[[str], tuple[Talk, Work]],
+) -> None:
     made, work = login("wonder")
     assert made.client.next_event() is PAUSED
     assert made.client.data_to_send() == []
@@ -84,7 +88,9 @@ def test_an_end_during_work_is_an_end(login: Callable[[str], tuple[Talk, Work]])
     assert isinstance(closed(made).error, AuthenticationError | NetworkError)
 
 
-def test_a_connection_that_was_closed_meanwhile_takes_no_result(login: Callable[[str], tuple[Talk, Work]]) -> None:
+def test_a_connection_that_was_closed_meanwhile_takes_no_result(
+    login: Callable[[str], tuple[Talk, Work]],
+) -> None:
     made, work = login("wonder")
     made.client.close()
     work.run()

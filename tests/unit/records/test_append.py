@@ -37,7 +37,9 @@ def produced(magic: int, codec: int = 0, rows: list[Record] = ROWS, **options: A
 
 
 def read(data: Any, first: int = 0) -> list[Record]:
-    return [row for chunk in decode_columns(data, first_offset=first) for row in records(chunk.columns)]
+    return [
+        row for chunk in decode_columns(data, first_offset=first) for row in records(chunk.columns)
+    ]
 
 
 # ── check ────────────────────────────────────────────────────────────────────
@@ -47,12 +49,21 @@ def read(data: Any, first: int = 0) -> list[Record]:
 def test_facts_of_a_good_record_set(magic: int, codec: int) -> None:
     checked = check_batch(produced(magic, codec))
     assert (checked.magic, checked.records) == (magic, 6)
-    assert (checked.max_timestamp_ms, checked.max_timestamp_offset) == ((1000, 0) if magic else (-1, 0))
+    assert (checked.max_timestamp_ms, checked.max_timestamp_offset) == (
+        (1000, 0) if magic else (-1, 0)
+    )
 
 
 def test_producer_facts() -> None:
-    (batch,) = check_batch(produced(2, producer_id=9, producer_epoch=2, base_sequence=5, transactional=True)).batches
-    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.is_transactional) == (9, 2, 5, True)
+    (batch,) = check_batch(
+        produced(2, producer_id=9, producer_epoch=2, base_sequence=5, transactional=True)
+    ).batches
+    assert (
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.is_transactional,
+    ) == (9, 2, 5, True)
 
 
 def test_what_a_broker_refuses() -> None:
@@ -83,7 +94,9 @@ def test_what_a_broker_refuses() -> None:
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
 @pytest.mark.parametrize("append_time", [None, 777])
 @pytest.mark.parametrize("base", [0, 100, 2**33])
-def test_offsets_and_append_time(magic: int, codec: int, append_time: int | None, base: int) -> None:
+def test_offsets_and_append_time(
+    magic: int, codec: int, append_time: int | None, base: int
+) -> None:
     stored = assign_offsets(produced(magic, codec), base, 5, append_time)
     found = read(stored, base)
     assert [row.offset for row in found] == list(range(base, base + 6))
@@ -91,7 +104,9 @@ def test_offsets_and_append_time(magic: int, codec: int, append_time: int | None
     if magic == 0:
         assert {row.timestamp_type for row in found} == {-1}
     elif append_time is None:
-        assert [(row.timestamp_ms, row.timestamp_type) for row in found] == [(1000 - n, 0) for n in range(6)]
+        assert [(row.timestamp_ms, row.timestamp_type) for row in found] == [
+            (1000 - n, 0) for n in range(6)
+        ]
     else:
         assert {(row.timestamp_ms, row.timestamp_type) for row in found} == {(777, 1)}
     assert split(stored)[0].leader_epoch == (5 if magic == 2 else -1)
@@ -100,7 +115,9 @@ def test_offsets_and_append_time(magic: int, codec: int, append_time: int | None
 
 @pytest.mark.parametrize("codec", [1, 2, 3])
 def test_relative_offsets_keep_their_compressed_bytes(codec: int) -> None:
-    """KIP-31: a magic-1 set only has its wrapper's offset set; absolute ones are compressed again."""
+    """KIP-31: a magic-1 set only has its wrapper's offset set; absolute
+    ones are compressed again.
+    """
     sent = produced(1, codec)
     stored = assign_offsets(bytearray(sent), 50)
     assert bytes(stored)[8:] == bytes(sent)[8:]
@@ -128,7 +145,9 @@ def test_several_sets_in_one_request() -> None:
 @pytest.mark.parametrize(("magic", "codec"), [form for form in FORMATS if form != (2, 4)])
 @pytest.mark.parametrize("to_magic", [0, 1, 2])
 @pytest.mark.parametrize("append_time", [None, 777])
-def test_conversion_keeps_offsets_and_codec(magic: int, codec: int, to_magic: int, append_time: int | None) -> None:
+def test_conversion_keeps_offsets_and_codec(
+    magic: int, codec: int, to_magic: int, append_time: int | None
+) -> None:
     stored = assign_offsets(produced(magic, codec), 100, 3, append_time)
     converted = convert(stored, to_magic, upward=True)
     assert {batch.magic for batch in split(converted)} == {to_magic}
@@ -142,13 +161,18 @@ def test_conversion_keeps_offsets_and_codec(magic: int, codec: int, to_magic: in
         kind, times = -1, [-1] * 6
     elif not magic:
         kind = 0
-    expected = [row._replace(offset=100 + n, timestamp_ms=times[n], timestamp_type=kind) for n, row in enumerate(ROWS)]
+    expected = [
+        row._replace(offset=100 + n, timestamp_ms=times[n], timestamp_type=kind)
+        for n, row in enumerate(ROWS)
+    ]
     assert read(converted) == expected
 
 
 def test_down_conversion_loses_headers_and_control_batches() -> None:
     rows = [row._replace(headers=(("h", b"x"),)) for row in ROWS]
-    control = bytearray(encode_batches(columns_from_records([Record(6, 0, 0, b"\0\0\0\1", b"")]))[0].data)
+    control = bytearray(
+        encode_batches(columns_from_records([Record(6, 0, 0, b"\0\0\0\1", b"")]))[0].data
+    )
     control[22] |= 0x20
     stored = bytes(produced(2, 1, rows)) + bytes(control) + bytes(assign_offsets(produced(1), 7))
     assert needs_conversion(stored, 1)
@@ -172,7 +196,8 @@ def test_gaps_of_compaction_survive_conversion() -> None:
     stored = b"".join(bytes(batch.data) for batch in encode_batches(columns_from_records(rows)))
     for codec in (0, 1):
         packed = b"".join(
-            bytes(b.data) for b in encode_batches(columns_from_records(rows), None, WriteOptions(codec=codec))
+            bytes(b.data)
+            for b in encode_batches(columns_from_records(rows), None, WriteOptions(codec=codec))
         )
         for magic in (0, 1):
             assert offsets_of(convert(packed, magic)) == [5, 9, 2**31 + 9]

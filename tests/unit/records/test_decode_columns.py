@@ -28,7 +28,9 @@ WHERE = ("t", 3)
 
 
 def made(offsets: Iterable[int], pid: int = -1, last: int | None = None, **options: Any) -> bytes:
-    """Return one batch whose records have these offsets; `last` puts a compacted tail behind them."""
+    """Return one batch whose records have these offsets; `last` puts a
+    compacted tail behind them.
+    """
     rows = [Record(offset, 1000, 0, b"k", b"%020d" % offset) for offset in offsets]
     (batch,) = encode_batches(columns_from_records(rows), None, WriteOptions(**options))
     data = bytearray(batch.data)
@@ -49,7 +51,9 @@ def control(offset: int, pid: int, kind: int) -> bytes:
     return bytes(data)
 
 
-def read(data: bytes, first: int = 0, end: int | None = None, **more: Any) -> tuple[list[int], list[DecodedChunk]]:
+def read(
+    data: bytes, first: int = 0, end: int | None = None, **more: Any
+) -> tuple[list[int], list[DecodedChunk]]:
     """Return the offsets shown and the chunks."""
     chunks = list(decode_columns(data, first_offset=first, end_offset=end, where=WHERE, **more))
     return [record.offset for chunk in chunks for record in records(chunk.columns)], chunks
@@ -121,8 +125,15 @@ def test_records_at_the_edges_of_int64() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 def test_old_formats_and_mixed_ones(magic: int, codec: int) -> None:
-    """What a log holds after its format was changed; a start inside a compressed set shows the rest."""
-    data = made([0, 1, 2], magic=0) + made([3, 4, 5], magic=magic, codec=codec) + made([6, 7]) + made([8], magic=1)
+    """What a log holds after its format was changed; a start inside a
+    compressed set shows the rest.
+    """
+    data = (
+        made([0, 1, 2], magic=0)
+        + made([3, 4, 5], magic=magic, codec=codec)
+        + made([6, 7])
+        + made([8], magic=1)
+    )
     for first in range(10):
         for end in (first, first + 1, 5, 7, 9, 12):
             shown, _ = read(data, first, end)
@@ -151,14 +162,19 @@ def test_chunks_end_before_a_batch_would_pass_the_limits() -> None:
     ):
         shown, chunks = read(data, options=ReadOptions(**limits))
         assert [chunk.columns.rows for chunk in chunks] == rows
-        assert [chunk.next_offset for chunk in chunks] == [sum(rows[: at + 1]) for at in range(len(rows))]
+        assert [chunk.next_offset for chunk in chunks] == [
+            sum(rows[: at + 1]) for at in range(len(rows))
+        ]
         assert shown == list(range(50))
 
 
 def test_decompressed_bytes_bound_a_chunk() -> None:
     rows = [Record(offset, 0, 0, None, bytes(10_000)) for offset in range(40)]
     data = b"".join(
-        bytes(b.data) for b in encode_batches(columns_from_records(rows), None, WriteOptions(codec=4, max_records=4))
+        bytes(b.data)
+        for b in encode_batches(
+            columns_from_records(rows), None, WriteOptions(codec=4, max_records=4)
+        )
     )
     _, chunks = read(data, options=ReadOptions(max_bytes=100_000))
     assert [chunk.columns.rows for chunk in chunks] == [12, 12, 12, 4]
@@ -193,7 +209,9 @@ def test_aborted_transactions_are_left_out() -> None:
 
 
 def test_an_abort_that_began_before_this_fetch() -> None:
-    shown, _ = read(made([50], pid=1) + control(51, 1, ABORT) + made([52], pid=1), first=50, aborted=[(1, 20)])
+    shown, _ = read(
+        made([50], pid=1) + control(51, 1, ABORT) + made([52], pid=1), first=50, aborted=[(1, 20)]
+    )
     assert shown == [52]
 
 

@@ -28,17 +28,26 @@ ROWS = [Record(n, 10**12 + n, 0, b"key %d" % n, b"v" * 50, (("h", None),)) for n
 
 
 def values(data: Any) -> list[bytes | None]:
-    return [row.key for chunk in decode_columns(data, first_offset=0) for row in records(chunk.columns)]
+    return [
+        row.key for chunk in decode_columns(data, first_offset=0) for row in records(chunk.columns)
+    ]
 
 
 def test_batches_are_bounded_and_together_hold_every_row() -> None:
     columns = columns_from_records(ROWS, with_offsets=False)
     for limit in (1, 100, 500, 5000, 10**6):
         for codec in range(5):
-            batches = encode_batches(columns, None, WriteOptions(max_batch_bytes=limit, codec=codec))
-            assert [batch.start for batch in batches] == [0, *(batch.stop for batch in batches[:-1])]
+            batches = encode_batches(
+                columns, None, WriteOptions(max_batch_bytes=limit, codec=codec)
+            )
+            assert [batch.start for batch in batches] == [
+                0,
+                *(batch.stop for batch in batches[:-1]),
+            ]
             assert batches[-1].stop == 100
-            assert [key for batch in batches for key in values(batch.data)] == [row.key for row in ROWS]
+            assert [key for batch in batches for key in values(batch.data)] == [
+                row.key for row in ROWS
+            ]
             if codec == 0:
                 assert all(len(batch.data) <= limit or batch.records == 1 for batch in batches)
                 # No batch stops early: with its successor's first record it would be too large.
@@ -49,7 +58,11 @@ def test_batches_are_bounded_and_together_hold_every_row() -> None:
 def test_offsets_count_from_zero_in_each_batch_unless_given() -> None:
     columns = columns_from_records(ROWS, with_offsets=False)
     made = encode_batches(columns, None, WriteOptions(max_records=40))
-    assert [(b.base_offset, b.last_offset) for batch in made for b in split(batch.data)] == [(0, 39), (0, 39), (0, 19)]
+    assert [(b.base_offset, b.last_offset) for batch in made for b in split(batch.data)] == [
+        (0, 39),
+        (0, 39),
+        (0, 19),
+    ]
     made = encode_batches(columns_from_records(ROWS), None, WriteOptions(max_records=40))
     assert [(b.base_offset, b.last_offset) for batch in made for b in split(batch.data)] == [
         (0, 39),
@@ -72,15 +85,23 @@ def test_a_selection_picks_and_orders_rows() -> None:
 
 
 def test_timestamps_are_the_columns_or_the_constant() -> None:
-    (batch,) = encode_batches(Columns(2, value=var_column([b"a", b"b"])), None, WriteOptions(timestamp_ms=1234))
-    found = [row for chunk in decode_columns(batch.data, first_offset=0) for row in records(chunk.columns)]
+    (batch,) = encode_batches(
+        Columns(2, value=var_column([b"a", b"b"])), None, WriteOptions(timestamp_ms=1234)
+    )
+    found = [
+        row
+        for chunk in decode_columns(batch.data, first_offset=0)
+        for row in records(chunk.columns)
+    ]
     assert [(row.timestamp_ms, row.key) for row in found] == [(1234, None), (1234, None)]
     assert batch.max_timestamp_ms == 1234
 
 
 def test_sequences_count_on_and_wrap() -> None:
     columns = columns_from_records(ROWS, with_offsets=False)
-    options = WriteOptions(producer_id=5, producer_epoch=1, base_sequence=2**31 - 50, max_records=40)
+    options = WriteOptions(
+        producer_id=5, producer_epoch=1, base_sequence=2**31 - 50, max_records=40
+    )
     batches = [split(batch.data)[0] for batch in encode_batches(columns, None, options)]
     assert [batch.base_sequence for batch in batches] == [2**31 - 50, 2**31 - 10, 30]
     assert next_sequence(2**31 - 1, 1) == 0
@@ -95,7 +116,8 @@ def test_a_producer_can_be_stamped_later() -> None:
     (early,) = encode_batches(columns, None, WriteOptions(transactional=True, **stamp))
     assert data == bytes(early.data)
     with pytest.raises(LocalProtocolError, match="magic 2"):
-        stamp_producer(bytearray(encode_batches(Columns(1), None, WriteOptions(magic=1))[0].data), 1, 1, 1,
+        stamp_producer(bytearray(encode_batches(Columns(1), None, WriteOptions(magic=1))[0].data),
+            1, 1, 1,
                        transactional=False)  # fmt: skip
 
 

@@ -41,14 +41,17 @@ HEADERS = (("h", b"x"), ("h", None), ("", b""), ("ключ", b"\xff"))
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in range(5) if codec < 4 or magic == 2]
 
 
-# aiokafka refuses the lz4 of magic 0 (KIP-57); a real 0.9 broker is the witness for that in tests/golden.
+# aiokafka refuses the lz4 of magic 0 (KIP-57); a real 0.9 broker is the witness for that in
+# tests/golden.
 AIO_FORMATS = [form for form in FORMATS if form != (0, 3)]
 
 
 def rows_for(magic: int) -> list[Record]:
     if magic == 0:
         return [row._replace(timestamp_ms=-1, timestamp_type=-1) for row in ROWS]
-    return [row._replace(headers=HEADERS if magic == 2 and row.offset % 7 == 0 else ()) for row in ROWS]
+    return [
+        row._replace(headers=HEADERS if magic == 2 and row.offset % 7 == 0 else ()) for row in ROWS
+    ]
 
 
 def ours(data: Any) -> list[Record]:
@@ -70,7 +73,9 @@ def theirs(log: Any) -> list[Record]:
 @pytest.mark.parametrize(("magic", "codec"), AIO_FORMATS)
 def test_aiokafka_reads_ours(magic: int, codec: int) -> None:
     rows = rows_for(magic)
-    made = encode_batches(columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec, max_records=100))
+    made = encode_batches(
+        columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec, max_records=100)
+    )
     data = b"".join(bytes(batch.data) for batch in made)
     assert theirs(AioRecords(data)) == rows
 
@@ -78,7 +83,9 @@ def test_aiokafka_reads_ours(magic: int, codec: int) -> None:
 @pytest.mark.parametrize(("magic", "codec"), [form for form in FORMATS if form[1] in (0, 1, 4)])
 def test_kafka_python_reads_ours(magic: int, codec: int) -> None:
     rows = rows_for(magic)
-    made = encode_batches(columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec, max_records=100))
+    made = encode_batches(
+        columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec, max_records=100)
+    )
     data = b"".join(bytes(batch.data) for batch in made)
     assert theirs(PythonRecords(data)) == rows
 
@@ -89,15 +96,22 @@ def test_ours_reads_kafka_pythons(magic: int, codec: int) -> None:
     builder = MemoryRecordsBuilder(magic, codec, 10**7)
     for row in rows:
         more = {"headers": list(row.headers)} if magic == 2 else {}
-        builder.append(timestamp=row.timestamp_ms if magic else None, key=row.key, value=row.value, **more)
+        builder.append(
+            timestamp=row.timestamp_ms if magic else None, key=row.key, value=row.value, **more
+        )
     builder.close()
     assert ours(builder.buffer()) == rows
     if codec == 0:
-        (made,) = encode_batches(columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec))
-        # All but the leader epoch, which is the broker's to set: kafka-python sends 0, Java sends -1.
+        (made,) = encode_batches(
+            columns_from_records(rows), None, WriteOptions(magic=magic, codec=codec)
+        )
+        # All but the leader epoch, which is the broker's to set: kafka-python sends 0, Java sends
+        # -1.
         ours_sent, theirs_sent = bytes(made.data), bytes(builder.buffer())
         epoch = 4 if magic == 2 else 0
-        assert ours_sent[:12] + ours_sent[12 + epoch :] == theirs_sent[:12] + theirs_sent[12 + epoch :]
+        assert (
+            ours_sent[:12] + ours_sent[12 + epoch :] == theirs_sent[:12] + theirs_sent[12 + epoch :]
+        )
 
 
 @pytest.mark.parametrize(("magic", "codec"), AIO_FORMATS)
@@ -124,4 +138,7 @@ def test_ours_reads_aiokafkas(magic: int, codec: int) -> None:
 
 def test_aiokafka_has_the_codecs_that_this_file_needs() -> None:
     """Without them the tests above would fail for want of a library, not for a defect."""
-    assert all(has() for has in (aiokafka.codec.has_snappy, aiokafka.codec.has_lz4, aiokafka.codec.has_zstd))
+    assert all(
+        has()
+        for has in (aiokafka.codec.has_snappy, aiokafka.codec.has_lz4, aiokafka.codec.has_zstd)
+    )

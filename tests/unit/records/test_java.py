@@ -1,4 +1,6 @@
-"""Kafka's own classes read every format and codec that either kernel writes, conversions included."""
+"""Kafka's own classes read every format and codec that either kernel
+writes, conversions included.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ ROWS = [
     Record(100, 1_700_000_000_123, 0, b"key", b"value", HEADERS),
     Record(101, 1_699_999_999_999, 0, None, b""),
     Record(105, 1_700_000_000_124, 0, b"", None),
-    *(Record(n, 1_700_000_000_000 + n, 0, b"k%d" % n, b"text %d " % n * 60) for n in range(106, 900)),
+    *(
+        Record(n, 1_700_000_000_000 + n, 0, b"k%d" % n, b"text %d " % n * 60)
+        for n in range(106, 900)
+    ),
 ]
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in range(5) if codec < 4 or magic == 2]
 
@@ -39,17 +44,23 @@ def made(kernel: Kernel) -> dict[str, bytes]:
         for time in (None, 1_800_000_000_000):
             data, start = b"", 0
             while start < len(rows):
-                options = EncodeOptions(magic=magic, codec=codec, max_bytes=200_000, log_append_time_ms=time)
+                options = EncodeOptions(
+                    magic=magic, codec=codec, max_bytes=200_000, log_append_time_ms=time
+                )
                 batch = kernel.encode(columns, None, start, options)
                 data, start = data + bytes(batch.data), batch.next_start
             found[f"magic {magic}, codec {codec}, append time {time}"] = data
     for magic, codec in FORMATS:
         sent = bytearray(found[f"magic {magic}, codec {codec}, append time None"])
         if len(split(sent)) == 1:
-            found[f"stored, magic {magic}, codec {codec}"] = bytes(assign_offsets(sent, 5000, 3, 1_900_000_000_000))
+            found[f"stored, magic {magic}, codec {codec}"] = bytes(
+                assign_offsets(sent, 5000, 3, 1_900_000_000_000)
+            )
         if codec < 4:
             for to_magic in {0, 1, 2} - {magic}:
-                found[f"converted, magic {magic} to {to_magic}, codec {codec}"] = convert(sent, to_magic, upward=True)
+                found[f"converted, magic {magic} to {to_magic}, codec {codec}"] = convert(
+                    sent, to_magic, upward=True
+                )
     return found
 
 
@@ -80,6 +91,8 @@ def test_java_reads_what_is_written_here(kernel: str, tmp_path: Path) -> None:
         files[-1].write_bytes(data)
     found = by_java(files)
     for number, (name, data) in enumerate(sets.items()):
-        ours = [row for chunk in decode_columns(data, first_offset=0) for row in records(chunk.columns)]
+        ours = [
+            row for chunk in decode_columns(data, first_offset=0) for row in records(chunk.columns)
+        ]
         assert len(ours) == len(ROWS), name
         assert found[str(number)] == ours, name

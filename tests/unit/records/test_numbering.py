@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from parley.errors import CorruptRecordError
-from parley.records import Wrapper, check_batch, decode_columns, number_messages, offsets_of, records
+from parley.records import (
+    Wrapper,
+    check_batch,
+    decode_columns,
+    number_messages,
+    offsets_of,
+    records,
+)
 
 from ...real import message_sets
 
@@ -29,16 +36,24 @@ def numbered(data: bytes) -> tuple[bytes, list[Wrapper]]:
 
 @given(
     st.integers(0, 1),
-    st.lists(st.tuples(CODECS, OFFSETS, st.lists(OFFSETS, min_size=1, max_size=4)), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(CODECS, OFFSETS, st.lists(OFFSETS, min_size=1, max_size=4)),
+        min_size=1,
+        max_size=4,
+    ),
 )
 def test_every_message_keeps_its_place(magic: int, parts: list[tuple[int, int, list[int]]]) -> None:
     data = b"".join(
-        message_sets.wrapped_set(magic, codec, wrapper, of) if codec else message_sets.plain_set(magic, of)
+        message_sets.wrapped_set(magic, codec, wrapper, of)
+        if codec
+        else message_sets.plain_set(magic, of)
         for codec, wrapper, of in parts
     )
     found, wrappers = numbered(data)
     assert offsets_of(found) == list(range(sum(len(of) for _, _, of in parts)))
-    rows = [row for chunk in decode_columns(found, first_offset=0) for row in records(chunk.columns)]
+    rows = [
+        row for chunk in decode_columns(found, first_offset=0) for row in records(chunk.columns)
+    ]
     assert [row.value for row in rows] == message_sets.values_in(data)
     assert {row.timestamp_ms for row in rows} == {1_700_000_000_000 if magic else -1}
     assert check_batch(found).records == len(rows)
@@ -65,7 +80,9 @@ def test_the_largest_offset_of_all_is_no_end(magic: int) -> None:
 
 
 def test_both_formats_become_the_newer_one() -> None:
-    found, _ = numbered(message_sets.plain_set(0, (-1, -1)) + message_sets.wrapped_set(1, 1, 7, (0, 1)))
+    found, _ = numbered(
+        message_sets.plain_set(0, (-1, -1)) + message_sets.wrapped_set(1, 1, 7, (0, 1))
+    )
     assert offsets_of(found) == [0, 1, 2, 3]
     assert check_batch(found).magic == 1
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from parley.errors import CorruptRecordError
-from parley.records import ReadOptions, check_batch, convert, decode_columns, offsets_of, records, split
+from parley.records import (
+    ReadOptions,
+    check_batch,
+    convert,
+    decode_columns,
+    offsets_of,
+    records,
+    split,
+)
 from parley.records.pieces import MAX_SPAN_ROWS
 from parley_laboratory.hostile.record_shapes import TRANSACTIONAL, batch, record
 
@@ -26,7 +34,9 @@ def large(request: pytest.FixtureRequest) -> bytes:
 
 
 def chunks(data: bytes, **options: int) -> Iterator[tuple[list[int], int]]:
-    for chunk in decode_columns(data, first_offset=options.pop("first_offset", 0), options=ReadOptions(**options)):
+    for chunk in decode_columns(
+        data, first_offset=options.pop("first_offset", 0), options=ReadOptions(**options)
+    ):
         yield [row.offset for row in records(chunk.columns)], chunk.next_offset
 
 
@@ -85,6 +95,8 @@ def test_the_largest_timestamp_may_be_in_any_piece() -> None:
 
 
 def test_a_control_batch_of_many_records_is_none() -> None:
-    data = batch(b"".join(record(i) for i in range(5_000)), 5_000, flags=TRANSACTIONAL | 0x20, producer=7)
+    data = batch(
+        b"".join(record(i) for i in range(5_000)), 5_000, flags=TRANSACTIONAL | 0x20, producer=7
+    )
     with pytest.raises(CorruptRecordError, match="too many"):
         list(decode_columns(data, first_offset=0, aborted=[(7, 0)]))

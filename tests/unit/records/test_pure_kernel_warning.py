@@ -1,4 +1,6 @@
-"""Without the native kernel a user is warned once what it costs; who asked for the pure one is not."""
+"""Without the native kernel a user is warned once what it costs; who asked
+for the pure one is not.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,15 @@ print(kernel_info().name)
 
 
 def run(**environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if name not in ("PARLEY_PURE", "PYTHONWARNINGS")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PARLEY_PURE", "PYTHONWARNINGS")
+    }
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_NATIVE],
-        capture_output=True, text=True, timeout=GENEROUS_S, check=True, env={**clean, **environment},
+        capture_output=True, text=True, timeout=GENEROUS_S, check=True,
+        env={**clean, **environment},
     )  # fmt: skip
 
 
@@ -54,7 +61,9 @@ from parley.records import kernel_info
 print(kernel_info().reason)
 """
     clean = {name: value for name, value in os.environ.items() if name != "PARLEY_PURE"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=clean)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=clean
+    )
     assert done.stdout.startswith("the compiled one does not load (")
     assert str(broken) in done.stdout
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from parley.schema import ApiKey, Fresh, NotationError, Parser, VersionRange, data_names, load, load_data, load_header
+from parley.schema import (
+    ApiKey,
+    Fresh,
+    NotationError,
+    Parser,
+    VersionRange,
+    data_names,
+    load,
+    load_data,
+    load_header,
+)
 
 SAMPLE = """
 # a comment
@@ -37,8 +47,16 @@ def parse(text: str) -> object:
 def test_every_part_of_the_notation() -> None:
     schema = Parser("01_fetch.api", SAMPLE).api()
     request = schema.request
-    assert (schema.key, schema.name, schema.listeners) == (ApiKey.FETCH, "Fetch", ("broker", "controller"))
-    assert (request.name, request.kind, request.valid_versions) == ("FetchRequest", "request", (0, 9))
+    assert (schema.key, schema.name, schema.listeners) == (
+        ApiKey.FETCH,
+        "Fetch",
+        ("broker", "controller"),
+    )
+    assert (request.name, request.kind, request.valid_versions) == (
+        "FetchRequest",
+        "request",
+        (0, 9),
+    )
     assert (request.flexible_versions, request.deprecated_versions, request.unstable_versions) == (
         (6, 9),
         (0, 3),
@@ -46,12 +64,26 @@ def test_every_part_of_the_notation() -> None:
     )
     assert [request.is_flexible(version) for version in (5, 6)] == [False, True]
     name, timeout, enabled, ratio, items, secret_key, numbers = request.fields
-    assert (name.kafka_name, name.versions, name.nullable, name.default) == ("Name", (0, 5), (2, 5), None)
+    assert (name.kafka_name, name.versions, name.nullable, name.default) == (
+        "Name",
+        (0, 5),
+        (2, 5),
+        None,
+    )
     assert (name.ignorable, name.tag, name.map_key) == (True, None, False)
-    assert (timeout.kafka_name, timeout.default, timeout.versions) == ("timeoutMs", 0x7FFFFFFF, (1, 9))
+    assert (timeout.kafka_name, timeout.default, timeout.versions) == (
+        "timeoutMs",
+        0x7FFFFFFF,
+        (1, 9),
+    )
     assert (enabled.tag, enabled.default, ratio.default) == (3, True, 0.5)
     assert (items.type, items.is_array, items.default) == ("Item", True, Fresh.LIST)
-    assert (secret_key.secret, secret_key.default, numbers.type, numbers.is_array) == (True, b"", "int64", True)
+    assert (secret_key.secret, secret_key.default, numbers.type, numbers.is_array) == (
+        True,
+        b"",
+        "int64",
+        True,
+    )
     assert items.struct is not None
     identity, parts, one, other = items.struct.fields
     assert (identity.map_key, identity.default) == (True, bytes(16))
@@ -80,10 +112,22 @@ def test_every_part_of_the_notation() -> None:
         ("  ratio  ", "      ratio  ", "line 10: indented"),
         ("  ratio       float64    0+   default=0.5", "  ratio", "line 10: a field needs"),
         ("  ratio  ", "  name  ", 'line 10: a second field "name"'),
-        ("secret_key  bytes      0+   secret", "secret_key  bytes      0+   hidden", 'line 16: "hidden"'),
-        ("    index     int32      0+   default=-1", "    index     Part       0+", 'line 19: the type "Part"'),
+        (
+            "secret_key  bytes      0+   secret",
+            "secret_key  bytes      0+   hidden",
+            'line 16: "hidden"',
+        ),
+        (
+            "    index     int32      0+   default=-1",
+            "    index     Part       0+",
+            'line 19: the type "Part"',
+        ),
         ("    index     int32      0+   default=-1", "", 'line 13: the type "Part"'),
-        ("numbers     []int64    0+", "numbers     []int64    0+\n    inner int8 0+", "line 18: fields below"),
+        (
+            "numbers     []int64    0+",
+            "numbers     []int64    0+\n    inner int8 0+",
+            "line 18: fields below",
+        ),
         ("response 0-9", "response 0-8", "line 21: the response has other versions"),
     ],
 )
@@ -118,7 +162,11 @@ def test_ranges() -> None:
     assert list(VersionRange(2, 4).versions()) == [2, 3, 4]
     assert [str(VersionRange(0, 5)), str(VersionRange(2, 2))] == ["0-5", "2"]
     assert [version in VersionRange(1, 3) for version in (0, 1, 3, 4)] == [False, True, True, False]
-    assert [VersionRange.parse("3"), VersionRange.parse("0-5"), VersionRange.parse("2+", 4)] == [(3, 3), (0, 5), (2, 4)]
+    assert [VersionRange.parse("3"), VersionRange.parse("0-5"), VersionRange.parse("2+", 4)] == [
+        (3, 3),
+        (0, 5),
+        (2, 4),
+    ]
     for text in ("", "x", "5-3", "2+", "-1", "1-2-3"):
         with pytest.raises(ValueError):
             VersionRange.parse(text)

@@ -1,4 +1,6 @@
-"""Shared fixtures of these tests themselves: a failed start is tried again, what died is replaced."""
+"""Shared fixtures of these tests themselves: a failed start is tried
+again, what died is replaced.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,47 @@ HEAD = """
 
 
 def run(folder: Path, tests: str) -> str:
-    """Run tests with the plugin in a pytest of their own; return the outcome of each and the last line."""
+    """Run tests with the plugin in a pytest of their own; return the outcome of
+    each and the last line.
+    """
     (folder / "conftest.py").write_text(textwrap.dedent(CONFTEST))
     (folder / "test_it.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(tests))
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", "test_it.py"]
-    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rA",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        "test_it.py",
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=GENEROUS_S, env=environment
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=GENEROUS_S,
+        env=environment,
     )
     return done.stdout
 
 
 def outcomes(printed: str) -> dict[str, str]:
     """Return {test: outcome} of pytest's summary."""
-    words = [line.split() for line in printed.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR"))]
+    words = [
+        line.split()
+        for line in printed.splitlines()
+        if line.startswith(("PASSED", "FAILED", "ERROR"))
+    ]
     return {line[1].partition("::")[2]: line[0] for line in words if "::" in line[1]}
 
 

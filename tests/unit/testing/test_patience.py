@@ -23,7 +23,9 @@ async def test_an_assertion_that_fails_is_tried_again() -> None:
 
 
 def test_what_never_comes_is_said_with_what_was_found_last() -> None:
-    with pytest.raises(AssertionError, match=r"the sun did not come to be within 0 s; found last: \[\]"):
+    with pytest.raises(
+        AssertionError, match=r"the sun did not come to be within 0 s; found last: \[\]"
+    ):
         eventually(list, "the sun", within_s=0)
 
 

@@ -1,4 +1,6 @@
-"""The pure parts of parley.testing.realbroker, and its promise that no process outlives its starter."""
+"""The pure parts of parley.testing.realbroker, and its promise that no
+process outlives its starter.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.ports import PortPool
 from parley.testing.realbroker.process import JavaProcess, StartError
 from parley.testing.realbroker.properties import NodeFacts, node_properties, properties_text
-from parley.testing.realbroker.releases import REAL_RELEASES, broker_artifacts, full_release, version_tuple
+from parley.testing.realbroker.releases import (
+    REAL_RELEASES,
+    broker_artifacts,
+    full_release,
+    version_tuple,
+)
 from parley.versions import releases
 
 from ...support import GENEROUS_S
@@ -25,7 +32,8 @@ from ...support import GENEROUS_S
 
 def facts(release: str, **changes: object) -> NodeFacts:
     values: dict[str, object] = {
-        "id": 1, "release": release, "directory": Path("/data"), "ports": {"PLAINTEXT": 1234}, "roles": ("broker",),
+        "id": 1, "release": release, "directory": Path("/data"), "ports": {"PLAINTEXT": 1234},
+        "roles": ("broker",),
         "oldest_release": release, "mixed": False, "controller": (9, 4321), "zookeeper_port": 99,
     }  # fmt: skip
     return NodeFacts(**(values | changes))  # type: ignore[arg-type]
@@ -37,7 +45,14 @@ def test_releases_are_in_order_and_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "full"), [("3.9", "3.9.1"), ("0.10", "0.10.2.2"), ("4", "4.3.0"), ("3.8.1", "3.8.1"), ("0.9", "0.9.0.1")]
+    ("given", "full"),
+    [
+        ("3.9", "3.9.1"),
+        ("0.10", "0.10.2.2"),
+        ("4", "4.3.0"),
+        ("3.8.1", "3.8.1"),
+        ("0.9", "0.9.0.1"),
+    ],
 )
 def test_full_release(given: str, full: str) -> None:
     assert full_release(given) == full
@@ -49,7 +64,9 @@ def test_unknown_release_is_refused(given: str) -> None:
         full_release(given)
 
 
-@pytest.mark.parametrize(("release", "scala"), [("0.11.0.3", "2.11"), ("1.0.2", "2.12"), ("2.4.1", "2.13")])
+@pytest.mark.parametrize(
+    ("release", "scala"), [("0.11.0.3", "2.11"), ("1.0.2", "2.12"), ("2.4.1", "2.13")]
+)
 def test_artifacts_follow_the_release(release: str, scala: str) -> None:
     artifacts = broker_artifacts(release)
     assert artifacts[0] == f"org.apache.kafka:kafka_{scala}:{release}"
@@ -60,7 +77,11 @@ def test_properties_of_both_kinds_of_metadata() -> None:
     old = node_properties(facts("2.4.1"))
     assert (old["broker.id"], old["zookeeper.connect"]) == ("1", "127.0.0.1:99")
     assert "inter.broker.protocol.version" not in old
-    new = node_properties(facts("4.3.0", ports={"PLAINTEXT": 1234, "CONTROLLER": 4321}, roles=("broker", "controller")))
+    new = node_properties(
+        facts(
+            "4.3.0", ports={"PLAINTEXT": 1234, "CONTROLLER": 4321}, roles=("broker", "controller")
+        )
+    )
     assert new["advertised.listeners"] == "PLAINTEXT://127.0.0.1:1234"
     assert new["listeners"] == "PLAINTEXT://127.0.0.1:1234,CONTROLLER://127.0.0.1:4321"
     assert new["controller.quorum.voters"] == "9@127.0.0.1:4321"
@@ -87,7 +108,9 @@ def test_ports_are_not_shared() -> None:
 
 def test_process_that_ends_early_shows_its_log(tmp_path: Path) -> None:
     process = JavaProcess("thing", ["/bin/sh", "-c", "echo the reason; exit 3"], tmp_path / "log")
-    with pytest.raises(StartError, match=r"(?s)thing ended with status 3 before it sang.*the reason"):
+    with pytest.raises(
+        StartError, match=r"(?s)thing ended with status 3 before it sang.*the reason"
+    ):
         process.wait_until(lambda: False, "it sang", GENEROUS_S)
     process.kill()
 
@@ -125,7 +148,8 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
     left = [int(pid) for pid in pids]
     assert len(left) == 2
     for pid in left:
-        # pidfd_open gives a handle that becomes readable when the process ends; none is there once it has.
+        # pidfd_open gives a handle that becomes readable when the process ends; none is there once
+        # it has.
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -140,7 +164,9 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
 
 
 def test_class_path_is_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Maven nor a network is needed once a class path was resolved; a lost jar makes it resolve again."""
+    """Neither Maven nor a network is needed once a class path was resolved; a lost
+    jar makes it resolve again.
+    """
     maven = tmp_path / "bin" / "mvn"
     maven.parent.mkdir()
     jar = tmp_path / "a.jar"

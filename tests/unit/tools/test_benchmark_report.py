@@ -46,7 +46,9 @@ def test_a_part_measured_later_joins_the_others() -> None:
     assert "| three embedded brokers ready | < 0.5 s | 0.007 s | reached |" in goals
     assert "| old broker recognised, real 0.9.0.1 | ≤ 50 ms | 14.9 ms | reached |" in goals
     assert "| round trips that negotiation adds | ≤ 1 | 1 | reached |" in goals
-    assert "| more of them where the broker refuses the newest version | ≤ 1 | 1 | reached |" in goals
+    assert (
+        "| more of them where the broker refuses the newest version | ≤ 1 | 1 | reached |" in goals
+    )
     assert [line for line in merged.splitlines() if line.startswith("#")] == [
         "# Benchmark results", "## Must be reached", "## Start", "## Negotiation",
     ]  # fmt: skip
@@ -64,7 +66,10 @@ def test_a_part_measured_again_replaces_what_it_said() -> None:
 
 def test_a_topic_measured_again_leaves_the_rows_of_the_others() -> None:
     old = report(spark_read.report(spark_seconds(2.0, 5.0, "plain", "lz4", "zstd")))
-    again = report(spark_read.report(spark_seconds(1.0, 4.0, "lz4")), command="python -m benchmarks.run --topics lz4")
+    again = report(
+        spark_read.report(spark_seconds(1.0, 4.0, "lz4")),
+        command="python -m benchmarks.run --topics lz4",
+    )
     merged = merge_reports(old, again)
     section = merged.partition("## Spark batch read")[2].partition("## ")[0]
     assert [row.split(" | ")[:5] for row in rows_of(section, "lz4")] == [
@@ -77,24 +82,34 @@ def test_a_topic_measured_again_leaves_the_rows_of_the_others() -> None:
     assert "2.50 ×" in rows_of(section, "plain")[0]
     assert "| Spark read, lz4 | ≥ 2.3 × | 4.00 × | reached |" in merged
     assert section.count("Measured by ") == 2
-    twice = merge_reports(merged, report(spark_read.report(spark_seconds(1.0, 4.0, "zstd")), command="zstd alone"))
+    twice = merge_reports(
+        merged, report(spark_read.report(spark_seconds(1.0, 4.0, "zstd")), command="zstd alone")
+    )
     assert twice.count("--topics lz4") == twice.count("zstd alone") == 1
-    whole = merge_reports(twice, report(spark_read.report(spark_seconds(1.0, 4.0, "plain", "lz4", "zstd"))))
+    whole = merge_reports(
+        twice, report(spark_read.report(spark_seconds(1.0, 4.0, "plain", "lz4", "zstd")))
+    )
     assert "--topics lz4" not in whole
 
 
 @pytest.mark.parametrize(
-    ("topic", "spark_s", "says"), [("plain", 4.9, "missed"), ("plain", 5.0, "reached"), ("zstd", 4.6, "reached")]
+    ("topic", "spark_s", "says"),
+    [("plain", 4.9, "missed"), ("plain", 5.0, "reached"), ("zstd", 4.6, "reached")],
 )
-def test_what_spark_read_must_reach_depends_on_the_codec(topic: str, spark_s: float, says: str) -> None:
+def test_what_spark_read_must_reach_depends_on_the_codec(
+    topic: str, spark_s: float, says: str
+) -> None:
     (row,) = spark_read.report(spark_seconds(2.0, spark_s, topic)).goals
     assert says in row[3]
 
 
 @pytest.mark.parametrize(
-    ("topic", "ceiling_s", "says"), [("plain", 0.74, "missed"), ("plain", 0.75, "reached"), ("lz4", 0.65, "reached")]
+    ("topic", "ceiling_s", "says"),
+    [("plain", 0.74, "missed"), ("plain", 0.75, "reached"), ("lz4", 0.65, "reached")],
 )
-def test_the_share_of_the_ceiling_is_judged_by_the_codec(topic: str, ceiling_s: float, says: str) -> None:
+def test_the_share_of_the_ceiling_is_judged_by_the_codec(
+    topic: str, ceiling_s: float, says: str
+) -> None:
     seconds = {(topic, "parley"): [0.9, 1.0, 9.0], (topic, "ceiling"): [ceiling_s]}
     section = spark_ceiling.report(spark_ceiling.Measured(seconds, 4_000_000))
     (row,) = section.goals
@@ -102,7 +117,9 @@ def test_the_share_of_the_ceiling_is_judged_by_the_codec(topic: str, ceiling_s: 
     assert f"| {topic} | 4.00 |" in section.text
 
 
-@pytest.mark.parametrize(("topic", "spark_s", "says"), [("plain", 9.3, "missed"), ("zstd", 9.3, "reached")])
+@pytest.mark.parametrize(
+    ("topic", "spark_s", "says"), [("plain", 9.3, "missed"), ("zstd", 9.3, "reached")]
+)
 def test_spark_s_fixed_start_is_taken_off_both_sides_and_both_ratios_are_said(
     topic: str, spark_s: float, says: str
 ) -> None:
@@ -110,7 +127,9 @@ def test_spark_s_fixed_start_is_taken_off_both_sides_and_both_ratios_are_said(
     fixed = {"parley": [0.2], "spark": [0.4]}
     faster = {place: [at - 0.2 for at in rounds] for place, rounds in seconds.items()}
     usual, sockets = spark_values.Session(seconds, fixed), spark_values.Session(faster, fixed)
-    section = spark_values.report(spark_values.Measured({"": usual, spark_values.UNIX_SOCKETS: sockets}, 16_000_000))
+    section = spark_values.report(
+        spark_values.Measured({"": usual, spark_values.UNIX_SOCKETS: sockets}, 16_000_000)
+    )
     (row,) = section.goals  # of the session as Spark sets itself up
     assert row[2] == "4.45 × (4.23 × with it)"
     assert says in row[3]
@@ -129,15 +148,26 @@ def test_a_hot_partition_is_compared_by_its_topic(spark_s: float, says: str) -> 
 
 
 def test_the_largest_worker_counts_for_the_memory_of_a_task() -> None:
-    section = spark_memory.report(spark_memory.Measured(90.0, {"small": 180.0, "plain": 301.0}, 100))
+    section = spark_memory.report(
+        spark_memory.Measured(90.0, {"small": 180.0, "plain": 301.0}, 100)
+    )
     assert section.goals == [["memory of a reading task", "≤ 200 MB more", "211 MB", "**missed**"]]
 
 
 def test_processor_time_is_reported_by_kind_of_process_and_for_each_record() -> None:
-    turn = {"topic": "lz4", "job": "write", "source": "spark", "jvm": 6.0, "python": 0.0, "broker": 2.0}
+    turn = {
+        "topic": "lz4",
+        "job": "write",
+        "source": "spark",
+        "jvm": 6.0,
+        "python": 0.0,
+        "broker": 2.0,
+    }
     facts = [turn, {**turn, "jvm": 7.0}, {**turn, "jvm": 50.0}]
     section = spark_processors.report(spark_processors.Measured(facts, 4_000_000))
-    assert rows_of(section.text, "lz4") == ["| lz4 | write, Spark's own | 7.00 | 0.00 | 2.00 | 2.25 |"]
+    assert rows_of(section.text, "lz4") == [
+        "| lz4 | write, Spark's own | 7.00 | 0.00 | 2.00 | 2.25 |"
+    ]
 
 
 def test_every_part_is_named_in_the_help() -> None:

@@ -17,7 +17,18 @@ import pytest
 import parley
 
 ROOT = Path(__file__).parents[3]
-LEFT_OUT = (".*", "tests", "benchmarks", "docs", "build", "dist", "target", "*.so", "__pycache__", "*.egg-info")
+LEFT_OUT = (
+    ".*",
+    "tests",
+    "benchmarks",
+    "docs",
+    "build",
+    "dist",
+    "target",
+    "*.so",
+    "__pycache__",
+    "*.egg-info",
+)
 
 LICENCES = {"LICENSE", "THIRD-PARTY-NOTICES.txt"}
 PACKAGES = ("parley", "pyspark_parley")
@@ -26,7 +37,8 @@ PACKAGES = ("parley", "pyspark_parley")
 def build(what: str, tree: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     program = f"from setuptools import build_meta as backend; backend.build_{what}({str(out)!r})"
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=110, check=False, cwd=tree,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=110, check=False,
+        cwd=tree,
         env={**os.environ, **environment},
     )  # fmt: skip
 
@@ -51,18 +63,31 @@ def metadata_file(wheel: Path, name: str) -> str:
 
 def files_below(folder: Path, pattern: str) -> set[str]:
     found = folder.rglob(pattern)
-    return {str(path.relative_to(folder)) for path in found if path.is_file() and "target" not in path.parts}
+    return {
+        str(path.relative_to(folder))
+        for path in found
+        if path.is_file() and "target" not in path.parts
+    }
 
 
 def test_an_sdist_has_all_sources_of_the_kernel(unpacked: Path) -> None:
     assert files_below(unpacked / "native", "*") == files_below(ROOT / "native", "*")
-    for name in ("setup.py", "MANIFEST.in", "README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "constraints.txt"):
+    for name in (
+        "setup.py",
+        "MANIFEST.in",
+        "README.md",
+        "LICENSE",
+        "THIRD-PARTY-NOTICES.txt",
+        "constraints.txt",
+    ):
         assert (unpacked / name).is_file()
 
 
 def test_an_sdist_has_all_sources_of_the_package_the_laboratory_included(unpacked: Path) -> None:
     for package in ("parley", "parley_laboratory"):
-        assert not files_below(ROOT / "src" / package, "*.py") - files_below(unpacked / "src" / package, "*.py")
+        assert not files_below(ROOT / "src" / package, "*.py") - files_below(
+            unpacked / "src" / package, "*.py"
+        )
 
 
 def names_in(wheel: Path) -> set[str]:
@@ -103,7 +128,11 @@ def test_a_wheel_without_a_kernel_promises_no_platform(wheel: Path) -> None:
 def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> None:
     names, described = names_in(wheel), described_by(wheel)
     source = ROOT / "src" / "parley"
-    data = {f"parley/{name}" for kind in ("*.api", "*.txt", "*.json", "*.typed") for name in files_below(source, kind)}
+    data = {
+        f"parley/{name}"
+        for kind in ("*.api", "*.txt", "*.json", "*.typed")
+        for name in files_below(source, kind)
+    }
     own = {name for name in data if "/schema/apis/" not in name and "/devcluster/" not in name}
     assert own <= names
     assert [name for name in names if "/schema/apis/" in name] == ["parley/schema/apis/all.api"]
@@ -114,8 +143,14 @@ def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> 
     assert "(docs/" not in described.get_payload()
 
 
-def test_of_the_cluster_a_wheel_has_only_what_says_what_to_install_and_names_the_extra(wheel: Path) -> None:
-    inside = {name for name in names_in(wheel) if name.startswith(("parley/devcluster/", "parley/testing/"))}
+def test_of_the_cluster_a_wheel_has_only_what_says_what_to_install_and_names_the_extra(
+    wheel: Path,
+) -> None:
+    inside = {
+        name
+        for name in names_in(wheel)
+        if name.startswith(("parley/devcluster/", "parley/testing/"))
+    }
     assert inside == {"parley/devcluster/__init__.py", "parley/testing/__init__.py"}
     required = described_by(wheel).get_all("Requires-Dist", [])
     assert [one for one in required if one.startswith("kafka-parley-cluster")] == [
@@ -125,29 +160,53 @@ def test_of_the_cluster_a_wheel_has_only_what_says_what_to_install_and_names_the
     assert "pytest11" not in metadata_file(wheel, "entry_points.txt")
 
 
-def test_the_wheel_of_the_cluster_has_the_public_helpers_and_the_plugin(cluster_wheel: Path) -> None:
+def test_the_wheel_of_the_cluster_has_the_public_helpers_and_the_plugin(
+    cluster_wheel: Path,
+) -> None:
     assert cluster_wheel.name == f"kafka_parley_cluster-{parley.__version__}-py3-none-any.whl"
     names, described = names_in(cluster_wheel), described_by(cluster_wheel)
-    testing = {name.removeprefix("parley/testing/") for name in names if name.startswith("parley/testing/")}
-    real = {f"realbroker/{name}" for name in files_below(ROOT / "src/parley/testing/realbroker", "*.py")}
+    testing = {
+        name.removeprefix("parley/testing/") for name in names if name.startswith("parley/testing/")
+    }
+    real = {
+        f"realbroker/{name}" for name in files_below(ROOT / "src/parley/testing/realbroker", "*.py")
+    }
     assert testing == {"pytest_plugin.py", "delivery.py"} | real
     assert described.get_all("Requires-Dist") == [f"kafka-parley=={parley.__version__}"]
     assert {name.rpartition("/")[2] for name in names if "/licenses/" in name} == LICENCES
-    assert "parley = parley.testing.pytest_plugin" in metadata_file(cluster_wheel, "entry_points.txt")
+    assert "parley = parley.testing.pytest_plugin" in metadata_file(
+        cluster_wheel, "entry_points.txt"
+    )
 
 
-def test_the_two_wheels_share_no_file_and_have_all_that_is_installed(wheel: Path, cluster_wheel: Path) -> None:
-    one, other = ({name for name in names_in(path) if ".dist-info/" not in name} for path in (wheel, cluster_wheel))
+def test_the_two_wheels_share_no_file_and_have_all_that_is_installed(
+    wheel: Path, cluster_wheel: Path
+) -> None:
+    one, other = (
+        {name for name in names_in(path) if ".dist-info/" not in name}
+        for path in (wheel, cluster_wheel)
+    )
     assert not one & other
-    source = {f"{package}/{name}" for package in PACKAGES for name in files_below(ROOT / "src" / package, "*.*")}
-    installed = {name for name in source if not name.endswith((".pyc", ".so")) and "/schema/apis/" not in name}
+    source = {
+        f"{package}/{name}"
+        for package in PACKAGES
+        for name in files_below(ROOT / "src" / package, "*.*")
+    }
+    installed = {
+        name
+        for name in source
+        if not name.endswith((".pyc", ".so")) and "/schema/apis/" not in name
+    }
     assert one | other == installed | {"parley/schema/apis/all.api"}
 
 
 def test_the_cluster_has_no_sdist_of_its_own(unpacked: Path, tmp_path: Path) -> None:
     done = build("sdist", unpacked / "cluster", tmp_path)
     assert done.returncode != 0
-    assert "kafka-parley-cluster has no sdist of its own; that of kafka-parley has its sources" in done.stderr
+    assert (
+        "kafka-parley-cluster has no sdist of its own; that of kafka-parley has its sources"
+        in done.stderr
+    )
 
 
 def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
@@ -161,7 +220,8 @@ def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
     program = "from parley.devcluster import LocalCluster; LocalCluster(brokers=1).start()"
     both, alone = (
         subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60, check=False,
+            [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
+            timeout=60, check=False,
             env={**os.environ, "PYTHONPATH": str(tmp_path / folder)},
         )
         for folder in ("both", "alone")
@@ -184,7 +244,8 @@ def test_a_wheel_has_the_same_definitions_in_one_file(wheel: Path, tmp_path: Pat
         archive.extractall(tmp_path)
     said = [
         subprocess.run(
-            [sys.executable, "-c", DEFINITIONS], capture_output=True, text=True, timeout=60, check=True,
+            [sys.executable, "-c", DEFINITIONS], capture_output=True, text=True, timeout=60,
+            check=True,
             env={**os.environ, "PYTHONPATH": str(folder)},
         ).stdout
         for folder in (ROOT / "src", tmp_path)
@@ -193,18 +254,25 @@ def test_a_wheel_has_the_same_definitions_in_one_file(wheel: Path, tmp_path: Pat
     assert said[0].count("\n") > 100
 
 
-def test_a_kernel_that_does_not_build_fails_the_build_and_says_what_to_do(unpacked: Path, tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_build_fails_the_build_and_says_what_to_do(
+    unpacked: Path, tmp_path: Path
+) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     failing = (
-        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'cargo 1.95.0' && exit 0\necho 'error: no network' >&2\nexit 101\n"
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'cargo 1.95.0' && exit 0\necho 'error: no "
+        "network' >&2\nexit 101\n"
     )
     for name, text in {"cargo": failing, "rustc": failing, "cc": "#!/bin/sh\nexit 1\n"}.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
-    done = build("wheel", unpacked, tmp_path / "wheels", PATH=f"{tools}:/usr/bin:/bin", PARLEY_KERNEL="")
+    done = build(
+        "wheel", unpacked, tmp_path / "wheels", PATH=f"{tools}:/usr/bin:/bin", PARLEY_KERNEL=""
+    )
     assert done.returncode != 0
     assert not list((tmp_path / "wheels").glob("*.whl"))
     said = (done.stdout + done.stderr).strip().splitlines()
-    assert any(line.startswith("parley: the compiled kernel was not built") for line in said), said[-20:]
+    assert any(line.startswith("parley: the compiled kernel was not built") for line in said), said[
+        -20:
+    ]
     assert said[-1].startswith("PARLEY_KERNEL=pure installs parley without it")

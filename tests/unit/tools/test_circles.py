@@ -1,4 +1,6 @@
-"""No module of parley imports, in whatever way, one that imports it: not for type checkers, and not in functions."""
+"""No module of parley imports, in whatever way, one that imports it: not for type
+checkers, and not in functions.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +13,6 @@ def test_no_modules_import_each_other() -> None:
     graph = grimp.build_graph("parley", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(imports) > 400, "the graph has not been found"
-    imports["parley.kernel.native"].discard("parley.kernel")  # it imports _native, which is compiled: no file to see
+    # it imports _native, which is compiled: no file to see
+    imports["parley.kernel.native"].discard("parley.kernel")
     graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle

@@ -1,4 +1,6 @@
-"""What `make test` draws: the same examples and the same order each time, and others where a seed is given."""
+"""What `make test` draws: the same examples and the same order each time, and
+others where a seed is given.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,25 @@ def notes_of(folder: Path, *options: str, profile: str = "") -> list[str]:
     rules = copy_rules(folder / "tests")
     (folder / "tests" / "test_it.py").write_text(TESTS.format(notes=str(folder / "notes")))
     environ = {
-        name: value for name, value in os.environ.items() if name not in {"PYTEST_ADDOPTS", "HYPOTHESIS_PROFILE"}
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTEST_ADDOPTS", "HYPOTHESIS_PROFILE"}
     }
     environ |= {"HYPOTHESIS_PROFILE": profile} if profile else {}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *rules]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environ, cwd=folder, timeout=GENEROUS_S
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
+        cwd=folder,
+        timeout=GENEROUS_S,
     )
     assert done.returncode == 0, done.stdout
-    assert all(option in done.stdout for option in options if option.startswith("--randomly")), done.stdout
+    assert all(option in done.stdout for option in options if option.startswith("--randomly")), (
+        done.stdout
+    )
     return (folder / "notes").read_text().splitlines()
 
 

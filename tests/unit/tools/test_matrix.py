@@ -1,4 +1,6 @@
-"""Which part of a matrix of releases stays in `make test`, and that the rest runs in `make test-matrix`."""
+"""Which part of a matrix of releases stays in `make test`, and that the rest
+runs in `make test-matrix`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_narrow(release): pass
         (("2.8", "3.3", "3.9", "4.3"), {"2.8", "3.9", "4.3"}),
     ],
 )
-def test_the_oldest_the_newest_and_one_between_stay(releases: Iterable[str], kept: set[str]) -> None:
+def test_the_oldest_the_newest_and_one_between_stay(
+    releases: Iterable[str], kept: set[str]
+) -> None:
     assert representative(releases) == kept
 
 
@@ -62,7 +66,13 @@ def test_each_test_runs_in_one_of_the_two(tmp_path: Path) -> None:
         ]
         environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=GENEROUS_S, env=environ
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=GENEROUS_S,
+            env=environ,
         )
         return {line.partition("::")[2] for line in done.stdout.splitlines() if "::" in line}
 
@@ -70,4 +80,6 @@ def test_each_test_runs_in_one_of_the_two(tmp_path: Path) -> None:
     assert not short & rest
     assert short | rest == selected("")
     assert len(short | rest) == 13
-    assert rest == {f"test_wide[{release}-{case}]" for release in ("0.10.2", "3.9") for case in ("3.9", "a")}
+    assert rest == {
+        f"test_wide[{release}-{case}]" for release in ("0.10.2", "3.9") for case in ("3.9", "a")
+    }

@@ -1,4 +1,6 @@
-"""What an installation is made of: one version, links that lead somewhere, notices, few requirements, no laboratory."""
+"""What an installation is made of: one version, links that lead somewhere, notices, few
+requirements, no laboratory.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def name_of(requirement: str) -> str:
 # -- version, links ------------------------------------------------------------------------------
 
 
-def test_python_and_rust_have_the_same_version(setup: ModuleType, pyproject: dict[str, Any]) -> None:
+def test_python_and_rust_have_the_same_version(
+    setup: ModuleType, pyproject: dict[str, Any]
+) -> None:
     crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text(encoding="utf-8"))["package"]
     locked = tomllib.loads((ROOT / "native" / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     (own,) = [one for one in locked if one["name"] == crate["name"]]
@@ -86,16 +90,24 @@ def test_the_cluster_has_the_version_of_parley_and_requires_that_one(
     assert cluster["project"]["license-files"] == pyproject["project"]["license-files"]
 
 
-def test_the_pytest_plugin_is_registered_where_it_is(pyproject: dict[str, Any], cluster: dict[str, Any]) -> None:
+def test_the_pytest_plugin_is_registered_where_it_is(
+    pyproject: dict[str, Any], cluster: dict[str, Any]
+) -> None:
     assert "entry-points" not in pyproject["project"]
-    assert cluster["project"]["entry-points"] == {"pytest11": {"parley": "parley.testing.pytest_plugin"}}
+    assert cluster["project"]["entry-points"] == {
+        "pytest11": {"parley": "parley.testing.pytest_plugin"}
+    }
 
 
-def test_readme_has_no_relative_link_on_a_package_index(setup: ModuleType, pyproject: dict[str, Any]) -> None:
+def test_readme_has_no_relative_link_on_a_package_index(
+    setup: ModuleType, pyproject: dict[str, Any]
+) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     repository = pyproject["project"]["urls"]["Repository"]
     shown = setup.long_description(readme, repository, "1.2.3")
-    assert re.findall(r"\]\((?!https?://|#)", readme), "README has no relative link; then this proves nothing"
+    assert re.findall(r"\]\((?!https?://|#)", readme), (
+        "README has no relative link; then this proves nothing"
+    )
     assert not re.findall(r"\]\((?!https?://|#|mailto:)[^)]*\)", shown)
     linked = re.findall(rf"\]\({re.escape(repository)}/blob/v1\.2\.3/([^)#]+)", shown)
     assert linked
@@ -119,19 +131,30 @@ def test_wheels_are_made_for_the_oldest_python_that_is_supported(pyproject: dict
     wheels = pyproject["tool"]["cibuildwheel"]
     oldest = pyproject["project"]["requires-python"].removeprefix(">=").replace(".", "")
     assert wheels["build"] == [f"cp{oldest}-*", "cp314t-*"]
-    assert {wheels["linux"][f"manylinux-{arch}-image"] for arch in wheels["linux"]["archs"]} == {"manylinux_2_28"}
+    assert {wheels["linux"][f"manylinux-{arch}-image"] for arch in wheels["linux"]["archs"]} == {
+        "manylinux_2_28"
+    }
     assert all(f"musllinux-{arch}-image" in wheels["linux"] for arch in wheels["linux"]["archs"])
     assert wheels["before-test"] == "pip install --no-deps {project}/cluster"
-    assert wheels["environment"]["PARLEY_KERNEL"] == wheels["macos"]["environment"]["PARLEY_KERNEL"] == "native"
+    assert (
+        wheels["environment"]["PARLEY_KERNEL"]
+        == wheels["macos"]["environment"]["PARLEY_KERNEL"]
+        == "native"
+    )
 
 
 # -- requirements --------------------------------------------------------------------------------
 
 
-def test_a_client_requires_few_packages_and_none_of_the_command_line(pyproject: dict[str, Any]) -> None:
+def test_a_client_requires_few_packages_and_none_of_the_command_line(
+    pyproject: dict[str, Any],
+) -> None:
     project = pyproject["project"]
     assert {name_of(one) for one in project["dependencies"]} == {"pyarrow", "cramjam", "crc32c"}
-    assert {name_of(one) for one in pyproject["tool"]["parley"]["extras"]["cli"]} == {"typer", "rich"}
+    assert {name_of(one) for one in pyproject["tool"]["parley"]["extras"]["cli"]} == {
+        "typer",
+        "rich",
+    }
 
 
 def test_the_demo_has_what_cluster_command_line_and_spark_need(pyproject: dict[str, Any]) -> None:
@@ -141,11 +164,16 @@ def test_the_demo_has_what_cluster_command_line_and_spark_need(pyproject: dict[s
 
 def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
     extras = pyproject["tool"]["parley"]["extras"]
-    wanted = [*pyproject["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
+    wanted = [
+        *pyproject["project"]["dependencies"],
+        *(one for extra in extras.values() for one in extra),
+    ]
     assert {one for one in wanted if ">=" not in one} == {"kafka-parley-cluster=={version}"}
 
 
-def test_the_oldest_releases_are_found_without_asking_an_index_for_the_cluster(pyproject: dict[str, Any]) -> None:
+def test_the_oldest_releases_are_found_without_asking_an_index_for_the_cluster(
+    pyproject: dict[str, Any],
+) -> None:
     extras = load(ROOT / "tools" / "lowest.py").extras()
     assert extras.keys() == pyproject["tool"]["parley"]["extras"].keys() - {"java"}
     assert extras["cli"]
@@ -175,7 +203,9 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_what_an_executor_needs_imports_nothing_of_the_cluster() -> None:
-    """Commands and the demo do: where it is missing they end with a line that says what to install."""
+    """Commands and the demo do: where it is missing they end with a line
+    that says what to install.
+    """
     importers = {
         path.relative_to(ROOT / "src").parts[:2]
         for path in (ROOT / "src").rglob("*.py")
@@ -187,7 +217,11 @@ def test_what_an_executor_needs_imports_nothing_of_the_cluster() -> None:
 
 
 def test_the_public_test_helpers_are_in_the_wheel_of_the_cluster(setup: ModuleType) -> None:
-    public = {"parley.testing.pytest_plugin", "parley.testing.delivery", "parley.testing.realbroker"}
+    public = {
+        "parley.testing.pytest_plugin",
+        "parley.testing.delivery",
+        "parley.testing.realbroker",
+    }
     assert {setup.wheel_of(name) for name in public} == {"kafka-parley-cluster"}
     assert {setup.wheel_of(name) for name in setup.IN_CLUSTER} == {"kafka-parley"}
 
@@ -215,13 +249,26 @@ with Client(bootstrap_servers=sys.argv[1]) as client:
     {textwrap.indent(textwrap.dedent(work[does]), " " * 4).strip()}
 print(rows, *sys.modules)
 """
-    with LocalCluster(brokers=1) as cluster, Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+    with (
+        LocalCluster(brokers=1) as cluster,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
         cluster.create_topic("t", partitions=1)
         client.produce("t", pa.table({"value": ["v"]}))
         command = [sys.executable, "-c", program, cluster.bootstrap_servers]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GENEROUS_S, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=GENEROUS_S, check=True
+        )
     rows, *loaded = done.stdout.split()
-    heavy = {"parley.devcluster", "parley.testing", "parley.cli", "parley.pipelines", "parley.drafts", "typer", "rich"}
+    heavy = {
+        "parley.devcluster",
+        "parley.testing",
+        "parley.cli",
+        "parley.pipelines",
+        "parley.drafts",
+        "typer",
+        "rich",
+    }
     heavy |= {
         "parley.protocol.broker",
         "parley.protocol.broker_login",
@@ -239,7 +286,9 @@ print(rows, *sys.modules)
 
 def check_notices(path: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "tools" / "write_notices.py"), "--check"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
 
 
 def test_the_notices_are_those_of_the_crates_that_are_compiled_in() -> None:
@@ -254,7 +303,11 @@ def test_without_cargo_the_notices_are_held_against_the_lock(tmp_path: Path) -> 
 
 def test_the_c_libraries_are_among_the_notices_and_the_gpl_is_not() -> None:
     text = NOTICES.read_text(encoding="utf-8")
-    for line in ("libdeflate-sys: libdeflate/COPYING", "lzzzz: vendor/liblz4/LICENSE", "zstd-sys: zstd/LICENSE"):
+    for line in (
+        "libdeflate-sys: libdeflate/COPYING",
+        "lzzzz: vendor/liblz4/LICENSE",
+        "zstd-sys: zstd/LICENSE",
+    ):
         assert f"\n{line}\n" in text
     assert "GNU GENERAL PUBLIC LICENSE" not in text
 
@@ -282,7 +335,9 @@ def test_one_wheel_is_for_all_pythons_with_a_gil_and_one_for_the_python_without(
 ) -> None:
     before = setup.sysconfig.get_config_var
     monkeypatch.setattr(
-        setup.sysconfig, "get_config_var", lambda name: without_gil if name == "Py_GIL_DISABLED" else before(name)
+        setup.sysconfig,
+        "get_config_var",
+        lambda name: without_gil if name == "Py_GIL_DISABLED" else before(name),
     )
     arguments = setup.native_arguments()
     assert arguments.get("options", {}).get("bdist_wheel", {}).get("py_limited_api") == limited
@@ -291,9 +346,13 @@ def test_one_wheel_is_for_all_pythons_with_a_gil_and_one_for_the_python_without(
     assert not kernel.optional
 
 
-def test_a_kernel_of_another_name_is_refused(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_of_another_name_is_refused(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PARLEY_KERNEL", "rust")
-    with pytest.raises(SystemExit, match="PARLEY_KERNEL=rust is not known; it takes auto, native or pure"):
+    with pytest.raises(
+        SystemExit, match="PARLEY_KERNEL=rust is not known; it takes auto, native or pure"
+    ):
         setup.wants_native()
 
 
@@ -301,14 +360,27 @@ def test_a_kernel_of_another_name_is_refused(setup: ModuleType, monkeypatch: pyt
     ("tools", "text"),
     [
         ({}, r"PARLEY_KERNEL=native needs cargo on PATH"),
-        ({"cargo": CARGO.format(version="1.63.0"), "cc": ""}, r"needs Rust [\d.]+ or later, and .* is 1\.63"),
-        ({"cargo": CARGO.format(version="1.95.0")}, r"needs a C compiler beside cargo, for libdeflate, lz4 and zstd"),
-        ({"cargo": "#!/bin/sh\necho no default toolchain >&2\nexit 1\n"}, r"does not run: no default toolchain"),
+        (
+            {"cargo": CARGO.format(version="1.63.0"), "cc": ""},
+            r"needs Rust [\d.]+ or later, and .* is 1\.63",
+        ),
+        (
+            {"cargo": CARGO.format(version="1.95.0")},
+            r"needs a C compiler beside cargo, for libdeflate, lz4 and zstd",
+        ),
+        (
+            {"cargo": "#!/bin/sh\necho no default toolchain >&2\nexit 1\n"},
+            r"does not run: no default toolchain",
+        ),
     ],
     ids=["no cargo", "old Rust", "no C compiler", "rustup without Rust"],
 )
 def test_a_build_says_in_a_line_what_it_lacks(
-    setup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: dict[str, str], text: str
+    setup: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tools: dict[str, str],
+    text: str,
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

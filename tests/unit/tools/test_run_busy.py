@@ -1,4 +1,6 @@
-"""The busy machine of `make test-busy`: the load is there while the command runs, and gone afterwards."""
+"""The busy machine of `make test-busy`: the load is there while the command
+runs, and gone afterwards.
+"""
 
 from __future__ import annotations
 

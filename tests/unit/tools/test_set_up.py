@@ -82,7 +82,9 @@ def test_an_environment_depends_on_cargo_and_on_the_release_of_spark(
     assert without != set_up.fingerprint("4.3.0")
 
 
-def test_a_folder_that_is_no_environment_is_not_replaced(set_up: ModuleType, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_environment_is_not_replaced(
+    set_up: ModuleType, tmp_path: Path
+) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(set_up.SetUpError, match="is not a virtual environment"):
         set_up.make_environment(tmp_path)
@@ -102,16 +104,23 @@ def test_an_environment_that_is_as_wanted_is_left_as_it_is(
     ("cargo", "native", "fails"), [(True, False, True), (True, True, False), (False, False, False)]
 )
 def test_with_cargo_the_kernel_must_be_native(
-    set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cargo: bool, native: bool, fails: bool,
+    set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cargo: bool, native: bool,
+    fails: bool,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(set_up, "ask", lambda *_: subprocess.CompletedProcess([], 0, f"{native}\n20 times\n"))
-    monkeypatch.setattr(set_up, "capture", lambda _: subprocess.CompletedProcess([], 1, "error: linker not found"))
+    monkeypatch.setattr(
+        set_up, "ask", lambda *_: subprocess.CompletedProcess([], 0, f"{native}\n20 times\n")
+    )
+    monkeypatch.setattr(
+        set_up, "capture", lambda _: subprocess.CompletedProcess([], 1, "error: linker not found")
+    )
     if cargo:
         executable(tmp_path / "cargo", "#!/bin/sh\n")
     if fails:
-        with pytest.raises(set_up.SetUpError, match=r"(?s)cargo is present.*linker not found.*Repair the build"):
+        with pytest.raises(
+            set_up.SetUpError, match=r"(?s)cargo is present.*linker not found.*Repair the build"
+        ):
             set_up.check_kernel(tmp_path)
     else:
         set_up.check_kernel(tmp_path)
@@ -122,7 +131,11 @@ def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
     import re
     from importlib.metadata import distribution
 
-    pinned = {line.partition("==")[0].lower() for line in set_up.CONSTRAINTS.read_text().splitlines() if "==" in line}
+    pinned = {
+        line.partition("==")[0].lower()
+        for line in set_up.CONSTRAINTS.read_text().splitlines()
+        if "==" in line
+    }
     names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in set_up.libraries()}
     assert names <= pinned, names - pinned
     # And what those need in turn, as far as this environment shows.
@@ -130,7 +143,9 @@ def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
         for needed in distribution(name).requires or []:
             if ";" not in needed:
                 needed_name = re.split(r"[^A-Za-z0-9_.-]", needed)[0].lower().replace("_", "-")
-                assert needed_name in {one.replace("_", "-") for one in pinned}, f"{name} needs {needed_name}"
+                assert needed_name in {one.replace("_", "-") for one in pinned}, (
+                    f"{name} needs {needed_name}"
+                )
 
 
 def test_both_distributions_are_installed_from_the_tree(

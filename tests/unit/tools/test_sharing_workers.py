@@ -1,4 +1,6 @@
-"""Who shares a worker under `-n`: tests of one Spark session, and tests of shared real brokers; the rest is free."""
+"""Who shares a worker under `-n`: tests of one Spark session, and tests of shared
+real brokers; the rest is free.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,17 @@ def workers_of(folder: Path, *options: str) -> dict[str, set[str]]:
     for path, fixture in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         name = path.replace("/", "_").removesuffix(".py")
-        (folder / path).write_text(TEST.format(name=name, fixture=fixture, notes=str(notes), count=4))
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
+        (folder / path).write_text(
+            TEST.format(name=name, fixture=fixture, notes=str(notes), count=4)
+        )
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))
+    }
     # Nothing may be skipped here for want of Java: what is asked is where a test runs.
     rules = copy_rules(folder, more="\n\ndef missing(need: str) -> None: ...\n")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *options, *rules],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *options,
+         *rules],
         capture_output=True, text=True, check=False, env=environ, cwd=folder.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -70,7 +77,9 @@ def test_a_session_has_one_worker_and_shared_brokers_have_another(tmp_path: Path
     brokers = set().union(*(found[name] for name in BROKERS))
     assert (len(session), len(brokers)) == (1, 1)
     assert session != brokers
-    assert all(len(workers) == 1 for workers in found.values()), "a file's tests share its fixtures: one worker each"
+    assert all(len(workers) == 1 for workers in found.values()), (
+        "a file's tests share its fixtures: one worker each"
+    )
 
 
 def test_another_distribution_is_obeyed(tmp_path: Path) -> None:

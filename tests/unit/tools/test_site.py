@@ -1,4 +1,6 @@
-"""The documentation's site: every page is in its menu, every link leads somewhere, the reference leaves nothing out."""
+"""The documentation's site: every page is in its menu, every link leads somewhere, the
+reference leaves nothing out.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,13 @@ def test_the_menu_has_every_page_once(hooks: ModuleType, reference: dict[str, st
     assert sorted(menu(configured["nav"])) == sorted([*written, *reference, *outside])
 
 
-@pytest.mark.parametrize("document", IN_REPOSITORY, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "document", IN_REPOSITORY, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 def test_links_lead_to_files_of_the_repository(document: Path, reference: dict[str, str]) -> None:
-    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     made = {(DOCS / path).resolve() for path in reference}
     for target in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text):
         found = (document.parent / target).resolve()
@@ -72,31 +78,53 @@ def test_links_lead_to_files_of_the_repository(document: Path, reference: dict[s
 
 
 def test_links_through_the_repository_become_links_of_the_site(hooks: ModuleType) -> None:
-    assert hooks.links_of_the_site("[a](docs/guide/spark.md#b)", "changes.md") == "[a](guide/spark.md#b)"
-    assert hooks.links_of_the_site("[a](../../benchmarks/RESULTS.md)", "proof/faults.md") == "[a](measurements.md)"
-    assert hooks.links_of_the_site("[a](../proof/faults.md)", "guide/spark.md") == "[a](../proof/faults.md)"
-    assert hooks.links_of_the_site("[a](https://b.org/c)", "guide/spark.md") == "[a](https://b.org/c)"
+    assert (
+        hooks.links_of_the_site("[a](docs/guide/spark.md#b)", "changes.md")
+        == "[a](guide/spark.md#b)"
+    )
+    assert (
+        hooks.links_of_the_site("[a](../../benchmarks/RESULTS.md)", "proof/faults.md")
+        == "[a](measurements.md)"
+    )
+    assert (
+        hooks.links_of_the_site("[a](../proof/faults.md)", "guide/spark.md")
+        == "[a](../proof/faults.md)"
+    )
+    assert (
+        hooks.links_of_the_site("[a](https://b.org/c)", "guide/spark.md") == "[a](https://b.org/c)"
+    )
 
 
 def test_long_names_break_at_their_joints_in_tables_only(hooks: ModuleType) -> None:
     page = "<td><code>ssl_cafile</code> a_b</td><code>ssl_cafile</code>"
-    assert hooks.with_breaks(page) == "<td><code>ssl_<wbr>cafile</code> a_b</td><code>ssl_cafile</code>"
+    assert (
+        hooks.with_breaks(page)
+        == "<td><code>ssl_<wbr>cafile</code> a_b</td><code>ssl_cafile</code>"
+    )
 
 
 def test_a_page_that_loads_from_another_host_is_found(hooks: ModuleType) -> None:
     assert hooks.from_elsewhere('<script src="https://cdn.example/a.js">')
     assert hooks.from_elsewhere('<link href="//fonts.example/a.css">')
-    assert not hooks.from_elsewhere('<a href="https://example.com/">x</a><script src="assets/a.js"></script>')
+    assert not hooks.from_elsewhere(
+        '<a href="https://example.com/">x</a><script src="assets/a.js"></script>'
+    )
 
 
-@pytest.mark.parametrize("package", [parley, parley.client, parley.devcluster], ids=lambda one: one.__name__)
-def test_the_reference_has_every_public_name_with_its_methods(package: Any, reference: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "package", [parley, parley.client, parley.devcluster], ids=lambda one: one.__name__
+)
+def test_the_reference_has_every_public_name_with_its_methods(
+    package: Any, reference: dict[str, str]
+) -> None:
     everything = "".join(reference.values())
     for name in package.__all__:
         assert f"## `{name}` {{#" in everything, name
         thing = getattr(package, name)
         own = vars(thing).items() if inspect.isclass(thing) else ()
-        for method in (key for key, one in own if inspect.isfunction(one) and not key.startswith("_")):
+        for method in (
+            key for key, one in own if inspect.isfunction(one) and not key.startswith("_")
+        ):
             assert f"{{#{name}.{method}}}" in everything, f"{name}.{method}"
 
 
@@ -106,16 +134,27 @@ def test_parts_that_a_class_owns_are_among_its_fields(reference: dict[str, str])
 
 def test_the_list_of_names_leads_to_each(reference: dict[str, str]) -> None:
     links = re.findall(r"\]\(([a-z]+\.md)#([\w.]+)\)", reference["reference/index.md"])
-    assert len(links) == len({*parley.__all__, *parley.client.__all__}) + len(parley.devcluster.__all__)
+    assert len(links) == len({*parley.__all__, *parley.client.__all__}) + len(
+        parley.devcluster.__all__
+    )
     for page, place in links:
         assert f"{{#{place}}}" in reference[f"reference/{page}"], f"{page}#{place}"
 
 
 def test_the_reference_has_every_option_with_type_and_meaning(reference: dict[str, str]) -> None:
     page = reference["reference/options.md"]
-    for group in (parley.ClientOptions, parley.FetchOptions, parley.ProduceOptions, parley.ConsumerOptions):
+    for group in (
+        parley.ClientOptions,
+        parley.FetchOptions,
+        parley.ProduceOptions,
+        parley.ConsumerOptions,
+    ):
         for field in dataclasses.fields(group):
-            row = re.search(rf"^\| `{field.name}`(?:<br>`[a-z.]+`)? \| `(.+)` \| .+ \| (.+) \|$", page, re.MULTILINE)
+            row = re.search(
+                rf"^\| `{field.name}`(?:<br>`[a-z.]+`)? \| `(.+)` \| .+ \| (.+) \|$",
+                page,
+                re.MULTILINE,
+            )
             assert row is not None, field.name
     for option in OPTIONS:
         assert f"| `{option.name}` |" in reference["reference/spark.md"]
@@ -141,6 +180,9 @@ def test_the_reference_has_every_error(reference: dict[str, str]) -> None:
 
 
 def test_what_builds_the_site_is_pinned(hooks: ModuleType) -> None:
-    pinned = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()}
+    pinned = {
+        line.partition("==")[0]
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    }
     wanted = importlib.import_module("set_up_docs").requirements()
     assert {re.split(r"[<>=]", one)[0] for one in wanted} <= pinned

@@ -29,16 +29,34 @@ def test_e(): pass
 """
 
 
-def run(folder: Path, *, ci: bool, path: str | None = None, select: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *, ci: bool, path: str | None = None, select: str = ""
+) -> subprocess.CompletedProcess[str]:
     folder /= "tests"
     rules = copy_rules(folder)
     (folder / "test_some.py").write_text(TESTS)
-    environ = {name: value for name, value in os.environ.items() if name not in {"CI", "PYTEST_ADDOPTS"}}
+    environ = {
+        name: value for name, value in os.environ.items() if name not in {"CI", "PYTEST_ADDOPTS"}
+    }
     environ |= {"CI": "true"} if ci else {}
     environ["PATH"] = path if path is not None else environ["PATH"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *rules]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        *rules,
+    ]
     return subprocess.run(
-        [*command, *(["-k", select] if select else [])], capture_output=True, text=True, check=False, env=environ
+        [*command, *(["-k", select] if select else [])],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
     )
 
 
@@ -60,7 +78,9 @@ def test_the_last_line_counts_every_reason(tmp_path: Path, no_tools: str) -> Non
 def test_where_ci_is_set_a_skip_fails_the_run(tmp_path: Path, no_tools: str) -> None:
     done = run(tmp_path, ci=True, path=no_tools)
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1].endswith("(CI is set: nothing may be skipped, so this run fails)")
+    assert done.stdout.splitlines()[-1].endswith(
+        "(CI is set: nothing may be skipped, so this run fails)"
+    )
 
 
 def test_a_run_without_skips_says_so_and_passes_in_ci(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from tools import check_words
         ("waits for ever", "for ever"),
     ],
 )
-def test_a_word_of_the_list_is_found_in_sentences_and_names(tmp_path: Path, line: str, word: str) -> None:
+def test_a_word_of_the_list_is_found_in_sentences_and_names(
+    tmp_path: Path, line: str, word: str
+) -> None:
     (tmp_path / "a.py").write_text(f"import os\n{line}\n", encoding="utf-8")
     (found,) = check_words.complaints([tmp_path / "a.py"])
     assert f"a.py:2: {word}: write " in found

@@ -1,4 +1,6 @@
-"""The types of messages are what the definitions say: the file is written by one command, and has what classes have."""
+"""The types of messages are what the definitions say: the file is written by one
+command, and has what classes have.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import importlib.util
 from pathlib import Path
 
 import parley.messages
-from parley.messages import Message, MetadataRequest, MetadataResponse, Request, Response, class_names
+from parley.messages import (
+    Message,
+    MetadataRequest,
+    MetadataResponse,
+    Request,
+    Response,
+    class_names,
+)
 from parley.schema import data_names
 
 ROOT = Path(__file__).parents[3]
@@ -15,7 +24,9 @@ STUBS = ROOT / "src" / "parley" / "messages" / "types.pyi"
 
 
 def written() -> dict[Path, str]:
-    specification = importlib.util.spec_from_file_location("write_stubs", ROOT / "tools" / "write_stubs.py")
+    specification = importlib.util.spec_from_file_location(
+        "write_stubs", ROOT / "tools" / "write_stubs.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -24,7 +35,11 @@ def written() -> dict[Path, str]:
 
 
 def fields(body: list[ast.stmt]) -> list[str]:
-    return [part.target.id for part in body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+    return [
+        part.target.id
+        for part in body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+    ]
 
 
 def classes(body: list[ast.stmt]) -> dict[str, ast.ClassDef]:
@@ -48,7 +63,9 @@ def test_each_message_and_its_structs_are_there_with_all_fields() -> None:
         assert fields(known[name].body) == [field.name for field in made.FIELDS]
         assert inner.keys() == made.STRUCTS.keys()
         for struct, found in made.STRUCTS.items():
-            assert fields(inner[struct].body) == [field.name for field in found.FIELDS], f"{name}.{struct}"
+            assert fields(inner[struct].body) == [field.name for field in found.FIELDS], (
+                f"{name}.{struct}"
+            )
 
 
 def test_nothing_of_it_is_there_at_run_time() -> None:

@@ -1,4 +1,6 @@
-"""The table of the state machine's transitions is written by one command, and the document is what it writes."""
+"""The table of the state machine's transitions is written by one command, and the
+document is what it writes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def rows(text: str) -> list[list[str]]:
 @pytest.mark.timeout(900)  # some seconds on a quiet machine
 def test_the_command_writes_a_table_in_which_no_transition_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "tools/write_transitions.py", "--worlds", "2", "--steps", "10"]
-    subprocess.run([*command, "--output", str(tmp_path / "t.md")], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--output", str(tmp_path / "t.md")], cwd=ROOT, check=True, capture_output=True
+    )
     written, kept = (tmp_path / "t.md").read_text("utf-8"), DOCUMENT.read_text("utf-8")
     assert "None is missing." in written
     assert "`python tools/write_transitions.py --worlds 2 --steps 10 --seed 1`" in written

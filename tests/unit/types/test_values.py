@@ -23,7 +23,8 @@ from parley.types import (
 @pytest.mark.parametrize(
     ("text", "hexadecimal"),
     [
-        # The ids of KIP-516 and KIP-500 as Java's Uuid prints them: URL-safe base64 of the 16 bytes.
+        # The ids of KIP-516 and KIP-500 as Java's Uuid prints them: URL-safe base64 of the 16
+        # bytes.
         ("AAAAAAAAAAAAAAAAAAAAAA", "00000000000000000000000000000000"),
         ("AAAAAAAAAAAAAAAAAAAAAQ", "00000000000000000000000000000001"),
         ("MkU3OEVBNTcwNTJENDM2Qg", "32453738454135373035324434333642"),
@@ -42,7 +43,9 @@ def test_topic_ids_come_back(topic_id: uuid.UUID) -> None:
     assert parse_uuid(text) == topic_id.bytes
 
 
-@pytest.mark.parametrize("text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAA", "not an id, surely not one"])
+@pytest.mark.parametrize(
+    "text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAA", "not an id, surely not one"]
+)
 def test_what_is_no_topic_id_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a topic id"):
         parse_uuid(text)

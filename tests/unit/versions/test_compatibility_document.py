@@ -1,4 +1,6 @@
-"""docs/compatibility.md: only a whole run may write it, and the same outcomes make the same text."""
+"""docs/compatibility.md: only a whole run may write it, and the same
+outcomes make the same text.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ def test_a_partial_run_leaves_the_document_alone(
 def test_a_cell_shows_its_outcome(made: ModuleType) -> None:
     outcomes = {row: dict.fromkeys(REAL_RELEASES, "works") for row in made.rows()}
     outcomes["zstd"] = dict(
-        zip(REAL_RELEASES, ["refused", "older", "off"] + ["works"] * (len(REAL_RELEASES) - 3), strict=True)
+        zip(
+            REAL_RELEASES,
+            ["refused", "older", "off"] + ["works"] * (len(REAL_RELEASES) - 3),
+            strict=True,
+        )
     )
-    (row,) = [line for line in made.document(outcomes).splitlines() if line.startswith("| zstd | 2.1")]
+    (row,) = [
+        line for line in made.document(outcomes).splitlines() if line.startswith("| zstd | 2.1")
+    ]
     assert row.split(" | ")[3:7] == ["–", "↓", "○", "✓"]

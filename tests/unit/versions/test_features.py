@@ -12,12 +12,18 @@ from parley.versions.view import require
 
 @pytest.mark.parametrize("feature", list(Feature), ids=lambda feature: feature.value)
 def test_each_feature_appears_with_its_first_release(feature: Feature) -> None:
-    """No measured release before `first_release` has it, and the first one from then on that has it is the next one.
+    """No measured release before `first_release` has it, and the first one from then on that has it
+    is the next one.
 
-    Some APIs came with ZooKeeper and went missing in the first KRaft releases, so later gaps are allowed.
+    Some APIs came with ZooKeeper and went missing in the first KRaft releases, so later gaps are
+    allowed.
     """
     since = release_number(FEATURES[feature].first_release)
-    having = [found for found in releases().values() if BrokerVersions.from_release(found.name).supports(feature)]
+    having = [
+        found
+        for found in releases().values()
+        if BrokerVersions.from_release(found.name).supports(feature)
+    ]
     assert having, "no measured release has it"
     first = having[0]
     later = [found for found in releases().values() if found.number >= since]
@@ -45,18 +51,33 @@ def test_names_are_forgiving_and_errors_name_the_nearest() -> None:
 
 
 def test_requiring_names_the_broker_and_the_release() -> None:
-    brokers = {1: BrokerVersions.from_release("3.9", broker="1"), 2: BrokerVersions.from_release("2.4", broker="2")}
+    brokers = {
+        1: BrokerVersions.from_release("3.9", broker="1"),
+        2: BrokerVersions.from_release("2.4", broker="2"),
+    }
     require(brokers, (Feature.EXACTLY_ONCE,))
     with pytest.raises(UnsupportedVersionError) as caught:
         require(brokers, (Feature.EXACTLY_ONCE, Feature.TOPIC_IDS))
     error = caught.value
-    assert (error.broker, error.feature, error.first_release, error.api) == ("2", "topic-ids", "2.8", "Metadata")
+    assert (error.broker, error.feature, error.first_release, error.api) == (
+        "2",
+        "topic-ids",
+        "2.8",
+        "Metadata",
+    )
     assert error.client_range == (10, 13)
     assert error.broker_range == (0, 9)
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("3.9", "3.9.1"), ("0.9", "0.9.0.1"), ("0.10", "0.10.2.2"), ("4", "4.3.0"), ("2.4.1", "2.4.1")]
+    ("name", "found"),
+    [
+        ("3.9", "3.9.1"),
+        ("0.9", "0.9.0.1"),
+        ("0.10", "0.10.2.2"),
+        ("4", "4.3.0"),
+        ("2.4.1", "2.4.1"),
+    ],
 )
 def test_short_names_mean_the_newest_measured_release(name: str, found: str) -> None:
     assert release(name).name == found
@@ -72,6 +93,12 @@ def test_releases_stand_in_their_order() -> None:
     numbers = [found.number for found in releases().values()]
     assert numbers == sorted(numbers)
     minors = [(0, minor) for minor in (9, 10, 11)] + [(1, 0), (1, 1)]
-    minors += [(2, minor) for minor in range(9)] + [(3, minor) for minor in range(10)] + [(4, n) for n in range(4)]
-    assert sorted({number[:2] for number in numbers}) == minors, "a minor release of Kafka cannot be named"
+    minors += (
+        [(2, minor) for minor in range(9)]
+        + [(3, minor) for minor in range(10)]
+        + [(4, n) for n in range(4)]
+    )
+    assert sorted({number[:2] for number in numbers}) == minors, (
+        "a minor release of Kafka cannot be named"
+    )
     assert not release("0.9.0.1").answers_api_versions

@@ -10,16 +10,30 @@ from hypothesis import given, strategies as st
 
 from parley.errors import RemoteProtocolError, UnsupportedVersionError
 from parley.schema import ApiKey, VersionRange
-from parley.versions import CLIENT_RANGES, BrokerVersions, Feature, MustNotUse, is_trusted, releases, usable_range
+from parley.versions import (
+    CLIENT_RANGES,
+    BrokerVersions,
+    Feature,
+    MustNotUse,
+    is_trusted,
+    releases,
+    usable_range,
+)
 
 SHARE_APIS = (76, 77, 78, 79)
 """Their version 0 was an unstable draft of 3.9 and is gone."""
 
 
 def answer(*apis: tuple[int, int, int]) -> Any:
-    keys = [SimpleNamespace(api_key=key, min_version=low, max_version=high) for key, low, high in apis]
+    keys = [
+        SimpleNamespace(api_key=key, min_version=low, max_version=high) for key, low, high in apis
+    ]
     return SimpleNamespace(
-        api_keys=keys, supported_features=[], finalized_features=[], finalized_features_epoch=-1, error_code=0
+        api_keys=keys,
+        supported_features=[],
+        finalized_features=[],
+        finalized_features_epoch=-1,
+        error_code=0,
     )
 
 
@@ -30,7 +44,9 @@ def test_the_newest_common_version_is_chosen() -> None:
 
 
 def test_versions_are_an_intersection_and_never_a_minimum_alone() -> None:
-    """4.x has no Fetch below 4: a client that only speaks up to 3 must be refused, not sent away with v3."""
+    """4.x has no Fetch below 4: a client that only speaks up to 3 must be
+    refused, not sent away with v3.
+    """
     with pytest.raises(UnsupportedVersionError) as caught:
         BrokerVersions.from_release("4.0", broker="7").choose(ApiKey.FETCH, VersionRange(0, 3))
     error = caught.value
@@ -86,7 +102,9 @@ def test_unknown_keys_are_kept() -> None:
         (tuple((key, 0, 0) for key in range(5000)), "limit"),
     ],
 )
-def test_absurd_answers_are_protocol_errors(apis: tuple[tuple[int, int, int], ...], said: str) -> None:
+def test_absurd_answers_are_protocol_errors(
+    apis: tuple[tuple[int, int, int], ...], said: str
+) -> None:
     with pytest.raises(RemoteProtocolError, match=said):
         BrokerVersions.from_response(answer(*apis))
 
@@ -97,7 +115,9 @@ def test_an_empty_answer_supports_nothing() -> None:
 
 
 def test_finalized_features_decide_with_the_versions() -> None:
-    """KIP-890 needs the APIs *and* transaction.version 2: a 4.0 broker in an old cluster has only the former."""
+    """KIP-890 needs the APIs *and* transaction.version 2: a 4.0 broker in an old
+    cluster has only the former.
+    """
     fresh, mid_roll = BrokerVersions.from_release("4.0"), BrokerVersions(releases()["4.0.0"].ranges)
     assert fresh.supports(Feature.TRANSACTIONS_V2)
     assert not mid_roll.supports(Feature.TRANSACTIONS_V2)
@@ -112,7 +132,9 @@ def test_the_client_speaks_every_stable_version_of_the_newest_release() -> None:
     assert CLIENT_RANGES[ApiKey.INIT_PRODUCER_ID].max == 5  # 6 is an unstable draft
 
 
-ranges = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: VersionRange(min(pair), max(pair)))
+ranges = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(
+    lambda pair: VersionRange(min(pair), max(pair))
+)
 
 
 @given(own=ranges, theirs=ranges, forbidden=ranges, limit=st.integers(0, 20))

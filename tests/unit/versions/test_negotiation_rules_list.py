@@ -1,4 +1,6 @@
-"""docs/proof/negotiation.md names, for each of the rules V1 to V16, tests that exist and carry its number."""
+"""docs/proof/negotiation.md names, for each of the rules V1 to V16, tests that
+exist and carry its number.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_every_named_test_exists_and_carries_the_number_of_its_rule() -> None:
     for rule, tests in listed().items():
         for path, name, number in tests:
             assert number == rule, name
-            assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
+            assert re.search(
+                rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE
+            ), name
 
 
 def test_no_numbered_test_is_left_out() -> None:
@@ -35,6 +39,10 @@ def test_no_numbered_test_is_left_out() -> None:
     for folder in ("unit/protocol", "unit/net", "cluster"):
         for path in (ROOT / "tests" / folder).glob("test_*.py"):
             found = set(
-                re.findall(r"^(?:async )?def (test_v\d\d_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+                re.findall(
+                    r"^(?:async )?def (test_v\d\d_\w+)\(",
+                    path.read_text(encoding="utf-8"),
+                    re.MULTILINE,
+                )
             )
             assert found <= named, f"{path.name}: {found - named} not in docs/proof/negotiation.md"

@@ -1,4 +1,6 @@
-"""Primitive types: what is written is read back, and foreign bytes cause RemoteProtocolError only."""
+"""Primitive types: what is written is read back, and foreign bytes cause
+RemoteProtocolError only.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,16 @@ from parley.wire import (
 
 
 def integers(bits: int, signed: bool = True) -> st.SearchStrategy[int]:
-    return st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else st.integers(0, (1 << bits) - 1)
+    return (
+        st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
+        if signed
+        else st.integers(0, (1 << bits) - 1)
+    )
 
 
-TEXT = st.text(max_size=200).filter(lambda text: not any("\ud800" <= letter <= "\udfff" for letter in text))
+TEXT = st.text(max_size=200).filter(
+    lambda text: not any("\ud800" <= letter <= "\udfff" for letter in text)
+)
 KINDS: dict[str, st.SearchStrategy[Any]] = {
     "int8": integers(8),
     "int16": integers(16),
@@ -201,7 +209,9 @@ def test_counts_are_compared_with_what_is_left(count: int) -> None:
         Cursor(b"\xff\xff\xff\xff\x0f" + bytes(30)).read_compact_array_count()
 
 
-@pytest.mark.parametrize("kind", ["string", "compact_string", "bytes", "compact_bytes", "array_count", "tagged_fields"])
+@pytest.mark.parametrize(
+    "kind", ["string", "compact_string", "bytes", "compact_bytes", "array_count", "tagged_fields"]
+)
 @pytest.mark.parametrize("data", [b"\x7f\xff\xff\xff", b"\xfe\xff\xff\xff\x0f"])
 def test_huge_lengths_allocate_nothing(kind: str, data: bytes) -> None:
     cursor = Cursor(data)

@@ -1,4 +1,6 @@
-"""How groups stand, and who is in them: ConsumerGroupDescribe (KIP-848), and DescribeGroups for the classic ones."""
+"""How groups stand, and who is in them: ConsumerGroupDescribe (KIP-848), and
+DescribeGroups for the classic ones.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ Partitions = tuple[TopicPartition, ...]
 class MemberDescription:
     """A member of a group, as its coordinator knows it.
 
-    `assignment` is None where the bytes are not those of a consumer, in a group of another protocol type, and empty
-    while a classic group rebalances. `target` (KIP-848) is what the member is to have when it has given up and taken
-    what it must, None in a classic group.
+    `assignment` is None where the bytes are not those of a consumer, in a group of another protocol
+    type, and empty while a classic group rebalances. `target` (KIP-848) is what the member is to
+    have when it has given up and taken what it must, None in a classic group.
     """
 
     member_id: str
@@ -58,9 +60,9 @@ class MemberDescription:
 class GroupDescription:
     """How a group stands.
 
-    `type` is "classic" or "consumer" (KIP-848), `state` Kafka's word: Stable, Empty, PreparingRebalance, ... and Dead
-    for what is no group, in brokers before 4.0. `protocol` names the assignor; in a classic group, which chooses one in
-    each rebalance, it is empty until then.
+    `type` is "classic" or "consumer" (KIP-848), `state` Kafka's word: Stable, Empty,
+    PreparingRebalance, ... and Dead for what is no group, in brokers before 4.0. `protocol` names
+    the assignor; in a classic group, which chooses one in each rebalance, it is empty until then.
     """
 
     group_id: str
@@ -83,8 +85,8 @@ async def describe_groups(
 ) -> dict[str, GroupDescription]:
     """Return state, assignor and members of each group, from its coordinator.
 
-    Raises the first group's error, noting the others: GroupIdNotFoundError where there is none, at brokers from 4.0
-    on; older ones call such a group Dead.
+    Raises the first group's error, noting the others: GroupIdNotFoundError where there is none, at
+    brokers from 4.0 on; older ones call such a group Dead.
     """
     wanted = texts("group_ids", group_ids, "groups")
     arguments.timeout(timeout_ms)
@@ -101,13 +103,17 @@ async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) ->
         found = await _modern(cluster, conn, group_id, deadline) if modern else None
         return found or await _classic(cluster, conn, group_id, deadline)
 
-    return await at_coordinator(cluster, KeyType.GROUP, group_id, f"describing group {group_id}", deadline, attempt)
+    return await at_coordinator(
+        cluster, KeyType.GROUP, group_id, f"describing group {group_id}", deadline, attempt
+    )
 
 
 async def _modern(
     cluster: Cluster, conn: BrokerConnection, group_id: str, deadline: Deadline
 ) -> GroupDescription | None:
-    """Return a group of the consumer protocol, None where it is of another type or the broker has no such groups."""
+    """Return a group of the consumer protocol, None where it is of another type or the
+    broker has no such groups.
+    """
     message = ConsumerGroupDescribeRequest(group_ids=[group_id])
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
     (group,) = reply.message.groups
@@ -127,8 +133,12 @@ async def _modern(
     )
 
 
-async def _classic(cluster: Cluster, conn: BrokerConnection, group_id: str, deadline: Deadline) -> GroupDescription:
-    reply = await cluster.ask(conn, DescribeGroupsRequest(groups=[group_id]), cluster.request_timeout_ms(deadline))
+async def _classic(
+    cluster: Cluster, conn: BrokerConnection, group_id: str, deadline: Deadline
+) -> GroupDescription:
+    reply = await cluster.ask(
+        conn, DescribeGroupsRequest(groups=[group_id]), cluster.request_timeout_ms(deadline)
+    )
     (group,) = reply.message.groups
     if group.error_code:
         raise group_error(group.error_code, group_id, conn, reply, group.error_message)
@@ -162,10 +172,16 @@ def _modern_member(member: ConsumerGroupDescribeResponse.Member) -> MemberDescri
 
 def _partitions(assignment: ConsumerGroupDescribeResponse.Assignment) -> Partitions:
     parts = assignment.topic_partitions
-    return tuple(sorted(TopicPartition(topic.topic_name, index) for topic in parts for index in topic.partitions))
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, index) for topic in parts for index in topic.partitions
+        )
+    )
 
 
-def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protocol_type: str) -> MemberDescription:
+def _classic_member(
+    member: DescribeGroupsResponse.DescribedGroupMember, protocol_type: str
+) -> MemberDescription:
     raw = bytes(member.member_assignment)
     assignment = read_assignment(raw) if protocol_type == CONSUMER_PROTOCOL else None
     return MemberDescription(
@@ -174,7 +190,8 @@ def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protoco
 
 
 def read_assignment(raw: bytes) -> Partitions | None:
-    """Return the partitions in the bytes that a classic group's leader made for a member, None where they are no such.
+    """Return the partitions in the bytes that a classic group's leader made for a member, None
+    where they are no such.
 
     A later version than is known begins with the fields that are known (ConsumerProtocol).
 
@@ -191,4 +208,6 @@ def read_assignment(raw: bytes) -> Partitions | None:
     except RemoteProtocolError:
         return None
     parts = found.assigned_partitions
-    return tuple(sorted(TopicPartition(topic.topic, index) for topic in parts for index in topic.partitions))
+    return tuple(
+        sorted(TopicPartition(topic.topic, index) for topic in parts for index in topic.partitions)
+    )

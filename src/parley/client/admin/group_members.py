@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parley.client.admin.calls import Begin
-from parley.client.admin.described_groups import CONSUMER, GroupDescription, MemberDescription, describe_group
+from parley.client.admin.described_groups import (
+    CONSUMER,
+    GroupDescription,
+    MemberDescription,
+    describe_group,
+)
 from parley.client.admin.outcomes import group_error
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
@@ -33,17 +38,20 @@ async def remove_members(
 ) -> tuple[MemberDescription, ...]:
     """Take members out of a group, or with None all of them; return them as they were.
 
-    A member is named by its instance id or by its member id. The others take over its partitions. A member that
-    still runs joins again: stop it first. Raises UnknownMemberIdError before anything is sent for a name that nobody
-    in the group has, and UnsupportedVersionError for static members (KIP-345) before Kafka 2.4 and members of the
-    consumer protocol (KIP-848) before 4.0; afterwards the first member's error, noting the others.
+    A member is named by its instance id or by its member id. The others take over its partitions. A
+    member that still runs joins again: stop it first. Raises UnknownMemberIdError before anything
+    is sent for a name that nobody in the group has, and UnsupportedVersionError for static members
+    (KIP-345) before Kafka 2.4 and members of the consumer protocol (KIP-848) before 4.0; afterwards
+    the first member's error, noting the others.
     """
     text("group_id", group_id)
     names = None if members is None else texts("members", members, "members")
     arguments.timeout(timeout_ms)
     cluster, deadline = await begin(timeout_ms)
     group = await describe_group(cluster, group_id, deadline)
-    wanted = group.members if names is None else [_named(group, name) for name in dict.fromkeys(names)]
+    wanted = (
+        group.members if names is None else [_named(group, name) for name in dict.fromkeys(names)]
+    )
     leaving = tuple(dict.fromkeys(wanted))
     if leaving:
         await _remove(cluster, group, leaving, deadline)
@@ -54,7 +62,12 @@ def _named(group: GroupDescription, name: str) -> MemberDescription:
     for member in group.members:
         if name in (member.instance_id, member.member_id):
             return member
-    known = [one for member in group.members for one in (member.instance_id, member.member_id) if one is not None]
+    known = [
+        one
+        for member in group.members
+        for one in (member.instance_id, member.member_id)
+        if one is not None
+    ]
     hint = nearest_hint(name, known) or f" It has {len(group.members)}; describe_groups names them."
     raise _unknown(f'group "{group.group_id}" has no member "{name}".{hint}')
 
@@ -64,7 +77,10 @@ def _unknown(said: str) -> KafkaError:
 
 
 async def _remove(
-    cluster: Cluster, group: GroupDescription, members: Sequence[MemberDescription], deadline: Deadline
+    cluster: Cluster,
+    group: GroupDescription,
+    members: Sequence[MemberDescription],
+    deadline: Deadline,
 ) -> None:
     pending, group_id = list(members), group.group_id
     static = any(member.instance_id is not None for member in members)
@@ -79,8 +95,16 @@ async def _remove(
             message = _request(group_id, now, several=several)
             reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
             answers = [(reply.message.error_code, now[0])]  # below v3 that is the member's own
-            answers += zip([answer.error_code for answer in reply.message.members], now, strict=False)
-            raise_first([_error(code, group_id, member, conn, reply) for code, member in answers if code not in _OUT])
+            answers += zip(
+                [answer.error_code for answer in reply.message.members], now, strict=False
+            )
+            raise_first(
+                [
+                    _error(code, group_id, member, conn, reply)
+                    for code, member in answers
+                    if code not in _OUT
+                ]
+            )
             del pending[: len(now)]
 
     what = f"taking members out of group {group_id}"
@@ -88,13 +112,19 @@ async def _remove(
 
 
 def _error(
-    code: int, group_id: str, member: MemberDescription, conn: BrokerConnection, reply: Reply[LeaveGroupResponse]
+    code: int,
+    group_id: str,
+    member: MemberDescription,
+    conn: BrokerConnection,
+    reply: Reply[LeaveGroupResponse],
 ) -> KafkaError:
     said = f'group "{group_id}", member "{member.instance_id or member.member_id}"'
     return group_error(code, group_id, conn, reply, said)
 
 
-def _request(group_id: str, members: Sequence[MemberDescription], *, several: bool) -> LeaveGroupRequest:
+def _request(
+    group_id: str, members: Sequence[MemberDescription], *, several: bool
+) -> LeaveGroupRequest:
     if not several:
         (member,) = members
         return LeaveGroupRequest(group_id=group_id, member_id=member.member_id)
@@ -105,5 +135,7 @@ def _identity(member: MemberDescription) -> LeaveGroupRequest.MemberIdentity:
     """A static member goes by its instance id alone: its member id changes when it comes back."""
     static = member.instance_id is not None
     return LeaveGroupRequest.MemberIdentity(
-        member_id="" if static else member.member_id, group_instance_id=member.instance_id, reason=REASON
+        member_id="" if static else member.member_id,
+        group_instance_id=member.instance_id,
+        reason=REASON,
     )

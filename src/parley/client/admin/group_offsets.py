@@ -1,4 +1,6 @@
-"""What a group has committed, as an operator reads, changes and deletes it: OffsetFetch, OffsetCommit, OffsetDelete."""
+"""What a group has committed, as an operator reads, changes and deletes it: OffsetFetch,
+OffsetCommit, OffsetDelete.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,18 @@ from parley.versions import Feature
 
 
 async def list_group_offsets(
-    begin: Begin, group_id: str, partitions: Several[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    begin: Begin,
+    group_id: str,
+    partitions: Several[TopicPartition] | None = None,
+    *,
+    timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return what a group has committed: of all partitions with an offset, or of some, None where there is none.
+    """Return what a group has committed: of all partitions with an offset, or of some, None where
+    there is none.
 
-    An open transaction is not waited for: `committed_offsets` does that. Raises UnsupportedVersionError, before a
-    byte is sent, where a coordinator cannot list all (before Kafka 0.10.2): name the partitions then. A group that
-    does not exist has no offsets.
+    An open transaction is not waited for: `committed_offsets` does that. Raises
+    UnsupportedVersionError, before a byte is sent, where a coordinator cannot list all (before
+    Kafka 0.10.2): name the partitions then. A group that does not exist has no offsets.
     """
     text("group_id", group_id)
     wanted = None if partitions is None else list(dict.fromkeys(arguments.partitions(partitions)))
@@ -38,13 +45,19 @@ async def list_group_offsets(
 
 
 async def alter_group_offsets(
-    begin: Begin, group_id: str, offsets: arguments.OffsetsToCommit, *, timeout_ms: int | None = None
+    begin: Begin,
+    group_id: str,
+    offsets: arguments.OffsetsToCommit,
+    *,
+    timeout_ms: int | None = None,
 ) -> None:
-    """Set the offsets (the *next* to be read) at which a group without members goes on; it is made if there is none.
+    """Set the offsets (the *next* to be read) at which a group without members goes on; it is made
+    if there is none.
 
-    An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises UnknownTopicOrPartitionError before
-    anything is changed where a partition does not exist; UnknownMemberIdError while the group has members: stop
-    them first; else the first partition's error, noting the others.
+    An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises
+    UnknownTopicOrPartitionError before anything is changed where a partition does not exist;
+    UnknownMemberIdError while the group has members: stop them first; else the first partition's
+    error, noting the others.
     """
     text("group_id", group_id)
     wanted = arguments.offsets_to_commit(offsets)
@@ -56,13 +69,18 @@ async def alter_group_offsets(
 
 
 async def delete_group_offsets(
-    begin: Begin, group_id: str, partitions: Several[TopicPartition], *, timeout_ms: int | None = None
+    begin: Begin,
+    group_id: str,
+    partitions: Several[TopicPartition],
+    *,
+    timeout_ms: int | None = None,
 ) -> None:
     """Delete what a group has committed for some partitions (OffsetDelete, Kafka 2.4).
 
-    It may have members, as long as none of them subscribes to the topic. Raises the first partition's error, noting
-    the others (GroupSubscribedToTopicError, UnknownTopicOrPartitionError), whose offsets stay; GroupIdNotFoundError
-    where there is no such group; UnsupportedVersionError before anything is sent.
+    It may have members, as long as none of them subscribes to the topic. Raises the first
+    partition's error, noting the others (GroupSubscribedToTopicError,
+    UnknownTopicOrPartitionError), whose offsets stay; GroupIdNotFoundError where there is no such
+    group; UnsupportedVersionError before anything is sent.
     """
     text("group_id", group_id)
     wanted = list(dict.fromkeys(arguments.partitions(partitions)))
@@ -71,7 +89,9 @@ async def delete_group_offsets(
     indexes: dict[str, list[int]] = {}
     for tp in wanted:
         indexes.setdefault(tp.topic, []).append(tp.partition)
-    message = OffsetDeleteRequest(group_id=group_id, topics=[_topic(*one) for one in indexes.items()])
+    message = OffsetDeleteRequest(
+        group_id=group_id, topics=[_topic(*one) for one in indexes.items()]
+    )
 
     async def attempt(conn: BrokerConnection) -> None:
         conn.versions.choose(ApiKey.OFFSET_DELETE, feature=Feature.OFFSET_DELETE)

@@ -21,7 +21,8 @@ STATES_VERSION, TYPES_VERSION = 4, 5
 """First ListGroups versions with a filter by state (KIP-518) and by type (KIP-848)."""
 _MAX_VERSION = 2**15 - 1
 STATES = (
-    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling", "NotReady",
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning",
+    "Reconciling", "NotReady",
 )  # fmt: skip
 """What a group may be, in Kafka 4.3."""
 TYPES = ("classic", "consumer", "share", "streams")
@@ -31,9 +32,10 @@ TYPES = ("classic", "consumer", "share", "streams")
 class GroupListing:
     """A group that a broker coordinates.
 
-    `protocol_type` is "consumer" for consumers of either protocol, "connect" and others for other kinds, and empty
-    for a group of which only offsets are known. `state` is None where the broker does not say (before Kafka 2.6),
-    and so is `type` (before 3.8): "classic", "consumer" (KIP-848), "share" or "streams".
+    `protocol_type` is "consumer" for consumers of either protocol, "connect" and others for other
+    kinds, and empty for a group of which only offsets are known. `state` is None where the broker
+    does not say (before Kafka 2.6), and so is `type` (before 3.8): "classic", "consumer" (KIP-848),
+    "share" or "streams".
     """
 
     group_id: str
@@ -51,12 +53,13 @@ Listed = tuple[ListGroupsResponse.ListedGroup, int]
 async def list_groups(
     begin: Begin, states: Names = (), types: Names = (), *, timeout_ms: int | None = None
 ) -> list[GroupListing]:
-    """Return the groups of the cluster, by name: every broker is asked for those that it coordinates.
+    """Return the groups of the cluster, by name: every broker is asked for those that it
+    coordinates.
 
-    `states` and `types` leave the others out; capitals do not matter. Raises ConfigError for a state or type that
-    Kafka does not have, UnsupportedVersionError, before anything is sent to it, where a broker cannot filter
-    (states: Kafka 2.6, types: 3.8), and the error of a broker that cannot be asked until the deadline. Kafka 0.9
-    lists only groups that have members.
+    `states` and `types` leave the others out; capitals do not matter. Raises ConfigError for a
+    state or type that Kafka does not have, UnsupportedVersionError, before anything is sent to it,
+    where a broker cannot filter (states: Kafka 2.6, types: 3.8), and the error of a broker that
+    cannot be asked until the deadline. Kafka 0.9 lists only groups that have members.
     """
     wanted_states = _known("states", states, STATES)
     wanted_types = _known("types", types, TYPES)
@@ -70,19 +73,25 @@ async def list_groups(
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         code, where = reply.message.error_code, str(conn.address)
         if code:
-            raise broker_error(code, api=ApiKey.LIST_GROUPS.name, version=reply.version, broker=where)
+            raise broker_error(
+                code, api=ApiKey.LIST_GROUPS.name, version=reply.version, broker=where
+            )
         return [(one, reply.version) for one in reply.message.groups]
 
     answers = await at_all(cluster, "listing groups", deadline, attempt)
-    found = {group.group_id: _listing(group, version, node) for node in answers for group, version in answers[node]}
+    found = {
+        group.group_id: _listing(group, version, node)
+        for node in answers
+        for group, version in answers[node]
+    }
     return [found[name] for name in sorted(found)]
 
 
 async def delete_groups(begin: Begin, group_ids: Names, *, timeout_ms: int | None = None) -> None:
     """Delete groups without members, with their committed offsets (DeleteGroups, Kafka 1.1).
 
-    Raises the first group's error, noting the others: NonEmptyGroupError while it has members, GroupIdNotFoundError
-    where there is none. Groups without an error are deleted then.
+    Raises the first group's error, noting the others: NonEmptyGroupError while it has members,
+    GroupIdNotFoundError where there is none. Groups without an error are deleted then.
     """
     wanted = texts("group_ids", group_ids, "groups")
     arguments.timeout(timeout_ms)
@@ -105,7 +114,9 @@ async def delete_groups(begin: Begin, group_ids: Names, *, timeout_ms: int | Non
                 if result.error_code and not done:
                     raise group_error(result.error_code, group_id, conn, reply)
 
-        await at_coordinator(cluster, KeyType.GROUP, group_id, f"deleting group {group_id}", deadline, attempt)
+        await at_coordinator(
+            cluster, KeyType.GROUP, group_id, f"deleting group {group_id}", deadline, attempt
+        )
 
     await find_coordinators(cluster, KeyType.GROUP, wanted, deadline)
     await for_each(wanted, delete, changed="deleted")

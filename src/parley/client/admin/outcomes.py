@@ -1,7 +1,10 @@
-"""What a call about several groups does with the failures of some, and what an error says of a group.
+"""What a call about several groups does with the failures of some, and what an error says of a
+group.
 
-1. Each key is asked about by itself and tried again by itself: the failure of one never ends the work for another.
-2. When all are done, the first failure is raised with a note for each other one. What was changed stays changed.
+1. Each key is asked about by itself and tried again by itself: the failure of one never ends the
+   work for another.
+2. When all are done, the first failure is raised with a note for each other one. What was changed
+   stays changed.
 """
 
 from __future__ import annotations
@@ -23,15 +26,19 @@ R = TypeVar("R", bound=Message)
 
 _TEXTS = {
     GROUP_ID_NOT_FOUND: 'there is no group "{}"',
-    NON_EMPTY_GROUP: 'group "{}" has members; stop them first, or take them out with remove_members',
-    GROUP_SUBSCRIBED_TO_TOPIC: 'members of group "{}" subscribe to this topic; stop them, or let them unsubscribe',
+    NON_EMPTY_GROUP: 'group "{}" has members; stop them first, or take them out with '
+    "remove_members",
+    GROUP_SUBSCRIBED_TO_TOPIC: 'members of group "{}" subscribe to this topic; stop them, or let '
+    "them "
+    "unsubscribe",
 }
 
 
 async def for_each(
     keys: Iterable[str], work: Callable[[str], Awaitable[T]], *, changed: str | None = None
 ) -> dict[str, T]:
-    """Return what `work` returns for each key, all at the same time. Raises the first failure, noting the others.
+    """Return what `work` returns for each key, all at the same time. Raises the first failure,
+    noting the others.
 
     `changed` says what was done to the keys that did not fail, for a note on the failure.
     """

@@ -19,7 +19,9 @@ from parley.types import TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
 VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
-"""First versions of CreateTopics with validate_only and with the broker's defaults (-1); of DeleteTopics by id."""
+"""First versions of CreateTopics with validate_only and with the broker's defaults
+(-1); of DeleteTopics by id.
+"""
 _MAX_VERSION = 2**15 - 1
 
 
@@ -28,13 +30,20 @@ async def create_topics(
 ) -> dict[str, CreatedTopic]:
     """Create topics and return when each partition has a leader.
 
-    Raises the first topic's error, with a note for each other one that failed (topics that did not fail
-    exist then), and UnsupportedVersionError before anything is sent where the controller cannot do it.
+    Raises the first topic's error, with a note for each other one that failed (topics that did not
+    fail exist then), and UnsupportedVersionError before anything is sent where the controller
+    cannot do it.
     """
     low, feature = (
-        (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY) if validate_only else (0, Feature.CREATE_TOPICS)
+        (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY)
+        if validate_only
+        else (0, Feature.CREATE_TOPICS)
     )
-    if any(-1 in (topic.num_partitions, topic.replication_factor) for topic in topics if not topic.replica_assignments):
+    if any(
+        -1 in (topic.num_partitions, topic.replication_factor)
+        for topic in topics
+        if not topic.replica_assignments
+    ):
         low, feature = DEFAULTS_VERSION, Feature.CREATE_TOPICS_DEFAULTS
     allowed = VersionRange(low, _MAX_VERSION)
     pending = {topic.name: topic for topic in topics}
@@ -54,7 +63,11 @@ async def create_topics(
             if found.error_code:
                 text = found.error_message
                 error = broker_error(
-                    found.error_code, text, topic=found.name, api="CREATE_TOPICS", version=reply.version
+                    found.error_code,
+                    text,
+                    topic=found.name,
+                    api="CREATE_TOPICS",
+                    version=reply.version,
                 )
                 errors.append(error)
             else:
@@ -70,7 +83,9 @@ async def create_topics(
 
 
 def new_topics(topics: object) -> tuple[NewTopic, ...]:
-    """Return the topics that a caller wants to have created. Raises ConfigError for what is none."""
+    """Return the topics that a caller wants to have created. Raises
+    ConfigError for what is none.
+    """
     found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
     names: set[str] = set()
     for topic in found:
@@ -88,7 +103,10 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
     async def attempt(conn: BrokerConnection) -> None:
         timeout_ms = cluster.request_timeout_ms(deadline)
         rest = [name for name in pending if name not in done]
-        if conn.versions.choose(ApiKey.DELETE_TOPICS, feature=Feature.DELETE_TOPICS) >= DELETE_BY_STATE_VERSION:
+        if (
+            conn.versions.choose(ApiKey.DELETE_TOPICS, feature=Feature.DELETE_TOPICS)
+            >= DELETE_BY_STATE_VERSION
+        ):
             states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in rest]
             message = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
         else:
@@ -99,7 +117,11 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
             if found.error_code:
                 text = found.error_message
                 error = broker_error(
-                    found.error_code, text, topic=found.name, api="DELETE_TOPICS", version=reply.version
+                    found.error_code,
+                    text,
+                    topic=found.name,
+                    api="DELETE_TOPICS",
+                    version=reply.version,
                 )
                 errors.append(error)
             elif found.name is not None:  # asked by name, answered by name
@@ -115,7 +137,9 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
 
 def _checked(topic: object) -> NewTopic:
     if not isinstance(topic, NewTopic):
-        hint = f"NewTopic({topic!r})" if isinstance(topic, str) else "NewTopic(name, num_partitions=1)"
+        hint = (
+            f"NewTopic({topic!r})" if isinstance(topic, str) else "NewTopic(name, num_partitions=1)"
+        )
         raise ConfigError(f"{shown(topic)} is no topic to create: give {hint}")
     arguments.topic_name(topic.name)
     assigned = bool(topic.replica_assignments)
@@ -127,10 +151,13 @@ def _checked(topic: object) -> NewTopic:
         arguments.number(what, value, -(2**31), 2**31 - 1)
         if value != -1 and not 1 <= value <= top:
             raise ConfigError(
-                f'topic "{topic.name}": {name}={value} is neither -1 (the broker\'s default) nor 1 to {top}'
+                f'topic "{topic.name}": {name}={value} is neither -1 (the broker\'s default) '
+                f"nor 1 to {top}"
             )
     if assigned and (topic.num_partitions, topic.replication_factor) not in ((1, 1), (-1, -1)):
-        raise ConfigError(f'topic "{topic.name}": give replica_assignments or the two counts, not both')
+        raise ConfigError(
+            f'topic "{topic.name}": give replica_assignments or the two counts, not both'
+        )
     _check_mappings(topic)
     return topic
 
@@ -147,7 +174,9 @@ def _check_mappings(topic: NewTopic) -> None:
     for index, brokers in topic.replica_assignments.items():
         arguments.number(f"{what}: replica_assignments: partition", index, 0, arguments.INT32)
         for broker in several(f"{what}: replica_assignments[{index}]", brokers, "brokers"):
-            arguments.number(f"{what}: replica_assignments[{index}]: broker", broker, 0, arguments.INT32)
+            arguments.number(
+                f"{what}: replica_assignments[{index}]: broker", broker, 0, arguments.INT32
+            )
 
 
 def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
@@ -157,23 +186,31 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
         num_partitions=-1 if assigned else topic.num_partitions,
         replication_factor=-1 if assigned else topic.replication_factor,
         assignments=[
-            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            CreateTopicsRequest.CreatableReplicaAssignment(
+                partition_index=index, broker_ids=list(brokers)
+            )
             for index, brokers in topic.replica_assignments.items()
         ],
         configs=[
-            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+            for name, value in topic.configs.items()
         ],
     )
 
 
 def _raise_all(errors: list[KafkaError]) -> None:
-    """Raise one error for all: the first that will not pass, else the first; the others are notes on it.
+    """Raise one error for all: the first that will not pass, else the first; the others are notes
+    on it.
 
-    Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable, but
-    a topic that is missing here stays missing, and after a timeout another attempt would meet its own topic.
+    Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable,
+    but a topic that is missing here stays missing, and after a timeout another attempt would meet
+    its own topic.
     """
     for error in errors:
-        if isinstance(error, BrokerError) and error.code not in (NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED):
+        if isinstance(error, BrokerError) and error.code not in (
+            NOT_CONTROLLER,
+            THROTTLING_QUOTA_EXCEEDED,
+        ):
             error.retriable = False
     raise_first(errors)
 
@@ -188,7 +225,10 @@ async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline
             for index in view.topics[name].partitions:
                 if cluster.leader(TopicPartition(name, index)).node is None:
                     raise broker_error(
-                        LEADER_NOT_AVAILABLE, "the new partition has no leader yet", topic=name, partition=index
+                        LEADER_NOT_AVAILABLE,
+                        "the new partition has no leader yet",
+                        topic=name,
+                        partition=index,
                     )
 
     await cluster.retrying("waiting for leaders of new topics", deadline, attempt)

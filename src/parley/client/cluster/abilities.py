@@ -14,18 +14,25 @@ from parley.versions.view import finalized
 
 
 def named_features(features: Several[Feature | str]) -> tuple[Feature, ...]:
-    """Return features given as such or by name. Raises ConfigError, with the nearest name, for an unknown one."""
+    """Return features given as such or by name. Raises ConfigError, with the nearest
+    name, for an unknown one.
+    """
     given = several("features", features, "features")
-    return tuple(found if isinstance(found, Feature) else Feature.named(text("feature", found)) for found in given)
+    return tuple(
+        found if isinstance(found, Feature) else Feature.named(text("feature", found))
+        for found in given
+    )
 
 
 async def versions_of(cluster: Cluster, broker: int | None) -> dict[int | None, BrokerVersions]:
     """Return what a broker speaks, or with None what every broker that is known now speaks.
 
-    Connects where needed: a broker that was upgraded answers differently on its next connection. Raises
-    NetworkError where one cannot be reached.
+    Connects where needed: a broker that was upgraded answers differently on its next connection.
+    Raises NetworkError where one cannot be reached.
     """
-    nodes: list[int | None] = [broker] if broker is not None else [*sorted(cluster.view.brokers)] or [None]
+    nodes: list[int | None] = (
+        [broker] if broker is not None else [*sorted(cluster.view.brokers)] or [None]
+    )
     connections = await asyncio.gather(*(cluster.connection(node) for node in nodes))
     return {node: conn.versions for node, conn in zip(nodes, connections, strict=True)}
 
@@ -41,7 +48,9 @@ async def supports(cluster: Cluster, feature: Feature, broker: int | None) -> bo
 
 
 async def require(cluster: Cluster, features: Iterable[Feature]) -> None:
-    """Raise UnsupportedVersionError for the first feature that a broker lacks, naming the broker and its release."""
+    """Raise UnsupportedVersionError for the first feature that a broker lacks, naming
+    the broker and its release.
+    """
     wanted = tuple(features)
     if not wanted:
         return

@@ -1,10 +1,11 @@
 """The deadline of the call that a task works for, where connections are waited for.
 
-1. A request is given what is left of the call as its own time-out, and says when it passes that the outcome is
-   unknown. The wait for a connection comes before it: cutting that off leaves no request half-made.
-2. Those who wait stand below several layers that know no deadline, so that it goes with the task (a context
-   variable, which tasks begun meanwhile inherit). What several calls share, a refresh or an opening, has limits of its
-   own and does not look at it.
+1. A request is given what is left of the call as its own time-out, and says when it passes that the
+   outcome is unknown. The wait for a connection comes before it: cutting that off leaves no request
+   half-made.
+2. Those who wait stand below several layers that know no deadline, so that it goes with the task (a
+   context variable, which tasks begun meanwhile inherit). What several calls share, a refresh or an
+   opening, has limits of its own and does not look at it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _current: ContextVar[Deadline | None] = ContextVar("parley_call_deadline", defau
 
 @contextmanager
 def working_until(deadline: Deadline) -> Iterator[None]:
-    """Bound the waits for connections in here by a deadline, or by that of a call around it if it comes first."""
+    """Bound the waits for connections in here by a deadline, or by that of a call
+    around it if it comes first.
+    """
     around = _current.get()
     token = _current.set(deadline if around is None or deadline.at_ms < around.at_ms else around)
     try:
@@ -38,7 +41,8 @@ def call_deadline() -> Deadline | None:
 
 
 def without_connection(pool: Pool, node_id: int | None) -> RequestTimedOut:
-    """Return (not raise) the error of a call that waited for a connection (None: to any broker) until its deadline.
+    """Return (not raise) the error of a call that waited for a connection (None: to any broker)
+    until its deadline.
 
     Its cause is why an opening before this one failed, where one did.
     """
@@ -50,11 +54,17 @@ def without_connection(pool: Pool, node_id: int | None) -> RequestTimedOut:
     stage = stages.get(address) if address is not None else None
     where = "any broker" if node_id is None else f"broker {node_id}"
     named = f" ({address})" if address is not None else ""
-    now = f"it had come to the stage of {stage}" if stage is not None else "the next attempt was not due yet"
+    now = (
+        f"it had come to the stage of {stage}"
+        if stage is not None
+        else "the next attempt was not due yet"
+    )
     before = f", after: {last}" if last is not None else ""
     error = RequestTimedOut(
-        f"no connection to {where}{named} before the deadline of the call (timeout_ms, default_api_timeout_ms or "
-        f"max_block_ms): {now}{before}. This attempt sent nothing; what became of an earlier attempt of the same call, "
+        f"no connection to {where}{named} before the deadline of the call (timeout_ms, "
+        "default_api_timeout_ms or "
+        f"max_block_ms): {now}{before}. This attempt sent nothing; what became of an earlier "
+        "attempt of the same call, "
         "if there was one, is unknown",
         address=str(address) if address is not None else None,
         stage=stage or CONNECT,

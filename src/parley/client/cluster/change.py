@@ -1,4 +1,6 @@
-"""Waiting for a change: for tasks of one event loop that look again whenever something may be otherwise."""
+"""Waiting for a change: for tasks of one event loop that look again whenever
+something may be otherwise.
+"""
 
 from __future__ import annotations
 

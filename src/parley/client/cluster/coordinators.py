@@ -1,4 +1,6 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id. Pure; `routing` asks and remembers."""
+"""FindCoordinator: which broker coordinates a group or a transactional id. Pure;
+`routing` asks and remembers.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def takes_several(versions: BrokerVersions) -> bool:
     return versions.choose(ApiKey.FIND_COORDINATOR) >= SEVERAL_KEYS_VERSION
 
 
-def coordinators_request(kind: KeyType, keys: Sequence[str], version: int) -> FindCoordinatorRequest:
+def coordinators_request(
+    kind: KeyType, keys: Sequence[str], version: int
+) -> FindCoordinatorRequest:
     """Return the request for these keys; below v4 there may be one only."""
     if version >= SEVERAL_KEYS_VERSION:
         return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=int(kind))
@@ -51,10 +55,15 @@ def read_coordinators(
     for answer in response.coordinators if version >= SEVERAL_KEYS_VERSION else [response]:
         key = keys[0] if isinstance(answer, FindCoordinatorResponse) else answer.key
         if answer.error_code:
-            found[key] = broker_error(answer.error_code, answer.error_message, api="FIND_COORDINATOR", version=version)
+            found[key] = broker_error(
+                answer.error_code, answer.error_message, api="FIND_COORDINATOR", version=version
+            )
         else:
             found[key] = Node(answer.node_id, answer.host, answer.port)
     for key in keys:
         text = f"the answer to FindCoordinator leaves out {key!r}"
-        found.setdefault(key, broker_error(COORDINATOR_NOT_AVAILABLE, text, api="FIND_COORDINATOR", version=version))
+        found.setdefault(
+            key,
+            broker_error(COORDINATOR_NOT_AVAILABLE, text, api="FIND_COORDINATOR", version=version),
+        )
     return found

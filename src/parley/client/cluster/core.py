@@ -23,7 +23,14 @@ from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import MetadataSource, metadata_request, read_answer
 from parley.client.cluster.overdue import without_metadata
 from parley.client.cluster.refresh import RefreshRequest, RefreshSchedule
-from parley.client.cluster.retry import Backoff, Deadline, Reaction, backoff_after, classify, nowhere
+from parley.client.cluster.retry import (
+    Backoff,
+    Deadline,
+    Reaction,
+    backoff_after,
+    classify,
+    nowhere,
+)
 from parley.client.cluster.view import (
     Applied,
     ClusterMetadata,
@@ -38,7 +45,16 @@ from parley.client.options.client_options import ClientOptions
 from parley.errors import KafkaError, NetworkError
 from parley.errors.codes import REBOOTSTRAP_REQUIRED
 from parley.messages import Message, Request
-from parley.net import Address, Backend, BrokerConnection, Clock, Deadline as ClockDeadline, LoopClock, Pool, Reply
+from parley.net import (
+    Address,
+    Backend,
+    BrokerConnection,
+    Clock,
+    Deadline as ClockDeadline,
+    LoopClock,
+    Pool,
+    Reply,
+)
 from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
@@ -76,9 +92,11 @@ class Cluster:
         self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
-        """The broker that coordinates a group or a transactional id, as `routing` found out last."""
+        """The broker that coordinates a group or a transactional id, as
+        `routing` found out last.
+        """
 
-    # -- time -----------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
         """Return the time of the client's clock."""
@@ -86,13 +104,15 @@ class Cluster:
 
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
         """Return the deadline of a call: `timeout_ms` from now, or `default_api_timeout_ms`."""
-        return Deadline.after(self.now_ms(), self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return Deadline.after(
+            self.now_ms(), self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        )
 
     def request_timeout_ms(self, deadline: Deadline) -> int:
         """Return how long one request may take: what is left, at most `request_timeout_ms`."""
         return max(1, min(self.options.request_timeout_ms, deadline.remaining_ms(self.now_ms())))
 
-    # -- brokers --------------------------------------------------------------------------------------
+    # -- brokers -----------------------------------------------------------------------------------
 
     @property
     def asked(self) -> Address | None:
@@ -107,8 +127,8 @@ class Cluster:
     async def connection(self, node_id: int | None, lane: str = "main") -> BrokerConnection:
         """Return a negotiated connection to a broker, or to any when `node_id` is None.
 
-        Raises what opening it raises, and RequestTimedOut at the deadline of the call that it is for, if that is known
-        (`working_until`; `retrying` sees to it).
+        Raises what opening it raises, and RequestTimedOut at the deadline of the call that it is
+        for, if that is known (`working_until`; `retrying` sees to it).
         """
         deadline = call_deadline()
         if deadline is None:
@@ -125,9 +145,15 @@ class Cluster:
         return (await self.connection(node_id)).versions
 
     async def ask(
-        self, conn: BrokerConnection, message: Request[R], timeout_ms: int, allowed: VersionRange | None = None
+        self,
+        conn: BrokerConnection,
+        message: Request[R],
+        timeout_ms: int,
+        allowed: VersionRange | None = None,
     ) -> Reply[R]:
-        """Send a request on a connection and return the answer; the version used is taken note of."""
+        """Send a request on a connection and return the answer; the version
+        used is taken note of.
+        """
         reply = await conn.request(message, timeout_ms=timeout_ms, allowed=allowed)
         self.note(conn, reply)
         return reply
@@ -154,24 +180,32 @@ class Cluster:
             await asyncio.gather(task, return_exceptions=True)
         await self.pool.close()
 
-    # -- metadata -------------------------------------------------------------------------------------
+    # -- metadata ----------------------------------------------------------------------------------
 
-    def interested(self, partitions: Iterable[TopicPartition] | None) -> contextlib.AbstractContextManager[None]:
-        """Count these partitions (None: all) among those whose outdated metadata is asked for again."""
+    def interested(
+        self, partitions: Iterable[TopicPartition] | None
+    ) -> contextlib.AbstractContextManager[None]:
+        """Count these partitions (None: all) among those whose outdated
+        metadata is asked for again.
+        """
         return self._interests.add(partitions)
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
         """Return the leader of a partition as the cache knows it."""
         return self.cache.current_leader(tp)
 
-    def take_hint(self, tp: TopicPartition, leader: LeaderHint | None, endpoints: Iterable[Endpoint]) -> bool:
+    def take_hint(
+        self, tp: TopicPartition, leader: LeaderHint | None, endpoints: Iterable[Endpoint]
+    ) -> bool:
         """Take the new leader out of an error (KIP-951); return whether the cache has it now.
 
         What was taken is also asked about: metadata is due afterwards.
         """
         if leader is None or leader.leader_id < 0:
             return False
-        taken = self.cache.apply_hint(tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values())
+        taken = self.cache.apply_hint(
+            tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values()
+        )
         if taken:
             self._update_pool()
             self.schedule.moved()
@@ -181,16 +215,20 @@ class Cluster:
     def next_leader(
         self, tp: TopicPartition, epoch: int, hint: LeaderHint | None, endpoints: Iterable[Endpoint]
     ) -> bool:
-        """Return whether a newer leader than that of `epoch`, which refused, is known: by the hint, or already."""
+        """Return whether a newer leader than that of `epoch`, which refused, is known:
+        by the hint, or already.
+        """
         if self.take_hint(tp, hint, endpoints):
             return True
         known = self.leader(tp)
         return known.node is not None and known.epoch > epoch >= 0
 
     def leader_failed(self, tp: TopicPartition, epoch: int) -> None:
-        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has the last word.
+        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has
+        the last word.
 
-        Without a pause: an answer that came while the hint counted was judged by it, and so called outdated.
+        Without a pause: an answer that came while the hint counted was judged by it, and so called
+        outdated.
         """
         if self.cache.hint_failed(tp, epoch):
             self.schedule.hurry()
@@ -203,8 +241,9 @@ class Cluster:
     async def reach(self, deadline: Deadline) -> None:
         """Learn about the cluster from whichever broker answers first.
 
-        Raises BrokersUnreachable when none does, after `bootstrap_timeout_ms`; by default, and where no name can be
-        resolved, after each address was tried once: a wrong address is reported at once.
+        Raises BrokersUnreachable when none does, after `bootstrap_timeout_ms`; by default, and
+        where no name can be resolved, after each address was tried once: a wrong address is
+        reported at once.
         """
         try:
             await self.refresh(deadline)
@@ -224,8 +263,12 @@ class Cluster:
         return await self.join_refresh(deadline)
 
     async def refresh_until(self, deadline: Deadline) -> None:
-        """Refresh, and again after errors that may pass, until the deadline: what a call that needs metadata does."""
-        await self.retrying("asking for metadata", deadline, lambda: self.refresh(deadline), refreshing=False)
+        """Refresh, and again after errors that may pass, until the deadline: what a call
+        that needs metadata does.
+        """
+        await self.retrying(
+            "asking for metadata", deadline, lambda: self.refresh(deadline), refreshing=False
+        )
 
     async def refresh_quietly(self, deadline: Deadline) -> None:
         """Refresh, and leave it to the caller's next attempt to find out if that failed."""
@@ -235,11 +278,17 @@ class Cluster:
     def refresh_if_due(self) -> None:
         """Begin a refresh in the background when one is needed and allowed now. Never waits."""
         now = self.now_ms()
-        if self._refreshing is None and self.schedule.needed(now) and self.schedule.due_in_ms(now) == 0:
+        if (
+            self._refreshing is None
+            and self.schedule.needed(now)
+            and self.schedule.due_in_ms(now) == 0
+        ):
             self._start_refresh()
 
     async def describe_all(self, deadline: Deadline) -> ClusterMetadata:
-        """Return metadata of every topic of the cluster. The cache keeps what it knows of topics in use."""
+        """Return metadata of every topic of the cluster. The cache keeps what it
+        knows of topics in use.
+        """
 
         async def ask() -> MetadataUpdate:
             conn = await self.connection(None)
@@ -252,7 +301,7 @@ class Cluster:
         self._update_pool()
         return whole.snapshot
 
-    # -- retries --------------------------------------------------------------------------------------
+    # -- retries -----------------------------------------------------------------------------------
 
     async def pause(self, attempt: int, deadline: Deadline, backoff: Backoff | None = None) -> None:
         """Wait the backoff of a retry, at most until the deadline."""
@@ -260,12 +309,18 @@ class Cluster:
         await self.clock.sleep_ms(min(delay, deadline.remaining_ms(self.now_ms())))
 
     async def retrying(
-        self, what: str, deadline: Deadline, attempt: Callable[[], Awaitable[T]], *, refreshing: bool = True
+        self,
+        what: str,
+        deadline: Deadline,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        refreshing: bool = True,
     ) -> T:
-        """Return what `attempt` returns, repeating it after errors that may pass, until the deadline.
+        """Return what `attempt` returns, repeating it after errors that may pass, until the
+        deadline.
 
-        In between metadata is asked for where the error calls for it, unless `refreshing` is false. Raises the
-        last error, with a note saying how often and how long was tried.
+        In between metadata is asked for where the error calls for it, unless `refreshing` is false.
+        Raises the last error, with a note saying how often and how long was tried.
         """
         count, began = 0, self.now_ms()
         while True:
@@ -277,7 +332,9 @@ class Cluster:
                 count += 1
                 if reaction is Reaction.FAIL or deadline.passed(self.now_ms()):
                     if reaction is not Reaction.FAIL:
-                        error.add_note(f"{what}: gave up after {count} attempts in {self.now_ms() - began} ms")
+                        error.add_note(
+                            f"{what}: gave up after {count} attempts in {self.now_ms() - began} ms"
+                        )
                     raise
                 log.debug("%s: %s; trying again", what, error)
                 backoff = backoff_after(error, self.backoff)
@@ -285,22 +342,32 @@ class Cluster:
             if refreshing and reaction is Reaction.REFRESH:
                 await self.refresh_quietly(deadline)
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     async def _connect(self, node_id: int | None, lane: str = "main") -> BrokerConnection:
-        return await (self.pool.any_connection() if node_id is None else self.pool.connection(node_id, lane=lane))
+        return await (
+            self.pool.any_connection()
+            if node_id is None
+            else self.pool.connection(node_id, lane=lane)
+        )
 
     async def join_refresh(self, deadline: Deadline) -> Applied:
-        """Return what the refresh under way brings; begin one, for what is due, where there is none."""
+        """Return what the refresh under way brings; begin one, for what is
+        due, where there is none.
+        """
         task = self._refreshing if self._refreshing is not None else self._start_refresh()
         try:
             async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
                 return await outcome(task)
         except TimeoutError:
-            raise without_metadata(self._unreachable, self.pool.opening, self._source.asked) from None
+            raise without_metadata(
+                self._unreachable, self.pool.opening, self._source.asked
+            ) from None
 
     def _start_refresh(self) -> asyncio.Task[Applied]:
-        task = asyncio.get_running_loop().create_task(self._run_refresh(), name="parley metadata refresh")
+        task = asyncio.get_running_loop().create_task(
+            self._run_refresh(), name="parley metadata refresh"
+        )
         self._refreshing = task
         task.add_done_callback(self._refresh_done)
         return task
@@ -308,11 +375,14 @@ class Cluster:
     def _refresh_done(self, task: asyncio.Task[Applied]) -> None:
         if self._refreshing is task:
             self._refreshing = None
-        if not task.cancelled() and task.exception() is not None:  # retrieved: those who wait for it get it too
+        # retrieved: those who wait for it get it too
+        if not task.cancelled() and task.exception() is not None:
             log.debug("metadata refresh failed: %s", task.exception())
 
     async def _run_refresh(self) -> Applied:
-        await self.clock.sleep_ms(self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0)
+        await self.clock.sleep_ms(
+            self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0
+        )
         request = self.schedule.begin(self.now_ms())
         try:
             conn = await self._source.connection(self.view)
@@ -332,7 +402,9 @@ class Cluster:
         return applied
 
     async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
-        """Merge an answer step by step, so that a very large one does not hold the loop; one answer after the other."""
+        """Merge an answer step by step, so that a very large one does not hold the loop;
+        one answer after the other.
+        """
         async with self._merging:
             steps, large = cache.merging(update, full=full), False
             while True:
@@ -344,7 +416,8 @@ class Cluster:
                 large = True
                 await asyncio.sleep(0)
         if large:
-            await asyncio.sleep(0)  # letting go of the answer takes milliseconds too: not in the turn of the last step
+            # letting go of the answer takes milliseconds too: not in the turn of the last step
+            await asyncio.sleep(0)
         return applied
 
     def _notify_application(self, applied: Applied) -> None:
@@ -355,13 +428,16 @@ class Cluster:
         for topic in sorted(applied.recreated - {tp.topic for tp in lost}):
             notify(self._on_event, TopicRecreated(topic))
 
-    async def _ask(self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline) -> MetadataUpdate:
+    async def _ask(
+        self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline
+    ) -> MetadataUpdate:
         version = conn.versions.choose(ApiKey.METADATA)
         topics = None if request is None else sorted(request.topics)
         message = metadata_request(topics, version)
         reply = await self.ask(conn, message, self.request_timeout_ms(deadline))
         if getattr(reply.message, "error_code", 0) == REBOOTSTRAP_REQUIRED:
-            self.pool.update_nodes({})  # KIP-1102: what is known of the cluster is not to be used any more
+            # KIP-1102: what is known of the cluster is not to be used any more
+            self.pool.update_nodes({})
             raise NetworkError(
                 f"{conn.address} wants its clients to start again from bootstrap_servers",
                 address=str(conn.address),
@@ -371,8 +447,12 @@ class Cluster:
         if topics is not None:
             wanted = set(topics)
             kept = tuple(topic for topic in update.topics if topic.name in wanted)
-            update = MetadataUpdate(update.version, update.brokers, kept, update.controller_id, update.cluster_id)
+            update = MetadataUpdate(
+                update.version, update.brokers, kept, update.controller_id, update.cluster_id
+            )
         return update
 
     def _update_pool(self) -> None:
-        self.pool.update_nodes({node.id: Address(node.host, node.port) for node in self.view.brokers.values()})
+        self.pool.update_nodes(
+            {node.id: Address(node.host, node.port) for node in self.view.brokers.values()}
+        )

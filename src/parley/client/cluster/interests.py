@@ -1,4 +1,6 @@
-"""Which partitions the operations under way care about: their metadata is asked for again while it is outdated."""
+"""Which partitions the operations under way care about: their metadata is asked for
+again while it is outdated.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from parley.types import TopicPartition
 
 
 class Interests:
-    """The partitions of all operations under way, joined into the interest of the metadata cache."""
+    """The partitions of all operations under way, joined into the interest
+    of the metadata cache.
+    """
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
@@ -32,4 +36,6 @@ class Interests:
         if any(found is None for found in self._of.values()):
             self._cache.set_interest(None)
         else:
-            self._cache.set_interest(frozenset().union(*(found or () for found in self._of.values())))
+            self._cache.set_interest(
+                frozenset().union(*(found or () for found in self._of.values()))
+            )

@@ -1,17 +1,18 @@
 """The metadata cache: what may replace what, so that leadership never goes backwards (KIP-232).
 
-No clock, no socket, no randomness: answers come in, metadata and findings come out. The rules, with the
-labels under which the tests name them:
+No clock, no socket, no randomness: answers come in, metadata and findings come out. The rules, with
+the labels under which the tests name them:
 
- M1  Epochs of Metadata before v9 are left out where answers are read (`cluster.view.read_metadata`).
+ M1  Epochs of Metadata before v9 are left out where answers are read
+     (`cluster.view.read_metadata`).
  M2  An answer with a lower leader epoch than the last one seen does not touch that partition.
- M3  An equal epoch replaces (the ISR may have changed). A topic missing from a full answer goes, but
-     not while that answer is outdated; its last-seen epochs stay, and an older answer does not bring
-     its leaders back: it shows that a partition exists, which counts when records are spread.
+ M3  An equal epoch replaces (the ISR may have changed). A topic missing from a full answer goes,
+     but not while that answer is outdated; its last-seen epochs stay, and an older answer does not
+     bring its leaders back: it shows that a partition exists, which counts when records are spread.
  M4  An unknown topic keeps its last-seen epochs; under another topic id any epoch is accepted.
- M5  A topic id seen for the first time, or another one, accepts any epoch at once. Ids are never used
-     again (KIP-516): an answer that goes back to an id held before is stale, unless a broker has
-     rejected the one held now.
+ M5  A topic id seen for the first time, or another one, accepts any epoch at once. Ids are never
+     used again (KIP-516): an answer that goes back to an id held before is stale, unless a broker
+     has rejected the one held now.
  M6  An answer without ids is judged by epochs alone. If its version could have carried ids, the id
      is no longer used on the wire; it is still remembered, so that the same id coming back from a
      broker that is behind gains nothing by the detour.
@@ -55,14 +56,22 @@ AGREEING_ANSWERS = 5
 """Answers in a row after which a step backwards is believed (franz-go's figure, its issue 119)."""
 UNKNOWN_TOPIC_OR_PARTITION = 3
 REPLICA_NOT_AVAILABLE = 9
-"""Reported by Metadata v0 for a partition that has a leader all the same: no reason to ask again."""
+"""Reported by Metadata v0 for a partition that has a leader all the same:
+no reason to ask again.
+"""
 MERGED_AT_ONCE = 1_000
-"""Topics and partitions that one step of `merging` takes: some 10 ms where each of them is outdated."""
+"""Topics and partitions that one step of `merging` takes: some 10 ms where
+each of them is outdated.
+"""
 _WITH_A_LEADER = (0, REPLICA_NOT_AVAILABLE)
 FORMER_IDS = 16
-"""Topic ids remembered per name: enough to know a stale answer, bounded for a topic re-created daily."""
+"""Topic ids remembered per name: enough to know a stale answer, bounded for
+a topic re-created daily.
+"""
 REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
-"""Without topic ids: so many epochs backwards, onto at most this one, is a new topic (franz-go's tiers)."""
+"""Without topic ids: so many epochs backwards, onto at most this one, is a new
+topic (franz-go's tiers).
+"""
 
 
 @dataclass(slots=True)
@@ -74,7 +83,9 @@ class _Findings:
 
 
 class MetadataCache:
-    """The cache and its rules. One writer at a time; `snapshot` may be read from any thread (M16)."""
+    """The cache and its rules. One writer at a time; `snapshot` may be read
+    from any thread (M16).
+    """
 
     def __init__(self) -> None:
         self.snapshot = ClusterMetadata()
@@ -83,14 +94,18 @@ class MetadataCache:
         self._former_ids: dict[str, dict[bytes, None]] = {}
         self._topic_errors: dict[str, int] = {}
         self._interest: dict[str, set[int]] | None = None
-        self._hinted: dict[TopicPartition, tuple[int, int]] = {}  # epoch of the hint, last-seen epoch before it
+        # epoch of the hint, last-seen epoch before it
+        self._hinted: dict[TopicPartition, tuple[int, int]] = {}
         self._hinted_meanwhile: set[TopicPartition] | None = None  # while an answer is being merged
-        self._failed_hints: dict[TopicPartition, int] = {}  # epoch of the last one that failed: not taken again
+        # epoch of the last one that failed: not taken again
+        self._failed_hints: dict[TopicPartition, int] = {}
         # per partition or topic: what a backward answer said, and how often in a row
         self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
 
     def set_interest(self, partitions: Iterable[TopicPartition] | None) -> None:
-        """Say which partitions can make an answer outdated: a consumer's own, or None for all (a producer)."""
+        """Say which partitions can make an answer outdated: a consumer's own, or
+        None for all (a producer).
+        """
         interest: dict[str, set[int]] | None = None
         if partitions is not None:
             interest = {}
@@ -107,7 +122,9 @@ class MetadataCache:
         return self._topic_errors.get(topic, 0)
 
     def current_leader(self, tp: TopicPartition) -> LeaderAndEpoch:
-        """Return the leader to speak to and its epoch; the node is None while it is unknown (M8, M10)."""
+        """Return the leader to speak to and its epoch; the node is None while
+        it is unknown (M8, M10).
+        """
         found = self.snapshot.partition(tp)
         if found is None:
             return LeaderAndEpoch(None, -1)
@@ -124,9 +141,13 @@ class MetadataCache:
         return self.snapshot.brokers.get(node_id)
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
-        """Take note of a leader epoch seen outside Metadata; return whether a full refresh is called for (M7, M9)."""
+        """Take note of a leader epoch seen outside Metadata; return whether a full
+        refresh is called for (M7, M9).
+        """
         if epoch < 0:
-            raise LocalProtocolError(f"{tp}: a leader epoch of {epoch} was reported as seen; epochs start at 0")
+            raise LocalProtocolError(
+                f"{tp}: a leader epoch of {epoch} was reported as seen; epochs start at 0"
+            )
         known = self.last_seen_epoch(tp)
         if known is None or epoch <= known:
             return False
@@ -134,7 +155,9 @@ class MetadataCache:
         return True
 
     def see_rejected_id(self, topic: str, topic_id: bytes) -> None:
-        """Take note that a broker rejected a topic id: if it is the one held, any other may follow it (M5)."""
+        """Take note that a broker rejected a topic id: if it is the one held, any
+        other may follow it (M5).
+        """
         if topic_id == self._ids.get(topic):
             self._former_ids.pop(topic, None)
 
@@ -156,11 +179,13 @@ class MetadataCache:
                 return found
 
     def merging(self, update: MetadataUpdate, *, full: bool) -> Generator[None, None, Applied]:
-        """Merge an answer in steps; the generator returns what it did. Between two steps the loop may do other things.
+        """Merge an answer in steps; the generator returns what it did. Between two steps the loop
+        may do other things.
 
-        Mutates: `snapshot` is replaced by a new one at the end. Hints and epochs may come in between, another answer
-        may not. `full` says that all topics of this client (or of the cluster) were asked for, so that a topic which
-        is missing is gone (M3); a partial answer leaves the others alone (M13).
+        Mutates: `snapshot` is replaced by a new one at the end. Hints and epochs may come in
+        between, another answer may not. `full` says that all topics of this client (or of the
+        cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
+        leaves the others alone (M13).
         """
         before, findings, room = self.snapshot, _Findings(), MERGED_AT_ONCE
         if full:
@@ -210,21 +235,26 @@ class MetadataCache:
             equivalent=_nothing_new(before, after),
         )
 
-    def apply_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]) -> bool:
+    def apply_hint(
+        self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]
+    ) -> bool:
         """Take a new leader out of a Produce or Fetch error (KIP-951); return whether it was taken.
 
-        K7: ignored without an id and epoch, for an epoch that is not greater than the cached one (K13:
-        two brokers naming each other cannot make a loop), for a partition that is not cached, and for
-        a node that neither the answer nor the cache knows. K9: the answer's endpoint overrides the
-        cached one; endpoints that leave out the leader contradict the hint, which is ignored then, as
-        id and endpoint are only good together. K8: nothing else changes.
+        K7: ignored without an id and epoch, for an epoch that is not greater than the cached one
+            (K13:
+        two brokers naming each other cannot make a loop), for a partition that is not cached, and
+        for a node that neither the answer nor the cache knows. K9: the answer's endpoint overrides
+        the cached one; endpoints that leave out the leader contradict the hint, which is ignored
+        then, as id and endpoint are only good together. K8: nothing else changes.
         """
         found = self.snapshot.partition(tp)
         nodes = {node.id: node for node in endpoints}
         if found is None or leader_id < 0 or leader_epoch < 0 or leader_epoch <= found.leader_epoch:
             return False
         epochs = self._last_epochs.setdefault(tp.topic, {})
-        if leader_epoch < epochs.get(tp.partition, -1) or leader_epoch == self._failed_hints.get(tp):
+        if leader_epoch < epochs.get(tp.partition, -1) or leader_epoch == self._failed_hints.get(
+            tp
+        ):
             return False
         if leader_id not in (nodes or self.snapshot.brokers):
             return False
@@ -240,14 +270,18 @@ class MetadataCache:
         self._rewinds.pop(tp, None)
         if self._hinted_meanwhile is not None:
             self._hinted_meanwhile.add(tp)
-        self._replace_topics({**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers)
+        self._replace_topics(
+            {**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers
+        )
         return True
 
     def hint_failed(self, tp: TopicPartition, epoch: int) -> bool:
-        """Take note that the leader of this epoch does not lead; return whether a hint that counted had named it.
+        """Take note that the leader of this epoch does not lead; return whether a hint that counted
+        had named it.
 
-        The hint's epoch does not count as seen any more, so that the next answer is judged by what was
-        known before: behind a proxy hints may be wrong, and a lie must not outlive its first failure.
+        The hint's epoch does not count as seen any more, so that the next answer is judged by what
+        was known before: behind a proxy hints may be wrong, and a lie must not outlive its first
+        failure.
         """
         hinted, before_it = self._hinted.get(tp, (-1, -1))
         if hinted != epoch or epoch < 0:
@@ -263,13 +297,16 @@ class MetadataCache:
 
     def _brokers(self, update: MetadataUpdate, topics: dict[str, TopicMetadata]) -> dict[int, Node]:
         brokers, before = dict(update.brokers), self.snapshot.brokers
-        for tp in self._hinted:  # as long as no answer has confirmed a hint, its endpoint counts (K9)
+        # as long as no answer has confirmed a hint, its endpoint counts (K9)
+        for tp in self._hinted:
             found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
             if found is not None and found.leader in before:
                 brokers[found.leader] = before[found.leader]
         return brokers
 
-    def _replace_topics(self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None) -> None:
+    def _replace_topics(
+        self, topics: dict[str, TopicMetadata], brokers: dict[int, Node] | None = None
+    ) -> None:
         old = self.snapshot
         nodes = old.brokers if brokers is None else frozen(brokers)
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
@@ -277,31 +314,41 @@ class MetadataCache:
     def _merge_topic(
         self, topic: TopicUpdate, version: int, findings: _Findings
     ) -> Generator[None, None, TopicMetadata | None]:
-        """Return what the cache holds of a topic from now on, None for nothing; a very large topic takes steps."""
+        """Return what the cache holds of a topic from now on, None for nothing; a very
+        large topic takes steps.
+        """
         name, old = topic.name, self.snapshot.topics.get(topic.name)
         if topic.error_code != 0:
             entry = error_codes().get(topic.error_code)
             if entry is not None and entry.retriable:
                 findings.incomplete.add(name)
-                # the broker may only be behind (LEADER_NOT_AVAILABLE): the old entry is still the best there is
+                # the broker may only be behind (LEADER_NOT_AVAILABLE): the old entry is still the
+                # best there is
                 return old if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION else None
             return None
         topic_id = topic.topic_id if version >= TOPIC_IDS_VERSION else ZERO_UUID
         if topic_id not in (ZERO_UUID, self._ids.get(name)):
             if topic_id in self._former_ids.get(name, ()):
                 if not self._believed(name, topic_id):
-                    findings.outdated |= self._interesting(name, [found.partition for found in topic.partitions])
+                    findings.outdated |= self._interesting(
+                        name, [found.partition for found in topic.partitions]
+                    )
                     return old
-                findings.data_loss |= {TopicPartition(name, found.partition) for found in topic.partitions}
+                findings.data_loss |= {
+                    TopicPartition(name, found.partition) for found in topic.partitions
+                }
             return self._accept_whole(topic, findings)
         partitions: dict[int, PartitionMetadata] = {}
         for first in range(0, len(topic.partitions), MERGED_AT_ONCE):
             if first:
                 yield
-            self._merge_partitions(name, topic.partitions[first : first + MERGED_AT_ONCE], old, partitions, findings)
+            self._merge_partitions(
+                name, topic.partitions[first : first + MERGED_AT_ONCE], old, partitions, findings
+            )
         self._keep_missing(topic, old, partitions, findings)
         if version < TOPIC_IDS_VERSION and old is not None:
-            topic_id = old.topic_id  # the answer could not have carried an id: nothing is learned from its absence
+            # the answer could not have carried an id: nothing is learned from its absence
+            topic_id = old.topic_id
         merged = TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
         return old if merged == old else merged
 
@@ -331,7 +378,9 @@ class MetadataCache:
                 findings.incomplete.add(name)
             partitions[index] = held if held is not None and held == found else found
 
-    def _merge_hinted(self, topic: TopicUpdate, merged: TopicMetadata, findings: _Findings) -> TopicMetadata:
+    def _merge_hinted(
+        self, topic: TopicUpdate, merged: TopicMetadata, findings: _Findings
+    ) -> TopicMetadata:
         """Merge again what a hint has changed since: it is judged by what the hint said."""
         now, partitions = self.snapshot.topics.get(topic.name), dict(merged.partitions)
         hints = self._hinted_meanwhile or ()
@@ -342,7 +391,9 @@ class MetadataCache:
         return merged._replace(partitions=frozen(partitions)) if hinted else merged
 
     def _accept_whole(self, topic: TopicUpdate, findings: _Findings) -> TopicMetadata:
-        """M4, M5: under a topic id that is new to this cache, every epoch is accepted, higher or lower."""
+        """M4, M5: under a topic id that is new to this cache, every epoch is
+        accepted, higher or lower.
+        """
         name = topic.name
         if (former := self._ids.get(name)) is not None:
             findings.recreated.add(name)
@@ -359,17 +410,27 @@ class MetadataCache:
                 self._rewinds.pop(tp, None)
                 self._hinted.pop(tp, None)
                 self._failed_hints.pop(tp, None)
-        self._last_epochs[name] = {f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0}
+        self._last_epochs[name] = {
+            f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0
+        }
         partitions = frozen({found.partition: found for found in topic.partitions})
         return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
 
     def _merge_partition(
-        self, name: str, found: PartitionMetadata, before: PartitionMetadata | None, findings: _Findings
+        self,
+        name: str,
+        found: PartitionMetadata,
+        before: PartitionMetadata | None,
+        findings: _Findings,
     ) -> PartitionMetadata:
         tp, epochs = TopicPartition(name, found.partition), self._last_epochs[name]
         known, epoch = epochs.get(tp.partition, -1), found.leader_epoch
         if epoch < known:
-            if epoch < 0 and before is not None and (before.leader == found.leader or before.leader_epoch < 0):
+            if (
+                epoch < 0
+                and before is not None
+                and (before.leader == found.leader or before.leader_epoch < 0)
+            ):
                 found = found._replace(leader_epoch=before.leader_epoch)  # M17
             elif not self._believed(tp, (epoch, found.leader)):
                 findings.outdated |= self._interesting(name, (tp.partition,))
@@ -394,7 +455,9 @@ class MetadataCache:
         partitions: dict[int, PartitionMetadata],
         findings: _Findings,
     ) -> None:
-        """KIP-232's second condition: a partition does not vanish while its topic lives, until M18 believes it."""
+        """KIP-232's second condition: a partition does not vanish while its topic
+        lives, until M18 believes it.
+        """
         present = {found.partition for found in topic.partitions}
         missing = old.partitions.keys() - present if old is not None else ()
         if old is None or not missing or not present:
@@ -411,7 +474,11 @@ class MetadataCache:
     def _interesting(self, topic: str, partitions: Iterable[int]) -> set[TopicPartition]:
         """Return those of these partitions that can make an answer outdated."""
         wanted = None if self._interest is None else self._interest.get(topic, set())
-        return {TopicPartition(topic, index) for index in partitions if wanted is None or index in wanted}
+        return {
+            TopicPartition(topic, index)
+            for index in partitions
+            if wanted is None or index in wanted
+        }
 
     def _believed(self, key: TopicPartition | str, evidence: object) -> bool:
         """Count one more answer that goes backwards; return whether enough agree (M18)."""

@@ -1,7 +1,7 @@
 """Which broker is asked for metadata, and how.
 
-1. After an outdated answer (KIP-232) another broker than the one that gave it: it may be behind, and
-   five answers of one broker that is behind must not count as five witnesses (M18).
+1. After an outdated answer (KIP-232) another broker than the one that gave it: it may be behind,
+   and five answers of one broker that is behind must not count as five witnesses (M18).
 2. In a cluster of several releases one that returns topic ids is looked for: without them Fetch and
    Produce must go by name, in versions that lack the hints of KIP-951.
 """
@@ -12,7 +12,12 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from parley.client.cluster.view import TOPIC_IDS_VERSION, ClusterMetadata, MetadataUpdate, read_metadata
+from parley.client.cluster.view import (
+    TOPIC_IDS_VERSION,
+    ClusterMetadata,
+    MetadataUpdate,
+    read_metadata,
+)
 from parley.errors import KafkaError
 from parley.messages import MetadataRequest, MetadataResponse
 from parley.net import Address, BrokerConnection, Reply
@@ -22,7 +27,9 @@ from parley.types import Node
 NO_AUTO_CREATION_VERSION = 4
 """First Metadata version in which a client may ask about a topic without creating it."""
 READ_IN_THE_LOOP = 4_000
-"""Topics and partitions of an answer that is read in the event loop: some 10 ms. A larger one is read in a thread."""
+"""Topics and partitions of an answer that is read in the event loop: some 10 ms. A
+larger one is read in a thread.
+"""
 TRIED_FOR_IDS = 2
 """Brokers that one refresh may connect to in search of one that returns topic ids."""
 
@@ -30,10 +37,13 @@ TRIED_FOR_IDS = 2
 class MetadataSource:
     """Chooses the connection that the next Metadata request goes out on.
 
-    `connect` gives a connection to a broker by id, or to any for None; `rng` gives numbers from 0 to 1.
+    `connect` gives a connection to a broker by id, or to any for None; `rng` gives numbers from 0
+    to 1.
     """
 
-    def __init__(self, connect: Callable[[int | None], Awaitable[BrokerConnection]], rng: Callable[[], float]) -> None:
+    def __init__(
+        self, connect: Callable[[int | None], Awaitable[BrokerConnection]], rng: Callable[[], float]
+    ) -> None:
         self._connect = connect
         self._rng = rng
         self._distrusted: Address | None = None
@@ -50,7 +60,9 @@ class MetadataSource:
         self._distrusted = self._last if outdated else None
 
     async def connection(self, view: ClusterMetadata) -> BrokerConnection:
-        """Return the connection to ask on. Raises BrokersUnreachable when there is none to be had."""
+        """Return the connection to ask on. Raises BrokersUnreachable when
+        there is none to be had.
+        """
         conn = await self._choose(view)
         self._last = conn.address
         return conn
@@ -63,9 +75,9 @@ class MetadataSource:
             return conn
         self._without_ids[conn.address] = conn
         tried = {address for address, found in self._without_ids.items() if not found.is_closed}
-        for node in self._shaken([node for node in view.brokers.values() if _address(node) not in tried])[
-            :TRIED_FOR_IDS
-        ]:
+        for node in self._shaken(
+            [node for node in view.brokers.values() if _address(node) not in tried]
+        )[:TRIED_FOR_IDS]:
             with contextlib.suppress(KafkaError):
                 other = await self._connect(node.id)
                 if other.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
@@ -75,7 +87,9 @@ class MetadataSource:
 
     async def _other(self, view: ClusterMetadata) -> BrokerConnection:
         """Return a connection to a broker chosen at random, but not the one that was behind."""
-        for node in self._shaken([node for node in view.brokers.values() if _address(node) != self._distrusted]):
+        for node in self._shaken(
+            [node for node in view.brokers.values() if _address(node) != self._distrusted]
+        ):
             with contextlib.suppress(KafkaError):
                 return await self._connect(node.id)
         return await self._connect(None)
@@ -115,4 +129,6 @@ def metadata_request(topics: list[str] | None, version: int) -> MetadataRequest:
 
 def creating_request(topics: list[str]) -> MetadataRequest:
     """Return a Metadata request that lets a broker create these topics, where it may."""
-    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics])
+    return MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    )

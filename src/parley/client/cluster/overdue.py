@@ -1,4 +1,6 @@
-"""What a call says that waited for metadata until its deadline: for which broker, and how far that had come."""
+"""What a call says that waited for metadata until its deadline: for which broker,
+and how far that had come.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ def without_metadata(
 ) -> KafkaError:
     """Return (not raise) the error of a call that got no metadata in time.
 
-    `opening` are the connections being opened now, with the stage each has come to; `last` is what went wrong
-    before; `asked` is the broker that the last Metadata request went to.
+    `opening` are the connections being opened now, with the stage each has come to; `last` is what
+    went wrong before; `asked` is the broker that the last Metadata request went to.
     """
     text = (
-        "metadata did not arrive before the deadline of the call (default_api_timeout_ms, timeout_ms or max_block_ms)"
+        "metadata did not arrive before the deadline of the call (default_api_timeout_ms, "
+        "timeout_ms or max_block_ms)"
     )
-    if isinstance(last, BrokersUnreachable):  # a reason for each address says more than a next attempt under way
+    # a reason for each address says more than a next attempt under way
+    if isinstance(last, BrokersUnreachable):
         return BrokersUnreachable(last.failures)
     if opening:
         waits = "; ".join(f"{address}: {_WAITS.get(stage, stage)}" for address, stage in opening)
@@ -37,7 +41,9 @@ def without_metadata(
     if last is not None:
         return RequestTimedOut(f"{text}: {last}", stage="request")
     if asked is not None:
-        return RequestTimedOut(f"{text}: {asked} has not answered", address=str(asked), stage="request")
+        return RequestTimedOut(
+            f"{text}: {asked} has not answered", address=str(asked), stage="request"
+        )
     return RequestTimedOut(text, stage="request")
 
 

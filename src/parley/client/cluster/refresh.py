@@ -1,9 +1,10 @@
 """When metadata is asked for again, and for which topics: pure, the time is an argument.
 
-M12 A topic wanted while an answer is under way is still needed afterwards. A full request wins over a
-    partial one, and a partial one becomes full when the metadata's age is over.
+M12 A topic wanted while an answer is under way is still needed afterwards. A full request wins over
+    a partial one, and a partial one becomes full when the metadata's age is over.
 M15 The pause grows exponentially, with jitter, after failures and also after answers that bring
-    nothing new: no refresh storm, whoever asks. A topic that was never asked for is asked for at once.
+    nothing new: no refresh storm, whoever asks. A topic that was never asked for is asked for at
+    once.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ class RefreshRequest:
 
 
 QUIET_PAUSES = 2
-"""After this many of the longest pauses without a request the backoff starts again: what was fruitless
-then says nothing about what has happened since (a leader move must not wait for yesterday's pauses)."""
+"""After this many of the longest pauses without a request the backoff starts again: what was
+fruitless then says nothing about what has happened since (a leader move must not wait for
+yesterday's pauses).
+"""
 
 
 class RefreshSchedule:
@@ -53,7 +56,9 @@ class RefreshSchedule:
         return frozenset(self._wanted)
 
     def want(self, topics: Iterable[str]) -> bool:
-        """Add topics to those kept up to date; return whether any of them is new and must be asked for."""
+        """Add topics to those kept up to date; return whether any of them is new
+        and must be asked for.
+        """
         new = set(topics) - self._wanted
         if new:
             self._wanted |= new
@@ -72,13 +77,16 @@ class RefreshSchedule:
         self._needs_full = True
 
     def moved(self) -> None:
-        """Take note that a leader moved and was found by a hint: an answer that confirms it is no fruitless one."""
+        """Take note that a leader moved and was found by a hint: an answer that
+        confirms it is no fruitless one.
+        """
         self._fruitless = 0
 
     def hurry(self) -> None:
         """Let the next request go out at once: somebody asked a question and waits for its answer.
 
-        The pause keeps refreshes that nobody asked for from becoming a storm; it must not hold up those.
+        The pause keeps refreshes that nobody asked for from becoming a storm; it must not hold up
+        those.
         """
         self._not_before_ms = 0
 

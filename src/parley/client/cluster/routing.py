@@ -1,13 +1,17 @@
-"""Where a request has to go, and asking there: any broker, one, the leaders, the controller, a coordinator, all.
+"""Where a request has to go, and asking there: any broker, one, the leaders, the controller, a
+coordinator, all.
 
-1. A call has one deadline. What may pass is tried again until then, with the client's backoff; whether an error may
-   pass stands in the error (`retry.classify`), and how long to wait first in `retry.backoff_after`.
-2. What is known of the cluster is used until it proves wrong: a leader until metadata names another one, the
-   controller until NOT_CONTROLLER, a coordinator until NOT_COORDINATOR or until it cannot be reached.
-3. `attempt` gets a negotiated connection, asks once, and raises what the broker answered. It may be called again.
+1. A call has one deadline. What may pass is tried again until then, with the client's backoff;
+   whether an error may pass stands in the error (`retry.classify`), and how long to wait first in
+   `retry.backoff_after`.
+2. What is known of the cluster is used until it proves wrong: a leader until metadata names another
+   one, the controller until NOT_CONTROLLER, a coordinator until NOT_COORDINATOR or until it cannot
+   be reached.
+3. `attempt` gets a negotiated connection, asks once, and raises what the broker answered. It may be
+   called again.
 
-Every function raises the last error at the deadline, with a note saying how often and how long was tried, and
-UnsupportedVersionError, before a byte is sent, where a broker cannot do what is asked.
+Every function raises the last error at the deadline, with a note saying how often and how long was
+tried, and UnsupportedVersionError, before a byte is sent, where a broker cannot do what is asked.
 """
 
 from __future__ import annotations
@@ -28,7 +32,13 @@ from parley.client.cluster.coordinators import (
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.wanted_topics import ensure_partitions
-from parley.errors import BrokerError, KafkaError, NetworkError, UnsupportedVersionError, broker_error
+from parley.errors import (
+    BrokerError,
+    KafkaError,
+    NetworkError,
+    UnsupportedVersionError,
+    broker_error,
+)
 from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, UNKNOWN_LEADER_EPOCH
 from parley.net import Address, BrokerConnection
 from parley.schema import ApiKey
@@ -42,7 +52,12 @@ Attempt = Callable[[BrokerConnection], Awaitable[T]]
 
 
 async def at_any(
-    cluster: Cluster, what: str, deadline: Deadline, attempt: Attempt[T], *, feature: Feature | None = None
+    cluster: Cluster,
+    what: str,
+    deadline: Deadline,
+    attempt: Attempt[T],
+    *,
+    feature: Feature | None = None,
 ) -> T:
     """Return what `attempt` returns at any broker; with `feature`, at one that has it."""
 
@@ -52,7 +67,9 @@ async def at_any(
     return await cluster.retrying(what, deadline, once)
 
 
-async def at_broker(cluster: Cluster, node_id: int, what: str, deadline: Deadline, attempt: Attempt[T]) -> T:
+async def at_broker(
+    cluster: Cluster, node_id: int, what: str, deadline: Deadline, attempt: Attempt[T]
+) -> T:
     """Return what `attempt` returns at this broker."""
 
     async def once() -> T:
@@ -61,10 +78,16 @@ async def at_broker(cluster: Cluster, node_id: int, what: str, deadline: Deadlin
     return await cluster.retrying(what, deadline, once)
 
 
-async def at_all(cluster: Cluster, what: str, deadline: Deadline, attempt: Attempt[T]) -> dict[int, T]:
-    """Return what `attempt` returns at each broker that is known, by its id. All are asked at the same time."""
+async def at_all(
+    cluster: Cluster, what: str, deadline: Deadline, attempt: Attempt[T]
+) -> dict[int, T]:
+    """Return what `attempt` returns at each broker that is known, by its id. All
+    are asked at the same time.
+    """
     nodes = sorted(cluster.view.brokers)
-    asked = (at_broker(cluster, node, f"{what} (broker {node})", deadline, attempt) for node in nodes)
+    asked = (
+        at_broker(cluster, node, f"{what} (broker {node})", deadline, attempt) for node in nodes
+    )
     return dict(zip(nodes, await asyncio.gather(*asked), strict=True))
 
 
@@ -75,7 +98,9 @@ async def at_controller(cluster: Cluster, what: str, deadline: Deadline, attempt
     """
 
     async def once() -> T:
-        if cluster.view.controller_id not in cluster.view.brokers and await _names_controllers(cluster):
+        if cluster.view.controller_id not in cluster.view.brokers and await _names_controllers(
+            cluster
+        ):
             await cluster.refresh(deadline)
         controller = cluster.view.controller_id
         conn = await cluster.connection(controller if controller in cluster.view.brokers else None)
@@ -95,14 +120,15 @@ async def at_leaders(
     deadline: Deadline,
     questions: Mapping[TopicPartition, Question],
     ask: Callable[
-        [BrokerConnection, Mapping[TopicPartition, Question]], Awaitable[Mapping[TopicPartition, Answer | KafkaError]]
+        [BrokerConnection, Mapping[TopicPartition, Question]],
+        Awaitable[Mapping[TopicPartition, Answer | KafkaError]],
     ],
 ) -> dict[TopicPartition, Answer]:
     """Return the leader's answer for each partition.
 
-    `ask` gets the questions of the partitions that one broker leads and returns for each its answer, or its error.
-    Answers are kept; errors that may pass are asked about again. Raises the broker's error for a partition that is
-    missing.
+    `ask` gets the questions of the partitions that one broker leads and returns for each its
+    answer, or its error. Answers are kept; errors that may pass are asked about again. Raises the
+    broker's error for a partition that is missing.
     """
     found: dict[TopicPartition, Answer] = {}
 
@@ -122,12 +148,18 @@ async def at_leaders(
             leader = cluster.leader(tp).node
             if leader is None:
                 text = "no broker leads it now"
-                raise broker_error(LEADER_NOT_AVAILABLE, text, topic=tp.topic, partition=tp.partition)
+                raise broker_error(
+                    LEADER_NOT_AVAILABLE, text, topic=tp.topic, partition=tp.partition
+                )
             groups.setdefault(leader.id, {})[tp] = question
         trouble = await asyncio.gather(*(at_leader(*group) for group in groups.items()))
         errors = [error for some in trouble for error in some]
-        if any(isinstance(error, BrokerError) and error.code == UNKNOWN_LEADER_EPOCH for error in errors):
-            # P16: the leader is behind us, or a topic without id was created again. Metadata will say which.
+        if any(
+            isinstance(error, BrokerError) and error.code == UNKNOWN_LEADER_EPOCH
+            for error in errors
+        ):
+            # P16: the leader is behind us, or a topic without id was created again. Metadata will
+            #      say which.
             await cluster.refresh_quietly(deadline)
         for error in sorted(errors, key=lambda error: classify(error) is not Reaction.FAIL):
             raise error  # one that will not pass before one that may
@@ -147,7 +179,9 @@ async def at_coordinator(
         try:
             return await attempt(await cluster.connection(node_id))
         except KafkaError as error:
-            if isinstance(error, NetworkError) or (isinstance(error, BrokerError) and error.code in MOVED):
+            if isinstance(error, NetworkError) or (
+                isinstance(error, BrokerError) and error.code in MOVED
+            ):
                 cluster.coordinators.pop((kind, key), None)
             raise
 
@@ -155,7 +189,8 @@ async def at_coordinator(
 
 
 async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: Deadline) -> int:
-    """Return the broker that coordinates a group or a transactional id; asks once where it is not known.
+    """Return the broker that coordinates a group or a transactional id; asks once where it is not
+    known.
 
     Raises what FindCoordinator answers, and what asking raises.
     """
@@ -167,10 +202,14 @@ async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: De
     return cluster.coordinators[kind, key]
 
 
-async def find_coordinators(cluster: Cluster, kind: KeyType, keys: Iterable[str], deadline: Deadline) -> None:
-    """Learn the coordinators of keys that are not known yet by one request, where a broker takes several (KIP-699).
+async def find_coordinators(
+    cluster: Cluster, kind: KeyType, keys: Iterable[str], deadline: Deadline
+) -> None:
+    """Learn the coordinators of keys that are not known yet by one request, where a broker takes
+    several (KIP-699).
 
-    An error of one key, and a lost connection, are left to the calls that need the keys: they try again.
+    An error of one key, and a lost connection, are left to the calls that need the keys: they try
+    again.
     """
     unknown = [key for key in dict.fromkeys(keys) if (kind, key) not in cluster.coordinators]
     if len(unknown) < 2:
@@ -186,14 +225,19 @@ async def _look_up(
 ) -> dict[str, Node | KafkaError]:
     """Ask once for the coordinators of these keys; what is found is remembered."""
     allowed = allowed_versions(kind)
-    message = coordinators_request(kind, keys, conn.versions.choose(ApiKey.FIND_COORDINATOR, allowed))
+    message = coordinators_request(
+        kind, keys, conn.versions.choose(ApiKey.FIND_COORDINATOR, allowed)
+    )
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
     found = read_coordinators(reply.message, reply.version, keys)
     for key, node in found.items():
         if isinstance(node, Node):
             cluster.coordinators[kind, key] = node.id
             if node.id not in cluster.view.brokers:  # metadata does not name it yet
-                known = {one.id: Address(one.host, one.port) for one in (node, *cluster.view.brokers.values())}
+                known = {
+                    one.id: Address(one.host, one.port)
+                    for one in (node, *cluster.view.brokers.values())
+                }
                 cluster.pool.update_nodes(known)
     return found
 
@@ -203,7 +247,8 @@ _LOOKED_UP_BY = {KeyType.GROUP: None, KeyType.TRANSACTION: Feature.EXACTLY_ONCE}
 
 
 async def _able(cluster: Cluster, feature: Feature | None) -> BrokerConnection:
-    """Return a connection to a broker that has a feature: in the middle of an upgrade not all of a cluster may.
+    """Return a connection to a broker that has a feature: in the middle of an upgrade not all of a
+    cluster may.
 
     Raises UnsupportedVersionError where none has it.
     """

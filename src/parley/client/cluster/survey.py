@@ -1,4 +1,6 @@
-"""Asks every broker of a cluster what it speaks, side by side; a broker that fails is a finding, not an end."""
+"""Asks every broker of a cluster what it speaks, side by side; a broker that fails
+is a finding, not an end.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,34 @@ from dataclasses import dataclass
 
 from parley.client.cluster.metadata_source import metadata_request
 from parley.errors import BrokersUnreachable, KafkaError
-from parley.net import Address, Backend, BrokerConnection, ConnectOptions, ProbeOutcomes, open_connection
+from parley.net import (
+    Address,
+    Backend,
+    BrokerConnection,
+    ConnectOptions,
+    ProbeOutcomes,
+    open_connection,
+)
 from parley.schema import ApiKey
 from parley.types import Node
 from parley.versions import FEATURES, BrokerVersions, Feature, releases
 
 AT_ONCE = 256
-"""Brokers asked at the same time: enough to hide the latency, few enough for the descriptor limit."""
+"""Brokers asked at the same time: enough to hide the latency, few enough
+for the descriptor limit.
+"""
 
 _BY_MODE = frozenset((4, 5, 6, 7, 27, 56, 67, 71, 72))
-"""Keys that come and go with the broker's mode (ZooKeeper, KRaft, telemetry), not with its release."""
+"""Keys that come and go with the broker's mode (ZooKeeper, KRaft,
+telemetry), not with its release.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerFinding:
-    """What one broker said. `versions` is None where `error` says why; `inferred`: it answered no ApiVersions."""
+    """What one broker said. `versions` is None where `error` says why; `inferred`:
+    it answered no ApiVersions.
+    """
 
     node: Node
     versions: BrokerVersions | None
@@ -32,7 +47,8 @@ class BrokerFinding:
 
 @dataclass(frozen=True, slots=True)
 class LooksLike:
-    """The measured release that a broker resembles most, or several that answer alike, newest first.
+    """The measured release that a broker resembles most, or several that answer alike, newest
+    first.
 
     `differing` counts the APIs with another range or unknown to that release, `missing` those that
     the release has and the broker has not; a real broker of the release has 0 and 0.
@@ -53,9 +69,9 @@ class LooksLike:
         return not self.differing and not self.missing and len(self.names) == 1
 
     def __str__(self) -> str:
-        notes = [f"{self.differing} APIs differ"] * bool(self.differing) + [f"{self.missing} missing"] * bool(
-            self.missing
-        )
+        notes = [f"{self.differing} APIs differ"] * bool(self.differing) + [
+            f"{self.missing} missing"
+        ] * bool(self.missing)
         names = " or ".join(self.names)
         return f"{names} ({', '.join(notes)})" if notes else names
 
@@ -73,14 +89,20 @@ async def survey(options: ConnectOptions, *, backend: Backend | None = None) -> 
         async with slots:
             return await _ask(node, options, backend, probe_outcomes)
 
-    return list(await asyncio.gather(*(one(node) for node in sorted(nodes, key=lambda node: node.id))))
+    return list(
+        await asyncio.gather(*(one(node) for node in sorted(nodes, key=lambda node: node.id)))
+    )
 
 
-async def _nodes(options: ConnectOptions, backend: Backend | None, probe_outcomes: ProbeOutcomes) -> list[Node]:
+async def _nodes(
+    options: ConnectOptions, backend: Backend | None, probe_outcomes: ProbeOutcomes
+) -> list[Node]:
     failures: dict[str, Exception] = {}
     for address in options.servers:
         try:
-            connection = await open_connection(address, options, backend=backend, probe_outcomes=probe_outcomes)
+            connection = await open_connection(
+                address, options, backend=backend, probe_outcomes=probe_outcomes
+            )
         except KafkaError as error:
             failures[str(address)] = error
             continue
@@ -122,8 +144,9 @@ async def _ask(
 def looks_like(versions: BrokerVersions) -> LooksLike:
     """Return the measured releases whose ranges are closest.
 
-    Releases with equal ranges, as 3.3 and 3.4 in KRaft mode, are distinguished by the features they support
-    (KIP-584), where the broker names any. For display only: versions are never chosen by it.
+    Releases with equal ranges, as 3.3 and 3.4 in KRaft mode, are distinguished by the features they
+    support (KIP-584), where the broker names any. For display only: versions are never chosen by
+    it.
 
     >>> str(looks_like(BrokerVersions.from_release("2.4")))
     '2.4.1'
@@ -136,7 +159,8 @@ def looks_like(versions: BrokerVersions) -> LooksLike:
         missing = sum(key not in theirs for key in ours)
         # Only those that both name: a v3 answer leaves out features whose minimum is 0.
         features = sum(
-            known.supported_features.get(feature, span) != span for feature, span in versions.supported_features.items()
+            known.supported_features.get(feature, span) != span
+            for feature, span in versions.supported_features.items()
         )
         found.setdefault((differing, missing, features), []).append(name)
     closest = min(found)
@@ -154,7 +178,9 @@ def kips_of(versions: BrokerVersions) -> list[str]:
 def brokers_lacking(
     findings: Iterable[BrokerFinding], features: Iterable[Feature]
 ) -> list[tuple[Feature, BrokerFinding]]:
-    """Return every (feature, broker) of which the broker lacks the feature; one that failed lacks all."""
+    """Return every (feature, broker) of which the broker lacks the feature;
+    one that failed lacks all.
+    """
     return [
         (feature, finding)
         for feature in features

@@ -1,4 +1,6 @@
-"""What a client knows of a cluster: immutable values, safe to read while they are being replaced."""
+"""What a client knows of a cluster: immutable values, safe to read while
+they are being replaced.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 TRUSTED_EPOCHS_VERSION = 9
-"""First Metadata version whose leader epochs may be trusted (KAFKA-9212): older brokers spread stale ones."""
+"""First Metadata version whose leader epochs may be trusted (KAFKA-9212): older
+brokers spread stale ones.
+"""
 TOPIC_IDS_VERSION = 10
 """First Metadata version that carries topic ids (KIP-516)."""
 
@@ -63,7 +67,9 @@ class TopicMetadata(NamedTuple):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """Who leads a partition: `node` is None while nobody is known to, `epoch` -1 while none is known."""
+    """Who leads a partition: `node` is None while nobody is known to, `epoch`
+    -1 while none is known.
+    """
 
     node: Node | None
     epoch: int
@@ -84,7 +90,9 @@ class ClusterMetadata:
         return topic.partitions.get(tp.partition) if topic is not None else None
 
     def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the broker that leads a partition, None when it has no known and reachable leader."""
+        """Return the broker that leads a partition, None when it has no known
+        and reachable leader.
+        """
         found = self.partition(tp)
         return self.brokers.get(found.leader) if found is not None else None
 
@@ -126,8 +134,9 @@ class Applied:
     incomplete: Set[str] = frozenset()
     """Topics with a partition or topic error that another refresh may cure (M14)."""
     recreated: Set[str] = frozenset()
-    """Topics that are another topic of the same name now: by their ids, or where there are none by a
-    rewind of three epochs or more onto a nearly new history."""
+    """Topics that are another topic of the same name now: by their ids, or where there are none by
+    a rewind of three epochs or more onto a nearly new history.
+    """
     equivalent: bool = True
     """Whether the answer brought nothing new (M15: the caller backs off further)."""
 
@@ -140,7 +149,8 @@ def frozen(mapping: dict[K, V]) -> Mapping[K, V]:
 def read_metadata(response: MetadataResponse, version: int) -> MetadataUpdate:
     """Return a MetadataResponse as plain values.
 
-    M1: leader epochs of versions below 9 are left out, because brokers older than 2.4 spread stale ones.
+    M1: leader epochs of versions below 9 are left out, because brokers older than 2.4 spread stale
+        ones.
     """
     trusted = version >= TRUSTED_EPOCHS_VERSION
     topics = []
@@ -159,7 +169,11 @@ def read_metadata(response: MetadataResponse, version: int) -> MetadataUpdate:
             )
             for found in topic.partitions
         )
-        topics.append(TopicUpdate(topic.name, topic.error_code, bytes(topic.topic_id), topic.is_internal, partitions))
+        topics.append(
+            TopicUpdate(
+                topic.name, topic.error_code, bytes(topic.topic_id), topic.is_internal, partitions
+            )
+        )
     return MetadataUpdate(
         version=version,
         brokers=frozen(read_nodes(response.brokers)),
@@ -170,5 +184,9 @@ def read_metadata(response: MetadataResponse, version: int) -> MetadataUpdate:
 
 
 def read_nodes(brokers: Iterable[Endpoint]) -> dict[int, Node]:
-    """Return the brokers of an answer by id (Metadata's Brokers, Produce's and Fetch's NodeEndpoints)."""
-    return {found.node_id: Node(found.node_id, found.host, found.port, found.rack) for found in brokers}
+    """Return the brokers of an answer by id (Metadata's Brokers, Produce's and
+    Fetch's NodeEndpoints).
+    """
+    return {
+        found.node_id: Node(found.node_id, found.host, found.port, found.rack) for found in brokers
+    }

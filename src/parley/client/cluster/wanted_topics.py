@@ -1,8 +1,10 @@
-"""Topics and partitions that a call needs: asked for until metadata has them, or until they count as missing.
+"""Topics and partitions that a call needs: asked for until metadata has them, or until they count
+as missing.
 
-1. A topic that was just created, and a partition that was just added, may be unknown to the broker that is asked:
-   for a moment they are asked for again.
-2. That moment begins with the first answer. While no broker can be reached nothing is said about topics.
+1. A topic that was just created, and a partition that was just added, may be unknown to the broker
+   that is asked: for a moment they are asked for again.
+2. That moment begins with the first answer. While no broker can be reached nothing is said about
+   topics.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ async def ensure_topics(
     """Return metadata in which all these topics stand.
 
     Raises the topic's error (missing: UNKNOWN_TOPIC_OR_PARTITION, not authorized, bad name); a
-    missing one is asked for again for a moment first, since a new topic takes time to be known. That
-    moment begins with the first answer: while no broker can be reached nothing is said about topics.
+    missing one is asked for again for a moment first, since a new topic takes time to be known.
+    That moment begins with the first answer: while no broker can be reached nothing is said about
+    topics.
     """
     names = set(topics)
     if not cluster.schedule.want(names) and any(name not in cluster.view.topics for name in names):
@@ -41,7 +44,10 @@ async def ensure_topics(
         said = missing_topic(asked, auto_create=auto_create)
         if attempt:
             _raise_topic_errors(
-                cluster, missing, said, final=answered is not None and answered.passed(cluster.now_ms())
+                cluster,
+                missing,
+                said,
+                final=answered is not None and answered.passed(cluster.now_ms()),
             )
             if auto_create:
                 await _create_by_asking(cluster, missing, deadline)
@@ -64,7 +70,9 @@ async def ensure_topics(
 async def ensure_partitions(
     cluster: Cluster, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> ClusterMetadata:
-    """Return metadata in which all these partitions stand; asks for a moment. Raises as `ensure_topics`."""
+    """Return metadata in which all these partitions stand; asks for a moment.
+    Raises as `ensure_topics`.
+    """
     wanted = list(partitions)
     await ensure_topics(cluster, {tp.topic for tp in wanted}, deadline)
     answered: Deadline | None = None
@@ -81,12 +89,18 @@ async def ensure_partitions(
     for tp in missing:
         topic = cluster.view.topics.get(tp.topic)
         count = len(topic.partitions) if topic is not None else 0
-        raise _final(tp, f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}')
+        raise _final(
+            tp,
+            f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no '
+            f"{tp.partition}",
+        )
     return cluster.view
 
 
 async def _create_by_asking(cluster: Cluster, names: list[str], deadline: Deadline) -> None:
-    """Ask for topics by name in the way that lets a broker create them; what comes of it a refresh shows."""
+    """Ask for topics by name in the way that lets a broker create them; what
+    comes of it a refresh shows.
+    """
     with contextlib.suppress(KafkaError):
         conn = await cluster.connection(None)
         await cluster.ask(conn, creating_request(names), cluster.request_timeout_ms(deadline))
@@ -102,11 +116,19 @@ def _raise_topic_errors(cluster: Cluster, names: Iterable[str], said: str, *, fi
         if final:
             cluster.schedule.unwant(name)
             missing = code in (0, UNKNOWN_TOPIC_OR_PARTITION)
-            raise _final(TopicPartition(name, -1), said if missing else None, code or UNKNOWN_TOPIC_OR_PARTITION)
+            raise _final(
+                TopicPartition(name, -1),
+                said if missing else None,
+                code or UNKNOWN_TOPIC_OR_PARTITION,
+            )
 
 
-def _final(tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION) -> KafkaError:
+def _final(
+    tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION
+) -> KafkaError:
     """Return a broker's error that was retried long enough: not retriable any more."""
-    error = broker_error(code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None)
+    error = broker_error(
+        code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None
+    )
     error.retriable = False
     return error

@@ -1,4 +1,6 @@
-"""The asynchronous consumer: in a group or of assigned partitions, positions that know their history."""
+"""The asynchronous consumer: in a group or of assigned partitions, positions
+that know their history.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
 
 
 class AsyncConsumer:
-    """A member of a group, or a consumer of assigned partitions, for one event loop and one task at a time.
+    """A member of a group, or a consumer of assigned partitions, for one event loop and one task at
+    a time.
 
     >>> async def read() -> None:
     ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
@@ -40,16 +43,17 @@ class AsyncConsumer:
     >>> asyncio.run(read())
     0 b'SK4035'
 
-    Options are those of ClientOptions and ConsumerOptions, by name; with `client` given only the latter, and
-    that client stays open. What is subscribed to is shared among the members of `group_id`, of whatever client
-    (classic protocol, Kafka 0.9 and later); partitions change in `getone`, `getmany` and their kin, and nowhere
-    else. Offsets are committed for `group_id`, by default every 5 s, when partitions are given up and at `close`;
-    assigned partitions without membership, which a group with members refuses. Positions are validated
-    when leaders move (KIP-320). Where records are lost (truncation, re-creation, retention), reading goes on
-    at the right place with `auto_offset_reset` earliest, latest or by_duration: `on_data_loss` is called with
-    each DataLoss, and `data_losses` keeps them. With "none" the call raises LogTruncationError,
-    TopicRecreatedError or DataLossError, and again until a seek. What a call raises after some records, it
-    raises at the next call.
+    Options are those of ClientOptions and ConsumerOptions, by name; with `client` given only the
+    latter, and that client stays open. What is subscribed to is shared among the members of
+    `group_id`, of whatever client (classic protocol, Kafka 0.9 and later); partitions change in
+    `getone`, `getmany` and their kin, and nowhere else. Offsets are committed for `group_id`, by
+    default every 5 s, when partitions are given up and at `close`; assigned partitions without
+    membership, which a group with members refuses. Positions are validated when leaders move
+    (KIP-320). Where records are lost (truncation, re-creation, retention), reading goes on at the
+    right place with `auto_offset_reset` earliest, latest or by_duration: `on_data_loss` is called
+    with each DataLoss, and `data_losses` keeps them. With "none" the call raises
+    LogTruncationError, TopicRecreatedError or DataLossError, and again until a seek. What a call
+    raises after some records, it raises at the next call.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class AsyncConsumer:
             options = ConsumerOptions.of(named)
         self._core = ConsumerCore(client, options, on_data_loss)
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> AsyncConsumer:
         """Reach a broker; `async with` does it. Raises BrokersUnreachable."""
@@ -79,7 +83,8 @@ class AsyncConsumer:
     async def close(self) -> None:
         """Commit, unless `enable_auto_commit` is off, leave the group and stop reading. Idempotent.
 
-        `on_partitions_revoked` is called before the group is left. A static member stays in the group for a session.
+        `on_partitions_revoked` is called before the group is left. A static member stays in the
+        group for a session.
         """
         await self._core.close()
         if self._own is not None:
@@ -97,11 +102,14 @@ class AsyncConsumer:
             raise
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
-    # -- the group ------------------------------------------------------------------------------------
+    # -- the group ---------------------------------------------------------------------------------
 
     def subscribe(
         self,
@@ -110,15 +118,19 @@ class AsyncConsumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read topics, or all whose whole name a pattern matches, sharing them with the other members of the group.
+        """Read topics, or all whose whole name a pattern matches, sharing them with the other
+        members of the group.
 
-        Replaces what was subscribed to before. The listener is called in the polls of this consumer. Raises
-        ConfigError without a `group_id`, and LocalProtocolError while partitions are assigned by hand.
+        Replaces what was subscribed to before. The listener is called in the polls of this
+        consumer. Raises ConfigError without a `group_id`, and LocalProtocolError while partitions
+        are assigned by hand.
         """
         self._core.group.subscribe(wanted_topics(topics, pattern, listener))
 
     async def unsubscribe(self) -> None:
-        """Commit and give everything up as `close` does, and leave the group; or drop what was assigned by hand."""
+        """Commit and give everything up as `close` does, and leave the group; or drop
+        what was assigned by hand.
+        """
         await self._core.group.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
@@ -126,21 +138,26 @@ class AsyncConsumer:
         return self._core.group.topics
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who this member is, for `send_offsets_to_transaction` (KIP-447). Outside of a group: nobody."""
+        """Return who this member is, for `send_offsets_to_transaction` (KIP-447).
+        Outside of a group: nobody.
+        """
         return self._core.group.metadata()
 
     def enforce_rebalance(self, reason: str = "the application asked for a rebalance") -> None:
-        """Let the group rebalance; the coordinator logs the reason (KIP-800). Does nothing outside of one."""
+        """Let the group rebalance; the coordinator logs the reason (KIP-800). Does
+        nothing outside of one.
+        """
         self._core.group.enforce_rebalance(text("reason", reason))
 
     def health(self) -> GroupHealth | None:
-        """Return how the membership is: state, last rebalance and its reason, age of the last poll, stalled partitions.
+        """Return how the membership is: state, last rebalance and its reason, age of the last poll,
+        stalled partitions.
 
         None where this consumer has not subscribed.
         """
         return self._core.group.health()
 
-    # -- assignment and positions ---------------------------------------------------------------------
+    # -- assignment and positions ------------------------------------------------------------------
 
     def assign(self, partitions: Several[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
@@ -151,11 +168,15 @@ class AsyncConsumer:
         return self._core.assignment
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go to an offset. With an OffsetAndMetadata that has a leader epoch the position is validated first."""
+        """Go to an offset. With an OffsetAndMetadata that has a leader epoch the
+        position is validated first.
+        """
         self._core.seek(partition, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go to the first offset that is there, in these partitions or all. Returns when it is found."""
+        """Go to the first offset that is there, in these partitions or all.
+        Returns when it is found.
+        """
         self._core.seek_to(EARLIEST, partitions)
         await self._core.positioned(partitions or tuple(self._core.assignment))
 
@@ -165,11 +186,15 @@ class AsyncConsumer:
         await self._core.positioned(partitions or tuple(self._core.assignment))
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record. Raises RequestTimedOut, or what stands in the way of one."""
+        """Return the offset of the next record. Raises RequestTimedOut, or what
+        stands in the way of one.
+        """
         return (await self._core.position(partition)).offset
 
     async def position_with_epoch(self, partition: TopicPartition) -> OffsetAndMetadata:
-        """Return the position with the leader epoch of the record before it (-1: unknown), as `commit` sends it."""
+        """Return the position with the leader epoch of the record before it (-1:
+        unknown), as `commit` sends it.
+        """
         return await self._core.position(partition)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -189,26 +214,28 @@ class AsyncConsumer:
         """What was lost so far, the last 1000 of them."""
         return tuple(self._core.losses)
 
-    # -- commits --------------------------------------------------------------------------------------
+    # -- commits -----------------------------------------------------------------------------------
 
     async def commit(self, offsets: arguments.OffsetsToCommit | None = None) -> None:
         """Commit positions, or the offsets given (the *next* to be read), with their leader epochs.
 
-        An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises ConfigError without a
-        `group_id`, DataLossError for an offset of a history that is gone, RebalanceInProgressError while the group
-        rebalances (poll, then commit again), CommitFailedError where partitions are lost or some were refused, and
-        what the broker answers: a group with active members refuses who is none of them.
+        An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises ConfigError
+        without a `group_id`, DataLossError for an offset of a history that is gone,
+        RebalanceInProgressError while the group rebalances (poll, then commit again),
+        CommitFailedError where partitions are lost or some were refused, and what the broker
+        answers: a group with active members refuses who is none of them.
         """
         await self._core.group.commit(offsets)
 
     async def committed(self, partition: TopicPartition) -> OffsetAndMetadata | None:
         """Return what the group has committed for a partition, None where nothing.
 
-        Waits until metadata is as new as the committed epoch; raises RequestTimedOut when it does not get there.
+        Waits until metadata is as new as the committed epoch; raises RequestTimedOut when it does
+        not get there.
         """
         return (await self._core.group.committed([partition]))[partition]
 
-    # -- reading --------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record of these partitions, or of all; waits for it."""
@@ -220,7 +247,9 @@ class AsyncConsumer:
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        """Return the records that are there, by partition; waits up to
+        `timeout_ms` for the first of them.
+        """
         check_getmany(timeout_ms, max_records)
         deadline = self._core.cluster.deadline(timeout_ms)
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -231,12 +260,19 @@ class AsyncConsumer:
             if found is None:
                 break
             if found:
-                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(found)
+                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(
+                    found
+                )
                 left -= len(found)
         return taken
 
     async def _rows(
-        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, raise_errors: bool = True
+        self,
+        partitions: Collection[TopicPartition],
+        timeout_ms: int | None,
+        most: int,
+        *,
+        raise_errors: bool = True,
     ) -> list[ConsumerRecord] | None:
         completed = None
         while True:
@@ -254,9 +290,11 @@ class AsyncConsumer:
         return await self.getone()
 
     async def batches(self, *partitions: TopicPartition) -> AsyncGenerator[FetchedBatch, None]:
-        """Yield Arrow RecordBatches, each with its partition and the next offset, of these partitions or all; forever.
+        """Yield Arrow RecordBatches, each with its partition and the next offset, of these
+        partitions or all; forever.
 
-        Nothing is copied per record. A batch counts as consumed when it is yielded. Close it (`aclosing`).
+        Nothing is copied per record. A batch counts as consumed when it is yielded. Close it
+        (`aclosing`).
         """
         completed = None
         while True:
@@ -267,7 +305,7 @@ class AsyncConsumer:
             if completed is not None:
                 await asyncio.to_thread(completed.fill_batch, self._core.position_of(completed))
 
-    # -- offsets --------------------------------------------------------------------------------------
+    # -- offsets -----------------------------------------------------------------------------------
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset that the next record gets, as of the last fetch; None before one."""
@@ -275,13 +313,19 @@ class AsyncConsumer:
         return found if found >= 0 else None
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the end of what read_committed shows, as of the last fetch; None before one and on old brokers."""
+        """Return the end of what read_committed shows, as of the last fetch; None
+        before one and on old brokers.
+        """
         found = self._core.part(partition).last_stable_offset
         return found if found >= 0 else None
 
-    async def beginning_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, partitions: Several[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition that is there."""
-        found = await self._core.client.list_offsets(dict.fromkeys(arguments.partitions(partitions), EARLIEST))
+        found = await self._core.client.list_offsets(
+            dict.fromkeys(arguments.partitions(partitions), EARLIEST)
+        )
         return {tp: answer.offset for tp, answer in found.items()}
 
     async def end_offsets(self, partitions: Several[TopicPartition]) -> dict[TopicPartition, int]:
@@ -294,9 +338,16 @@ class AsyncConsumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time in milliseconds, None where there is none (Kafka 0.10.1)."""
-        times = arguments.by_partition("timestamps", timestamps, 'TopicPartition("flights", 0): 1700000000000')
-        wanted = {tp: Timestamp(arguments.number(f"{tp}: ms", ms, 0, arguments.INT64)) for tp, ms in times.items()}
+        """Return the first record at or after each time in milliseconds, None where
+        there is none (Kafka 0.10.1).
+        """
+        times = arguments.by_partition(
+            "timestamps", timestamps, 'TopicPartition("flights", 0): 1700000000000'
+        )
+        wanted = {
+            tp: Timestamp(arguments.number(f"{tp}: ms", ms, 0, arguments.INT64))
+            for tp, ms in times.items()
+        }
         found = await self._core.client.list_offsets(wanted)
         return {tp: answer if answer.offset >= 0 else None for tp, answer in found.items()}
 

@@ -1,8 +1,9 @@
-"""The commits of one consumer: positions with their epochs, one commit after the other, by hand or regularly.
+"""The commits of one consumer: positions with their epochs, one commit after the other, by hand or
+regularly.
 
 1. A commit never goes forward in offsets and back in epochs (L4).
-2. A regular commit has the positions as they stand when a poll begins: what was handed out in the poll before is done
-   with, what the running one hands out is not (G44).
+2. A regular commit has the positions as they stand when a poll begins: what was handed out in the
+   poll before is done with, what the running one hands out is not (G44).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
 EPOCH_BACKOFF_MS = 50
-"""Between two commits of which the first had an epoch that was over: a heartbeat brings the new one."""
+"""Between two commits of which the first had an epoch that was over: a
+heartbeat brings the new one.
+"""
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -29,7 +32,9 @@ class Committer(Protocol):
     """On whose behalf a consumer commits."""
 
     def may_commit(self) -> ConsumerGroupMetadata:
-        """Return as whom to commit. Raises where a rebalance or the loss of the membership forbids it."""
+        """Return as whom to commit. Raises where a rebalance or the loss of the
+        membership forbids it.
+        """
 
     def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
         """Take note of what the coordinator answered; return whether the commit may go again."""
@@ -38,7 +43,9 @@ class Committer(Protocol):
 class Commits:
     """What one consumer has committed and will commit. Belongs to the event loop."""
 
-    def __init__(self, cluster: Cluster, group_id: str, committer: Committer, interval_ms: int | None) -> None:
+    def __init__(
+        self, cluster: Cluster, group_id: str, committer: Committer, interval_ms: int | None
+    ) -> None:
         self._cluster, self.group_id, self._committer = cluster, group_id, committer
         self._interval_ms = interval_ms
         self._last: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -57,13 +64,21 @@ class Commits:
             self._last |= wanted
 
     async def _committed(self, wanted: Offsets, deadline: Deadline) -> bool:
-        """Commit once; return False where the same may go again, under an epoch that is on its way (G57)."""
+        """Commit once; return False where the same may go again, under an epoch
+        that is on its way (G57).
+        """
         group = self._committer.may_commit()
         try:
             await group_offsets.commit_offsets(self._cluster, group, wanted, deadline)
         except KafkaError as error:
-            first = next(iter(error.failures.values()), error) if isinstance(error, CommitFailedError) else error
-            if self._committer.commit_refused(first, group) and not deadline.passed(self._cluster.now_ms()):
+            first = (
+                next(iter(error.failures.values()), error)
+                if isinstance(error, CommitFailedError)
+                else error
+            )
+            if self._committer.commit_refused(first, group) and not deadline.passed(
+                self._cluster.now_ms()
+            ):
                 return False
             raise
         return True
@@ -72,7 +87,7 @@ class Commits:
         """Compare the next commit of a partition with none before: its history is another."""
         self._last.pop(tp, None)
 
-    # -- regular commits --------------------------------------------------------------------------------
+    # -- regular commits ---------------------------------------------------------------------------
 
     @property
     def regular(self) -> bool:
@@ -88,14 +103,18 @@ class Commits:
         self.restart()
         changed = self._changed(positions)
         if changed:
-            self._regular = asyncio.get_running_loop().create_task(self._commit_quietly(changed, None))
+            self._regular = asyncio.get_running_loop().create_task(
+                self._commit_quietly(changed, None)
+            )
 
     def restart(self) -> None:
         """Count the interval from now on."""
         self._next_ms = self._cluster.now_ms() + (self._interval_ms or 0)
 
     async def finish(self, positions: Offsets, deadline: Deadline) -> None:
-        """Commit positions before they are given up, where regular commits are wanted; failures are logged."""
+        """Commit positions before they are given up, where regular commits are
+        wanted; failures are logged.
+        """
         if self._interval_ms is None:
             return
         if self._regular is not None:
@@ -125,7 +144,9 @@ class Commits:
             self._regular = None
 
 
-def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None) -> None:
+def refuse_other_history(
+    tp: TopicPartition, new: OffsetAndMetadata, last: OffsetAndMetadata | None
+) -> None:
     """Raise DataLossError for a commit that goes forward in offsets and back in epochs (L4).
 
     Both cannot be: epochs grow along a log. Offsets without an epoch are compared with nothing.
@@ -136,8 +157,10 @@ def refuse_other_history(tp: TopicPartition, new: OffsetAndMetadata, last: Offse
         return
     if new.leader_epoch < last.leader_epoch and new.offset > last.offset:
         raise DataLossError(
-            f"{tp}: offset {new.offset} of epoch {new.leader_epoch} cannot follow the committed offset {last.offset} "
-            f"of epoch {last.leader_epoch}: it belongs to a history that was truncated. Commit a position read since",
+            f"{tp}: offset {new.offset} of epoch {new.leader_epoch} cannot follow the "
+            f"committed offset {last.offset} "
+            f"of epoch {last.leader_epoch}: it belongs to a history that was truncated. "
+            "Commit a position read since",
             topic=tp.topic,
             partition=tp.partition,
             expected_offset=new.offset,

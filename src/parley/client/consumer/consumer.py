@@ -1,4 +1,6 @@
-"""The blocking consumer: the same calls, from one thread at a time. Decoding runs in the thread that calls."""
+"""The blocking consumer: the same calls, from one thread at a time. Decoding runs
+in the thread that calls.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ T = TypeVar("T")
 
 
 class Consumer:
-    """A member of a group, or a consumer of assigned partitions, whose calls return when they are done.
+    """A member of a group, or a consumer of assigned partitions, whose calls return when they are
+    done.
 
     >>> options = {"group_id": "dashboard", "auto_offset_reset": "earliest"}
     >>> with Consumer(bootstrap_servers="localhost:9092", **options) as consumer:
@@ -36,12 +39,16 @@ class Consumer:
     ...     print(record.offset, record.value)
     0 b'SK4035'
 
-    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. The listener of `subscribe`
-    is called in the thread that polls, `on_data_loss` in the loop's. After a fork the child makes one of its own.
+    Options and methods are those of AsyncConsumer, whose docstrings say what they raise. The
+    listener of `subscribe` is called in the thread that polls, `on_data_loss` in the loop's. After
+    a fork the child makes one of its own.
     """
 
     def __init__(
-        self, *, on_data_loss: LossListener | None = None, **named: Unpack[ConsumerClientOptionValues]
+        self,
+        *,
+        on_data_loss: LossListener | None = None,
+        **named: Unpack[ConsumerClientOptionValues],
     ) -> None:
         self._consumer = AsyncConsumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
@@ -50,9 +57,12 @@ class Consumer:
         self._pid = os.getpid()
 
     def _run(self, work: Work[T]) -> T:
-        if self._pid != os.getpid():  # the loop and the sockets that came along belong to the parent
+        # the loop and the sockets that came along belong to the parent
+        if self._pid != os.getpid():
             work.close()
-            raise LocalProtocolError("this consumer was made in another process; make a new one after a fork")
+            raise LocalProtocolError(
+                "this consumer was made in another process; make a new one after a fork"
+            )
         if self._core.group.subscribed:
             return self._caller.wait_for(shared_loop(), work)
         return shared_loop().call(work)
@@ -73,11 +83,14 @@ class Consumer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
-    # -- the group ------------------------------------------------------------------------------------
+    # -- the group ---------------------------------------------------------------------------------
 
     def subscribe(
         self,
@@ -86,13 +99,15 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read topics, or all whose whole name a pattern matches, sharing them with the other members of the group.
+        """Read topics, or all whose whole name a pattern matches, sharing them with the other
+        members of the group.
 
-        Replaces what was subscribed to before. The listener's methods are called in the thread that polls; here they
-        are no coroutines. Raises ConfigError without a `group_id`, and LocalProtocolError while partitions are
-        assigned by hand.
+        Replaces what was subscribed to before. The listener's methods are called in the thread that
+        polls; here they are no coroutines. Raises ConfigError without a `group_id`, and
+        LocalProtocolError while partitions are assigned by hand.
         """
-        wanted = wanted_topics(topics, pattern, listener)  # what the caller iterates over is not run in the loop
+        # what the caller iterates over is not run in the loop
+        wanted = wanted_topics(topics, pattern, listener)
 
         async def work() -> None:
             self._core.group.subscribe(wanted)
@@ -108,14 +123,17 @@ class Consumer:
         return self._consumer.subscription()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who this member is, for `send_offsets_to_transaction` (KIP-447). Outside of a group: nobody."""
+        """Return who this member is, for `send_offsets_to_transaction` (KIP-447).
+        Outside of a group: nobody.
+        """
         return self._consumer.group_metadata()
 
-    # -- assignment and positions ---------------------------------------------------------------------
+    # -- assignment and positions ------------------------------------------------------------------
 
     def assign(self, partitions: Several[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
-        self._assign(arguments.partitions(partitions))  # what the caller iterates over is not run in the loop
+        # what the caller iterates over is not run in the loop
+        self._assign(arguments.partitions(partitions))
 
     _assign = in_loop(AsyncConsumer.assign)
 
@@ -140,7 +158,7 @@ class Consumer:
         """What was lost so far, the last 1000 of them."""
         return self._consumer.data_losses
 
-    # -- commits and offsets --------------------------------------------------------------------------
+    # -- commits and offsets -----------------------------------------------------------------------
 
     commit = blocking(AsyncConsumer.commit)
     committed = blocking(AsyncConsumer.committed)
@@ -157,7 +175,7 @@ class Consumer:
     end_offsets = blocking(AsyncConsumer.end_offsets)
     offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
 
-    # -- reading --------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record of these partitions, or of all; waits for it."""
@@ -169,7 +187,9 @@ class Consumer:
     def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return the records that are there, by partition; waits up to `timeout_ms` for the first of them."""
+        """Return the records that are there, by partition; waits up to
+        `timeout_ms` for the first of them.
+        """
         check_getmany(timeout_ms, max_records)
         until = time.monotonic() + timeout_ms / 1000
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -180,17 +200,26 @@ class Consumer:
             if found is None:
                 break
             if found:
-                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(found)
+                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(
+                    found
+                )
                 left -= len(found)
         return taken
 
     def _rows(
-        self, partitions: Collection[TopicPartition], timeout_ms: int | None, most: int, *, raise_errors: bool = True
+        self,
+        partitions: Collection[TopicPartition],
+        timeout_ms: int | None,
+        most: int,
+        *,
+        raise_errors: bool = True,
     ) -> list[ConsumerRecord] | None:
         completed = None
         while True:
             rows, completed = self._run(
-                self._core.next_rows(partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed)
+                self._core.next_rows(
+                    partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed
+                )
             )
             if completed is None:
                 return rows
@@ -201,7 +230,9 @@ class Consumer:
             yield self.getone()
 
     def batches(self, *partitions: TopicPartition) -> Iterator[FetchedBatch]:
-        """Yield Arrow RecordBatches, each with its partition and the next offset; forever, nothing copied."""
+        """Yield Arrow RecordBatches, each with its partition and the next offset;
+        forever, nothing copied.
+        """
         completed = None
         while True:
             found, completed = self._run(self._core.next_batch(partitions, completed))

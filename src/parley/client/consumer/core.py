@@ -22,7 +22,13 @@ from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Sta
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
-from parley.errors import DataLossError, KafkaError, LocalProtocolError, NetworkError, RequestTimedOut
+from parley.errors import (
+    DataLossError,
+    KafkaError,
+    LocalProtocolError,
+    NetworkError,
+    RequestTimedOut,
+)
 from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -34,7 +40,9 @@ LossListener = Callable[[DataLoss], None]
 class ConsumerCore:
     """The state of one consumer."""
 
-    def __init__(self, client: AsyncClient, options: ConsumerOptions, on_data_loss: LossListener | None) -> None:
+    def __init__(
+        self, client: AsyncClient, options: ConsumerOptions, on_data_loss: LossListener | None
+    ) -> None:
         self.client, self.options = client, options
         self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
         self._on_data_loss = on_data_loss
@@ -46,7 +54,7 @@ class ConsumerCore:
         self._trouble: KafkaError | None = None
         self._closed = False
 
-    # -- life and assignment --------------------------------------------------------------------------
+    # -- life and assignment -----------------------------------------------------------------------
 
     async def start(self) -> None:
         """Reach a broker and begin to fetch what is assigned. Raises as `AsyncClient.start`."""
@@ -61,7 +69,9 @@ class ConsumerCore:
             self.group.start(cluster)
 
     async def close(self) -> None:
-        """Commit, where that is regular, give the partitions up, leave the group and stop fetching. Idempotent."""
+        """Commit, where that is regular, give the partitions up, leave the group and
+        stop fetching. Idempotent.
+        """
         if self._closed:
             return
         self._closed = True
@@ -85,7 +95,9 @@ class ConsumerCore:
     def fetch(self) -> AssignedFetch:
         """The reading under way. Raises LocalProtocolError before `start` and after `stop`."""
         if self._fetch is None:
-            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
+            raise LocalProtocolError(
+                "this consumer is not started: await start(), or use it in an `async with` block"
+            )
         return self._fetch
 
     @property
@@ -102,7 +114,9 @@ class ConsumerCore:
         """Read these partitions and no others; those assigned before keep their positions."""
         wanted = arguments.partitions(partitions)
         if self.group.subscribed:
-            raise LocalProtocolError("this consumer has subscribed: its group assigns partitions; unsubscribe first")
+            raise LocalProtocolError(
+                "this consumer has subscribed: its group assigns partitions; unsubscribe first"
+            )
         self.read(wanted)
 
     def read(self, partitions: Collection[TopicPartition]) -> None:
@@ -114,7 +128,9 @@ class ConsumerCore:
             self._parts[tp] = kept.get(tp) or PartitionFetch(
                 tp, positions, None, self.options.max_partition_fetch_bytes
             )
-        self._completed = {tp: completed for tp, completed in self._completed.items() if tp in self._parts}
+        self._completed = {
+            tp: completed for tp, completed in self._completed.items() if tp in self._parts
+        }
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
             self._place()
@@ -125,7 +141,7 @@ class ConsumerCore:
             raise LocalProtocolError(f"{tp} is not assigned to this consumer; assign it first")
         return self._parts[tp]
 
-    # -- positions ------------------------------------------------------------------------------------
+    # -- positions ---------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go to an offset; an OffsetAndMetadata brings the epoch that it is validated with."""
@@ -153,7 +169,9 @@ class ConsumerCore:
                 (self._fetch.pause if paused else self._fetch.resume)(part)
 
     async def positioned(self, partitions: Collection[TopicPartition]) -> None:
-        """Return when these partitions have positions. Raises what stands in their way, RequestTimedOut at the end."""
+        """Return when these partitions have positions. Raises what stands in their way,
+        RequestTimedOut at the end.
+        """
         deadline = self.cluster.deadline()
         while True:
             waiting = [tp for tp in partitions if not self.fetch.positioned(self.part(tp))]
@@ -163,13 +181,19 @@ class ConsumerCore:
             self._place()
             if not await self._wait(deadline):
                 names = ", ".join(map(str, waiting))
-                raise RequestTimedOut(f"no position was found for {names} before the deadline", stage="request")
+                raise RequestTimedOut(
+                    f"no position was found for {names} before the deadline", stage="request"
+                )
 
     async def position(self, tp: TopicPartition) -> OffsetAndMetadata:
-        """Return the offset of the next record that will be handed out, with the epoch of the one before."""
+        """Return the offset of the next record that will be handed out, with the
+        epoch of the one before.
+        """
         part = self.part(tp)
         await self.positioned([tp])
-        return OffsetAndMetadata(part.positions.consumed.offset, "", part.positions.consumed.offset_epoch)
+        return OffsetAndMetadata(
+            part.positions.consumed.offset, "", part.positions.consumed.offset_epoch
+        )
 
     def _place(self) -> None:
         """Begin to find positions for partitions that have none, once at a time."""
@@ -184,8 +208,11 @@ class ConsumerCore:
             if self.options.group_id:
                 found = await self.group.committed([part.tp for part in parts])
         except KafkaError as error:
-            if isinstance(error, NetworkError) and error.retriable:  # looked up again, as records are fetched again
-                log.warning("the positions of %d partitions are not known yet: %s", len(parts), error)
+            # looked up again, as records are fetched again
+            if isinstance(error, NetworkError) and error.retriable:
+                log.warning(
+                    "the positions of %d partitions are not known yet: %s", len(parts), error
+                )
             else:
                 self._trouble = error
         else:
@@ -202,17 +229,24 @@ class ConsumerCore:
             self.fetch.reset(part, part.positions.policy)
         else:
             text = (
-                f"{part.tp} has no position: nothing is committed for it and auto_offset_reset is none. "
+                f"{part.tp} has no position: nothing is committed for it and "
+                "auto_offset_reset is none. "
                 "Seek, or choose earliest or latest"
             )
-            self.fetch.stop(part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition))
+            self.fetch.stop(
+                part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition)
+            )
 
-    # -- what the group needs ---------------------------------------------------------------------------
+    # -- what the group needs ----------------------------------------------------------------------
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions behind what was handed out, with their leader epochs."""
         found = {tp: part.positions.consumed for tp, part in self._parts.items()}
-        return {tp: OffsetAndMetadata(at.offset, "", at.offset_epoch) for tp, at in found.items() if at.offset >= 0}
+        return {
+            tp: OffsetAndMetadata(at.offset, "", at.offset_epoch)
+            for tp, at in found.items()
+            if at.offset >= 0
+        }
 
     def stalled(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that cannot be read now: no position, no leader, or an error."""
@@ -227,18 +261,25 @@ class ConsumerCore:
         if self._fetch is not None:
             self._fetch.wake()
 
-    # -- consuming ------------------------------------------------------------------------------------
+    # -- consuming ---------------------------------------------------------------------------------
 
     async def next_completed(
-        self, wanted: Collection[TopicPartition], timeout_ms: int | None, *, raise_errors: bool = True
+        self,
+        wanted: Collection[TopicPartition],
+        timeout_ms: int | None,
+        *,
+        raise_errors: bool = True,
     ) -> CompletedFetch | None:
         """Return bytes to consume, None when none came in time (None: wait forever).
 
-        Raises the error that stands at a position, if `raise_errors`, after everything in front of it.
+        Raises the error that stands at a position, if `raise_errors`, after everything in front of
+        it.
         """
         fetch = self.fetch
         if not self._parts and not self.group.subscribed:
-            raise LocalProtocolError("nothing is assigned to this consumer; subscribe to topics or assign partitions")
+            raise LocalProtocolError(
+                "nothing is assigned to this consumer; subscribe to topics or assign partitions"
+            )
         for tp in wanted:
             arguments.partition(tp)
         deadline = None if timeout_ms is None else self.cluster.deadline(timeout_ms)
@@ -290,24 +331,35 @@ class ConsumerCore:
         raise_errors: bool,
         filled: CompletedFetch | None,
     ) -> tuple[list[ConsumerRecord] | None, CompletedFetch | None]:
-        """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them and call again with them."""
+        """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them
+        and call again with them.
+        """
         if filled is not None and (rows := self.pass_rows(filled, most)):
             return rows, None
         completed = await self.next_completed(wanted, timeout_ms, raise_errors=raise_errors)
         if completed is None:
             return None, None
-        return ([], completed) if completed.at >= len(completed.rows) else (self.pass_rows(completed, most), None)
+        return (
+            ([], completed)
+            if completed.at >= len(completed.rows)
+            else (self.pass_rows(completed, most), None)
+        )
 
     async def next_batch(
         self, wanted: Collection[TopicPartition], filled: CompletedFetch | None
     ) -> tuple[FetchedBatch | None, CompletedFetch | None]:
-        """Return the batch of a decoded fetch, and what is to be decoded next; without a batch it waits for that."""
-        if filled is not None:  # what the poll before handed out is done with; this one may be another member's now
+        """Return the batch of a decoded fetch, and what is to be decoded next; without
+        a batch it waits for that.
+        """
+        # what the poll before handed out is done with; this one may be another member's now
+        if filled is not None:
             self.group.poll_begins()
             if self.group.news:
                 await self.group.show()
         batch = self.pass_batch(filled) if filled is not None else None
-        return batch, await self.next_completed(wanted, None if batch is None else 0, raise_errors=batch is None)
+        return batch, await self.next_completed(
+            wanted, None if batch is None else 0, raise_errors=batch is None
+        )
 
     def pass_rows(self, completed: CompletedFetch, most: int) -> list[ConsumerRecord]:
         """Return up to so many decoded rows of a completed fetch; they count as consumed."""
@@ -339,12 +391,15 @@ class ConsumerCore:
             part.positions.passed(next_offset, completed.raw.epoch_before(next_offset))
 
     def current(self, completed: CompletedFetch | None) -> CompletedFetch | None:
-        """Return a completed fetch if it is still to be consumed: between two calls a seek or a reset may have come."""
+        """Return a completed fetch if it is still to be consumed: between two calls a seek
+        or a reset may have come.
+        """
         if completed is None or self._completed.get(completed.raw.tp) is not completed:
             return None
         return (
             completed
-            if completed.raw.position_epoch == self._parts[completed.raw.tp].positions.position_epoch
+            if completed.raw.position_epoch
+            == self._parts[completed.raw.tp].positions.position_epoch
             else None
         )
 
@@ -360,14 +415,16 @@ class ConsumerCore:
             if completed.error is not None:
                 self.fetch.stop(part, completed.error)
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _raise_trouble(self, of: Collection[TopicPartition] | None) -> None:
         error, self._trouble = self._trouble, None
         if error is not None:
             raise error
         error = self.fetch.failure(of)
-        if error is not None and not any(self._parts[tp].positions.error is error for tp in self._completed):
+        if error is not None and not any(
+            self._parts[tp].positions.error is error for tp in self._completed
+        ):
             self.fetch.reported(error)
             raise error
 
@@ -394,4 +451,6 @@ class ConsumerCore:
             try:
                 self._on_data_loss(loss)
             except Exception:
-                log.exception("the listener for data losses raised an exception; the consumer goes on")
+                log.exception(
+                    "the listener for data losses raised an exception; the consumer goes on"
+                )

@@ -1,7 +1,7 @@
 """What ties a consumer to its group: what it subscribed to, its membership, its commits.
 
-Without a group id there is nothing here. With one and partitions assigned by hand the consumer commits as an outsider;
-with a subscription it is a member.
+Without a group id there is nothing here. With one and partitions assigned by hand the consumer
+commits as an outsider; with a subscription it is a member.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class ConsumerGroup:
         """Begin: a subscription that was made before joins now."""
         self._cluster = cluster
         if self._options.group_id:
-            interval_ms = self._options.auto_commit_interval_ms if self._options.enable_auto_commit else None
+            interval_ms = (
+                self._options.auto_commit_interval_ms if self._options.enable_auto_commit else None
+            )
             self._commits = Commits(cluster, self._options.group_id, self, interval_ms)
         if self._wanted is not None:
             self._join(self._wanted)
@@ -49,7 +51,7 @@ class ConsumerGroup:
             raise ConfigError(f"{what} needs a group_id")
         return self._options.group_id
 
-    # -- the subscription -------------------------------------------------------------------------------
+    # -- the subscription --------------------------------------------------------------------------
 
     @property
     def member(self) -> Participation | None:
@@ -69,10 +71,14 @@ class ConsumerGroup:
         return self.member.topics if self.member is not None else self._wanted.topics
 
     def subscribe(self, wanted: Subscribed) -> None:
-        """Read topics as a member of the group. Raises LocalProtocolError where partitions are assigned by hand."""
+        """Read topics as a member of the group. Raises LocalProtocolError where
+        partitions are assigned by hand.
+        """
         self.id("subscribe")
         if self._wanted is None and self._reader.assignment:
-            raise LocalProtocolError("partitions are assigned to this consumer by hand; unsubscribe first")
+            raise LocalProtocolError(
+                "partitions are assigned to this consumer by hand; unsubscribe first"
+            )
         self._wanted = wanted
         if self._cluster is not None:
             self._join(wanted)
@@ -81,7 +87,9 @@ class ConsumerGroup:
         assert self._cluster is not None
         assert self._commits is not None  # a subscription needs a group
         if self._member is None:
-            self._member = Participation(self._cluster, self._options, self._reader, self._commits, self.call_listener)
+            self._member = Participation(
+                self._cluster, self._options, self._reader, self._commits, self.call_listener
+            )
         self._member.subscribe(wanted)
 
     async def unsubscribe(self) -> None:
@@ -90,7 +98,9 @@ class ConsumerGroup:
         self._reader.read(())
 
     async def finish(self, reason: str) -> None:
-        """Commit where that is regular, give everything up and leave. Raises what a listener raised, afterwards."""
+        """Commit where that is regular, give everything up and leave. Raises what a
+        listener raised, afterwards.
+        """
         if self._cluster is None or self._commits is None:
             self._wanted = None
             return
@@ -108,15 +118,21 @@ class ConsumerGroup:
         if self._commits is not None:
             await self._commits.close()
 
-    # -- polls ------------------------------------------------------------------------------------------
+    # -- polls -------------------------------------------------------------------------------------
 
     def poll_begins(self) -> None:
         """Take note that what was handed out before is done with: it may be committed now (G44)."""
         if self.member is not None:
             if self.member.showing:
-                raise LocalProtocolError("a listener cannot poll: it is called in the middle of a poll")
+                raise LocalProtocolError(
+                    "a listener cannot poll: it is called in the middle of a poll"
+                )
             self.member.poll_begins()
-        if self._commits is not None and self._cluster is not None and self._commits.due(self._cluster.now_ms()):
+        if (
+            self._commits is not None
+            and self._cluster is not None
+            and self._commits.due(self._cluster.now_ms())
+        ):
             self._commits.begin(self._reader.consumed())
 
     def poll_ends(self) -> None:
@@ -130,26 +146,38 @@ class ConsumerGroup:
         return self.member is not None and self.member.news
 
     async def show(self) -> None:
-        """Show what a rebalance brought. Raises what a listener raised, or why the membership ended."""
+        """Show what a rebalance brought. Raises what a listener raised, or
+        why the membership ended.
+        """
         if self.member is not None:
             await self.member.show()
 
-    # -- commits ----------------------------------------------------------------------------------------
+    # -- commits -----------------------------------------------------------------------------------
 
     async def commit(self, offsets: arguments.OffsetsToCommit | None) -> None:
         """Commit offsets with their leader epochs, by default every position."""
         self.id("commit")
-        wanted = self._reader.consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        wanted = (
+            self._reader.consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        )
         if self._commits is None:
-            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
+            raise LocalProtocolError(
+                "this consumer is not started: await start(), or use it in an `async with` block"
+            )
         await self._commits.commit(wanted)
 
-    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def committed(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group committed, None where nothing."""
         partitions, group_id = arguments.partitions(partitions), self.id("committed")
         if self._cluster is None:
-            raise LocalProtocolError("this consumer is not started: await start(), or use it in an `async with` block")
-        return await committed_offsets(self._cluster, group_id, partitions, self._cluster.deadline())
+            raise LocalProtocolError(
+                "this consumer is not started: await start(), or use it in an `async with` block"
+            )
+        return await committed_offsets(
+            self._cluster, group_id, partitions, self._cluster.deadline()
+        )
 
     def history_changed(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""
@@ -157,14 +185,20 @@ class ConsumerGroup:
             self._commits.forget(tp)
 
     def may_commit(self) -> ConsumerGroupMetadata:
-        """Return as whom to commit: as a member, or where partitions are assigned by hand as an outsider."""
-        return self.member.may_commit() if self.member is not None else ConsumerGroupMetadata(self.id("commit"))
+        """Return as whom to commit: as a member, or where partitions are assigned
+        by hand as an outsider.
+        """
+        return (
+            self.member.may_commit()
+            if self.member is not None
+            else ConsumerGroupMetadata(self.id("commit"))
+        )
 
     def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
         """Take a refused commit as news about the membership; return whether it may go again."""
         return self.member is not None and self.member.commit_refused(error, asked_as)
 
-    # -- looking at it ----------------------------------------------------------------------------------
+    # -- looking at it -----------------------------------------------------------------------------
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Return who this consumer is to its group."""

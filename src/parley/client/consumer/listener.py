@@ -15,22 +15,26 @@ CallListener = Callable[[Call], Awaitable[None]]
 
 
 class ConsumerRebalanceListener:
-    """Called in the application's own polls, before and after its partitions change (aiokafka's and Java's name).
+    """Called in the application's own polls, before and after its partitions change (aiokafka's and
+    Java's name).
 
-    Overwrite what you need, as plain methods or, for AsyncConsumer, as coroutines too. Partitions come sorted.
-    No call comes between polls and none after `close`. Heartbeats go on meanwhile. What a call raises, the poll
-    raises when the partitions have changed.
+    Overwrite what you need, as plain methods or, for AsyncConsumer, as coroutines too. Partitions
+    come sorted. No call comes between polls and none after `close`. Heartbeats go on meanwhile.
+    What a call raises, the poll raises when the partitions have changed.
     """
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> Answer:
-        """These were added, possibly none; `seek` here to begin elsewhere than at the committed offset."""
+        """These were added, possibly none; `seek` here to begin elsewhere than
+        at the committed offset.
+        """
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> Answer:
         """These go to others when this returns: commit here what is done. `commit` works."""
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> Answer:
-        """These may be others' already: drop what is not done. Nothing may be committed; calls `on_partitions_revoked`
-        where it is not overwritten."""
+        """These may be others' already: drop what is not done. Nothing may be committed; calls
+        `on_partitions_revoked` where it is not overwritten.
+        """
         return self.on_partitions_revoked(lost)
 
 

@@ -1,4 +1,6 @@
-"""The options of a consumer by name, as type checkers and editors see them: see `options.values`."""
+"""The options of a consumer by name, as type checkers and editors see
+them: see `options.values`.
+"""
 
 from __future__ import annotations
 

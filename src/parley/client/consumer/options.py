@@ -28,18 +28,28 @@ class ConsumerOptions(FetchOptions):
     """How a consumer reads."""
 
     group_id: str | None = option(
-        None, "group to be a member of, and whose committed offsets are used; subscribe and commit need one", kind=str
+        None,
+        "group to be a member of, and whose committed offsets are used; subscribe and commit "
+        "need one",
+        kind=str,
     )
     group_instance_id: str | None = option(
-        None, "name of this static member: it may be away for a session and keeps its partitions (Kafka 2.3)", kind=str
+        None,
+        "name of this static member: it may be away for a session and keeps its partitions "
+        "(Kafka 2.3)",
+        kind=str,
     )
     group_protocol: str = option(
         "classic",
-        "how to be a member: classic, consumer (KIP-848, Kafka 4.0), or auto: consumer where the brokers have it",
+        "how to be a member: classic, consumer (KIP-848, Kafka 4.0), or auto: consumer where "
+        "the brokers have it",
         choices=("classic", "consumer", "auto"),
     )
     group_remote_assignor: str | None = option(
-        None, "assignor of the coordinator, uniform or range, with the consumer protocol; None: its first", kind=str
+        None,
+        "assignor of the coordinator, uniform or range, with the consumer protocol; None: "
+        "its first",
+        kind=str,
     )
     session_timeout_ms: int = option(
         45_000, "after so long without a heartbeat the group goes on without this member", low=1
@@ -47,17 +57,26 @@ class ConsumerOptions(FetchOptions):
     heartbeat_interval_ms: int = option(
         3_000, "time between two heartbeats; a third of session_timeout_ms at most is usual", low=1
     )
-    max_poll_interval_ms: int = option(300_000, "after so long between two polls the member leaves its group", low=1)
+    max_poll_interval_ms: int = option(
+        300_000, "after so long between two polls the member leaves its group", low=1
+    )
     partition_assignment_strategy: str | Sequence[str | Assignor] = option(
         "range,cooperative-sticky",
-        "assignors in the order of preference: range, roundrobin, sticky, cooperative-sticky, or an object of your own",
+        "assignors in the order of preference: range, roundrobin, sticky, "
+        "cooperative-sticky, or an object of your own",
         kind=tuple,
     )
-    enable_auto_commit: bool = option(True, "commit positions regularly, before partitions are given up, and at close")
+    enable_auto_commit: bool = option(
+        True, "commit positions regularly, before partitions are given up, and at close"
+    )
     auto_commit_interval_ms: int = option(5_000, "time between two automatic commits", low=0)
-    exclude_internal_topics: bool = option(True, "leave internal topics out of what a pattern matches")
+    exclude_internal_topics: bool = option(
+        True, "leave internal topics out of what a pattern matches"
+    )
     auto_offset_reset: str = option(
-        "latest", "where to read without a position: earliest, latest, by_duration:<ISO 8601 duration>, or none"
+        "latest",
+        "where to read without a position: earliest, latest, by_duration:<ISO 8601 "
+        "duration>, or none",
     )
 
     if TYPE_CHECKING:
@@ -90,7 +109,8 @@ class ConsumerOptions(FetchOptions):
         policies: dict[str, Spec | None] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
         if text not in policies:
             raise ConfigError(
-                f'auto_offset_reset="{text}" is not one of earliest, latest, none or by_duration:PnDTnHnMnS'
+                f'auto_offset_reset="{text}" is not one of earliest, latest, none or '
+                "by_duration:PnDTnHnMnS"
             )
         return policies[text]
 
@@ -98,8 +118,12 @@ class ConsumerOptions(FetchOptions):
 def _milliseconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise ConfigError(f'auto_offset_reset: "{text}" is no ISO 8601 duration such as PT1H30M or P7D')
-    return round(sum(float(part or 0) * unit for part, unit in zip(found.groups(), _UNITS_MS, strict=True)))
+        raise ConfigError(
+            f'auto_offset_reset: "{text}" is no ISO 8601 duration such as PT1H30M or P7D'
+        )
+    return round(
+        sum(float(part or 0) * unit for part, unit in zip(found.groups(), _UNITS_MS, strict=True))
+    )
 
 
 def split_named(named: Mapping[str, Any]) -> tuple[ClientOptions, ConsumerOptions]:

@@ -1,7 +1,9 @@
-"""A consumer in its group, as the application sees it: its partitions change in its own polls and nowhere else.
+"""A consumer in its group, as the application sees it: its partitions change in its own polls and
+nowhere else.
 
-Heartbeats and rebalances run beside the polls. What they bring waits until the application polls, and is then
-shown one step after the other: commit and `on_partitions_revoked`, then `on_partitions_assigned` (G35 to G38).
+Heartbeats and rebalances run beside the polls. What they bring waits until the application polls,
+and is then shown one step after the other: commit and `on_partitions_revoked`, then
+`on_partitions_assigned` (G35 to G38).
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Subscribed(NamedTuple):
 def wanted_topics(
     topics: Names, pattern: str | re.Pattern[str] | None, listener: ConsumerRebalanceListener | None
 ) -> Subscribed:
-    """Return what `subscribe` was called with. Raises ConfigError for both or neither, and for a broken pattern."""
+    """Return what `subscribe` was called with. Raises ConfigError for both or neither,
+    and for a broken pattern.
+    """
     arguments.optional("listener", listener, ConsumerRebalanceListener)
     names = arguments.topic_names("topics", topics)
     if bool(names) == (pattern is not None):
@@ -67,7 +71,9 @@ def wanted_topics(
 
 
 class GroupHealth(NamedTuple):
-    """How a member is: what one looks at first when a group does not read. Times are in milliseconds."""
+    """How a member is: what one looks at first when a group does not read.
+    Times are in milliseconds.
+    """
 
     state: str
     """unjoined, preparing rebalance, completing rebalance or stable."""
@@ -94,7 +100,9 @@ class Reader(Protocol):
         """The partitions being read."""
 
     def read(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions and no others; those read before keep their positions and what was fetched."""
+        """Read these partitions and no others; those read before keep their
+        positions and what was fetched.
+        """
 
     def consumed(self) -> Offsets:
         """Return the positions behind what was handed out."""
@@ -110,11 +118,18 @@ class Participation:
     """One consumer's part in a group. Belongs to the event loop."""
 
     def __init__(
-        self, cluster: Cluster, options: ConsumerOptions, reader: Reader, commits: Commits, call: CallListener
+        self,
+        cluster: Cluster,
+        options: ConsumerOptions,
+        reader: Reader,
+        commits: Commits,
+        call: CallListener,
     ) -> None:
         self._cluster, self._options, self._reader = cluster, options, reader
         self._commits, self._call, self._group_id = commits, call, commits.group_id
-        self._pace = Pace(options.heartbeat_interval_ms, options.session_timeout_ms, options.max_poll_interval_ms)
+        self._pace = Pace(
+            options.heartbeat_interval_ms, options.session_timeout_ms, options.max_poll_interval_ms
+        )
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
         self._pattern: re.Pattern[str] | None = None
@@ -146,7 +161,7 @@ class Participation:
     def _membership(self) -> Membership:
         return self._member.membership
 
-    # -- what is subscribed to --------------------------------------------------------------------------
+    # -- what is subscribed to ---------------------------------------------------------------------
 
     @property
     def subscribed(self) -> bool:
@@ -167,7 +182,9 @@ class Participation:
         if wanted.pattern is None:
             self._member.subscribe(wanted.topics)
         else:
-            self._matching = asyncio.get_running_loop().create_task(self._match_topics(wanted.pattern))
+            self._matching = asyncio.get_running_loop().create_task(
+                self._match_topics(wanted.pattern)
+            )
 
     def _stop_matching(self) -> None:
         task, self._matching = self._matching, None
@@ -181,7 +198,11 @@ class Participation:
             try:
                 view = await cluster.describe_all(cluster.deadline())
             except KafkaError as error:
-                log.warning("group %s: the topics of the cluster are not known yet: %s", self._group_id, error)
+                log.warning(
+                    "group %s: the topics of the cluster are not known yet: %s",
+                    self._group_id,
+                    error,
+                )
                 await cluster.clock.sleep_ms(cluster.backoff.delay_ms(attempt, cluster.rng))
                 attempt += 1
                 continue
@@ -189,7 +210,8 @@ class Participation:
             found = [
                 topic.name
                 for topic in view.topics.values()
-                if pattern.fullmatch(topic.name) and not (topic.is_internal and self._options.exclude_internal_topics)
+                if pattern.fullmatch(topic.name)
+                and not (topic.is_internal and self._options.exclude_internal_topics)
             ]
             self._member.subscribe(found)
             self._reader.wake()
@@ -200,7 +222,7 @@ class Participation:
         self._membership.request_rejoin(reason)
         self._member.wake()
 
-    # -- the application's polls --------------------------------------------------------------------------
+    # -- the application's polls -------------------------------------------------------------------
 
     @property
     def showing(self) -> bool:
@@ -221,14 +243,21 @@ class Participation:
     def news(self) -> bool:
         """Whether there is anything to show."""
         membership = self._membership
-        return bool(membership.error or membership.passing_error or membership.next_step() is not None)
+        return bool(
+            membership.error or membership.passing_error or membership.next_step() is not None
+        )
 
     async def show(self) -> None:
-        """Show what a rebalance brought, step by step. Raises what a listener raised, or why the membership ended."""
+        """Show what a rebalance brought, step by step. Raises what a listener raised, or
+        why the membership ended.
+        """
         raised: BaseException | None = None
         while (step := self._membership.next_step()) is not None:
             raised = await self._show(step) or raised
-        error, self._membership.passing_error = self._membership.passing_error or self._membership.error, None
+        error, self._membership.passing_error = (
+            self._membership.passing_error or self._membership.error,
+            None,
+        )
         if raised is None and error is not None and await self._fell_back(error):
             return
         if raised is not None:
@@ -237,11 +266,18 @@ class Participation:
             raise own_copy(error)
 
     async def _fell_back(self, error: KafkaError) -> bool:
-        """Become a classic member where the brokers do not have the consumer protocol, if that may be (G60)."""
-        unsupported = isinstance(error, UnsupportedVersionError) and isinstance(self._member, ModernMember)
+        """Become a classic member where the brokers do not have the consumer
+        protocol, if that may be (G60).
+        """
+        unsupported = isinstance(error, UnsupportedVersionError) and isinstance(
+            self._member, ModernMember
+        )
         if self._options.group_protocol != "auto" or not unsupported:
             return False
-        log.info("group %s: the brokers do not have the consumer protocol; the classic one is used", self._group_id)
+        log.info(
+            "group %s: the brokers do not have the consumer protocol; the classic one is used",
+            self._group_id,
+        )
         topics, before = self._membership.topics, self._member
         await before.leave("the classic protocol is used", deadline=self._cluster.deadline())
         self._member = self._make_member(modern=False)
@@ -272,12 +308,16 @@ class Participation:
         if isinstance(step, Lost):
             await self._notify(self._listener.on_partitions_lost, step.partitions)
             return
-        deadline = self._cluster.deadline().earlier(self._cluster.now_ms(), self._options.max_poll_interval_ms)
+        deadline = self._cluster.deadline().earlier(
+            self._cluster.now_ms(), self._options.max_poll_interval_ms
+        )
         await self._commits.finish(self._reader.consumed(), deadline)
         await self._notify(self._listener.on_partitions_revoked, step.partitions)
 
     async def _notify(
-        self, call: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: Collection[TopicPartition]
+        self,
+        call: Callable[[list[TopicPartition]], Awaitable[None] | None],
+        partitions: Collection[TopicPartition],
     ) -> None:
         self._showing = True
         try:
@@ -285,10 +325,12 @@ class Participation:
         finally:
             self._showing = False
 
-    # -- the end ------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     async def leave(self, reason: str, deadline: Deadline) -> None:
-        """Give everything up and leave the group. Raises what a listener raised, after the group was left."""
+        """Give everything up and leave the group. Raises what a listener raised,
+        after the group was left.
+        """
         self._stop_matching()
         self._pattern = None
         raised = None
@@ -303,17 +345,20 @@ class Participation:
         if raised is not None:
             raise raised
 
-    # -- commits ------------------------------------------------------------------------------------------
+    # -- commits -----------------------------------------------------------------------------------
 
     def metadata(self) -> ConsumerGroupMetadata:
         """Return who this member is, as commits in a transaction name it (KIP-447)."""
         member_id, generation = self._member.identity
-        return ConsumerGroupMetadata(self._group_id, generation, member_id, self._options.group_instance_id)
+        return ConsumerGroupMetadata(
+            self._group_id, generation, member_id, self._options.group_instance_id
+        )
 
     def may_commit(self) -> ConsumerGroupMetadata:
         """Return as whom to commit (G43).
 
-        Raises REBALANCE_IN_PROGRESS between two generations, and CommitFailedError where the partitions are lost.
+        Raises REBALANCE_IN_PROGRESS between two generations, and CommitFailedError where the
+        partitions are lost.
         """
         membership = self._membership
         if not self.subscribed:
@@ -321,24 +366,33 @@ class Participation:
         if membership.committing is Committing.NOW:
             return self.metadata()
         if membership.committing is Committing.AFTER_THE_REBALANCE:
-            text = f"group {self._group_id} is rebalancing; poll, then commit what is still assigned"
+            text = (
+                f"group {self._group_id} is rebalancing; poll, then commit what is still assigned"
+            )
             raise broker_error(REBALANCE_IN_PROGRESS, text, api="OFFSET_COMMIT")
         text = (
-            f"the consumer is no member of group {self._group_id} now: its partitions may be others' already. Poll to "
+            f"the consumer is no member of group {self._group_id} now: its partitions may be "
+            "others' already. Poll to "
             "join again; if it polled too late before, poll sooner or raise max_poll_interval_ms"
         )
         error = broker_error(UNKNOWN_MEMBER_ID, text, api="OFFSET_COMMIT")
-        raise CommitFailedError("nothing was committed", dict.fromkeys(self._reader.consumed(), error)) from error
+        raise CommitFailedError(
+            "nothing was committed", dict.fromkeys(self._reader.consumed(), error)
+        ) from error
 
     def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
-        """Take a refused commit as news about the membership; return whether it may go again as who it is now."""
+        """Take a refused commit as news about the membership; return whether it may
+        go again as who it is now.
+        """
         if not isinstance(error, BrokerError) or not self.subscribed:
             return False
-        again = self._membership.commit_refused(error, Identity(asked_as.member_id, asked_as.generation_id))
+        again = self._membership.commit_refused(
+            error, Identity(asked_as.member_id, asked_as.generation_id)
+        )
         self._member.wake()
         return again
 
-    # -- looking at it --------------------------------------------------------------------------------------
+    # -- looking at it -----------------------------------------------------------------------------
 
     def health(self) -> GroupHealth:
         """Return how this member is."""

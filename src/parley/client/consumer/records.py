@@ -20,7 +20,8 @@ ROWS_AT_ONCE = 2_000
 
 
 class ConsumerRecord(NamedTuple):
-    """One record. `timestamp` is in milliseconds since 1970; `timestamp_type` is 0 (create), 1 (append) or -1 (none).
+    """One record. `timestamp` is in milliseconds since 1970; `timestamp_type` is 0 (create), 1
+    (append) or -1 (none).
 
     `leader_epoch` is that of the record's batch, -1 before message format 2 (KIP-101).
     """
@@ -39,8 +40,8 @@ class ConsumerRecord(NamedTuple):
 class CompletedFetch:
     """The bytes of one partition that are being consumed.
 
-    `fill` decodes the next piece; then either `rows` from `at` on or `batch` wait to be taken. What was
-    taken as records and what as batches may alternate: decoding begins again at the position.
+    `fill` decodes the next piece; then either `rows` from `at` on or `batch` wait to be taken. What
+    was taken as records and what as batches may alternate: decoding begins again at the position.
     """
 
     def __init__(self, raw: RawFetch, options: FetchOptions) -> None:
@@ -66,7 +67,8 @@ class CompletedFetch:
                 self.next_offset = chunk.next_offset
                 if chunk.columns.rows:
                     self.rows, self.at = self._records(chunk), 0
-                    return  # what is behind the last rows, if anything, is found when they were taken
+                    # what is behind the last rows, if anything, is found when they were taken
+                    return
         except CorruptRecordError as error:
             self.error = error
         self._end()
@@ -77,7 +79,12 @@ class CompletedFetch:
             return
         if self._batches is None:
             raw = self.raw._replace(first_offset=max(position, self.raw.first_offset))
-            self._batches, self._chunks, self.rows, self.at = decode(raw, self._options), None, [], 0
+            self._batches, self._chunks, self.rows, self.at = (
+                decode(raw, self._options),
+                None,
+                [],
+                0,
+            )
         try:
             self.batch = next(self._batches, None)
         except CorruptRecordError as error:
@@ -96,7 +103,9 @@ class CompletedFetch:
     @property
     def position_after(self) -> int:
         """The offset after what was taken last as rows."""
-        return self.rows[self.at - 1].offset + 1 if 0 < self.at < len(self.rows) else self.next_offset
+        return (
+            self.rows[self.at - 1].offset + 1 if 0 < self.at < len(self.rows) else self.next_offset
+        )
 
     def _end(self) -> None:
         self.exhausted = True

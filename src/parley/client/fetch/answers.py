@@ -1,8 +1,10 @@
-"""What the answer for one partition means, and what is to be done about it: pure, the doing is elsewhere.
+"""What the answer for one partition means, and what is to be done about it: pure, the doing is
+elsewhere.
 
 P14 NOT_LEADER, UNKNOWN_TOPIC, the errors about topic ids and FENCED_LEADER_EPOCH call for metadata;
     UNKNOWN_LEADER_EPOCH does not, since it is the broker that is behind. None moves the position.
-P15 OFFSET_OUT_OF_RANGE from a follower sends the reader back to the leader; from the leader it is looked into.
+P15 OFFSET_OUT_OF_RANGE from a follower sends the reader back to the leader; from the leader it is
+    looked into.
 P18 Control batches, aborted records, gaps and empty batches move the position like any others.
 P19 Damaged records end the reading there, with an error that names the offset; nothing is skipped.
 """
@@ -18,7 +20,12 @@ from parley.client.fetch.state import PartitionFetch, RawFetch
 from parley.client.fetch.wire import MOST_EPOCHS, TOPIC_IDS_VERSION, FetchAnswer, find_tail
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.errors import CorruptRecordError, KafkaError, RemoteProtocolError, broker_error
-from parley.errors.codes import CORRUPT_MESSAGE, INCONSISTENT_TOPIC_ID, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_ID
+from parley.errors.codes import (
+    CORRUPT_MESSAGE,
+    INCONSISTENT_TOPIC_ID,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_ID,
+)
 from parley.types import ZERO_UUID, TopicPartition
 
 
@@ -33,7 +40,9 @@ class Do(Enum):
 
 
 class FollowUp(NamedTuple):
-    """What to do, and what goes with it. `loss` is to be reported; `epoch` was seen in the records."""
+    """What to do, and what goes with it. `loss` is to be reported; `epoch`
+    was seen in the records.
+    """
 
     do: Do
     error: KafkaError | None = None
@@ -68,7 +77,9 @@ class Limits(NamedTuple):
 
 
 def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> FollowUp:
-    """Return what follows from an answer. Mutates: the partition's position and what is kept about it."""
+    """Return what follows from an answer. Mutates: the partition's position
+    and what is kept about it.
+    """
     part = asked.part
     if answer.error_code:
         return _judge_error(asked, answer.error_code, version)
@@ -78,17 +89,23 @@ def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> Fo
     part.high_watermark, part.last_stable_offset = answer.high_watermark, answer.last_stable_offset
     if answer.diverging is not None:
         has_id = part.topic.held != ZERO_UUID
-        return FollowUp(Do.GO_ON, loss=part.positions.diverged(asked.position, answer.diverging, has_id=has_id))
+        return FollowUp(
+            Do.GO_ON, loss=part.positions.diverged(asked.position, answer.diverging, has_id=has_id)
+        )
     if answer.preferred_replica >= 0:
         part.preferred = (answer.preferred_replica, limits.now_ms + limits.preferred_ms)
     if answer.records is None or not len(answer.records):
-        error = part.idle(limits.now_ms, limits.patience_ms) if answer.preferred_replica < 0 else None
+        error = (
+            part.idle(limits.now_ms, limits.patience_ms) if answer.preferred_replica < 0 else None
+        )
         return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
     return _judge_records(asked, answer, answer.records, limits)
 
 
 def left_out(asked: Asked, limits: Limits) -> FollowUp:
-    """Return what follows when an answer has nothing new about a partition of its session (KIP-227)."""
+    """Return what follows when an answer has nothing new about a partition
+    of its session (KIP-227).
+    """
     asked.part.succeeded()
     error = asked.part.idle(limits.now_ms, limits.patience_ms)
     return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
@@ -100,13 +117,18 @@ def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: 
     if len(tail.epochs) == MOST_EPOCHS:
         data = data[: tail.whole_bytes]
     if tail.next_offset >= 0 and tail.next_offset <= part.position:
-        return FollowUp(Do.STOP, RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"))
+        return FollowUp(
+            Do.STOP,
+            RemoteProtocolError(f"{part.tp}: records before offset {part.position} came for it"),
+        )
     if tail.next_offset < 0 and _is_cut_off(data):
         error = part.grow(data, options.fetch_max_bytes)
         return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
     aborted = answer.aborted if options.isolation_level == READ_COMMITTED else ()
     first, after = part.position, max(tail.next_offset, part.position)
-    raw = RawFetch(part.tp, first, part.end, data, aborted, after, tail.epochs, asked.position_epoch)
+    raw = RawFetch(
+        part.tp, first, part.end, data, aborted, after, tail.epochs, asked.position_epoch
+    )
     if tail.next_offset < 0:  # damaged at its very front: the decoding says how
         part.end = part.position
     else:
@@ -145,7 +167,9 @@ def _is_cut_off(data: memoryview) -> bool:
 
 
 def unexpected(error: BaseException) -> KafkaError:
-    """Return (not raise) the error for the reader when reading ended with anything but an error of parley's own."""
+    """Return (not raise) the error for the reader when reading ended with anything but
+    an error of parley's own.
+    """
     wrapped = KafkaError(f"reading ended with an unexpected {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped

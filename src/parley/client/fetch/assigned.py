@@ -1,4 +1,6 @@
-"""Reading what a consumer is assigned: partitions come and go, and the caller says what was consumed."""
+"""Reading what a consumer is assigned: partitions come and go, and the
+caller says what was consumed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ class AssignedFetch:
     """The reading of a consumer. Belongs to the event loop."""
 
     def __init__(
-        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, policy: FetchPolicy
+        self,
+        cluster: Cluster,
+        parts: Iterable[PartitionFetch],
+        options: FetchOptions,
+        policy: FetchPolicy,
     ) -> None:
         self.cluster = cluster
         self._fetcher = Fetcher(cluster, parts, options, policy)
@@ -45,14 +51,18 @@ class AssignedFetch:
         parts = self._fetcher.parts.values() if parts is None else parts
         self.cluster.schedule.want({part.tp.topic for part in parts})
 
-    # -- handing out ----------------------------------------------------------------------------------
+    # -- handing out -------------------------------------------------------------------------------
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
-        """Return bytes that wait, of any or of these partitions, and let the next ones be fetched."""
+        """Return bytes that wait, of any or of these partitions, and let the
+        next ones be fetched.
+        """
         return self._fetcher.take(wanted)
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
-        """Return the error that stands in front of any, or of these partitions, once nothing waits before it."""
+        """Return the error that stands in front of any, or of these partitions, once
+        nothing waits before it.
+        """
         return self._fetcher.failure(wanted)
 
     async def changed(self) -> None:
@@ -64,23 +74,28 @@ class AssignedFetch:
         self._fetcher.wake()
 
     def reported(self, error: KafkaError) -> None:
-        """Take note that the caller got an error: what may be over by the next call is tried again then.
+        """Take note that the caller got an error: what may be over by the next call is tried again
+        then.
 
         Damage, loss and what is too large stand until a seek.
         """
         passing = isinstance(error, BrokerError) and error.code != MESSAGE_TOO_LARGE
         for part in self._fetcher.forget_failure(error):
             if passing:
-                part.not_before_ms = self.cluster.now_ms() + self.cluster.options.retry_backoff_max_ms
+                part.not_before_ms = (
+                    self.cluster.now_ms() + self.cluster.options.retry_backoff_max_ms
+                )
                 part.failed_epoch = part.positions.fetch.leader_epoch
                 part.positions.go_on()
                 self._fetcher.settle(part)
         self._fetcher.kick()
 
-    # -- positions ------------------------------------------------------------------------------------
+    # -- positions ---------------------------------------------------------------------------------
 
     def seek(self, part: PartitionFetch, offset: int, epoch: int = -1) -> None:
-        """Go to an offset; what was fetched for another one is dropped, and an error that stands is over."""
+        """Go to an offset; what was fetched for another one is dropped, and an
+        error that stands is over.
+        """
         part.positions.seek(offset, epoch)
         self._moved(part)
 
@@ -111,4 +126,7 @@ class AssignedFetch:
     @staticmethod
     def positioned(part: PartitionFetch) -> bool:
         """Return whether a partition has a position."""
-        return part.positions.stage not in (Stage.UNSET, Stage.AWAIT_RESET) and part.positions.consumed.offset >= 0
+        return (
+            part.positions.stage not in (Stage.UNSET, Stage.AWAIT_RESET)
+            and part.positions.consumed.offset >= 0
+        )

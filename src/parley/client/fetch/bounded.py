@@ -1,4 +1,6 @@
-"""Reading ranges to their ends: what is handed out counts as consumed, and trouble that lasts ends it."""
+"""Reading ranges to their ends: what is handed out counts as consumed, and
+trouble that lasts ends it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ class BoundedRead:
     """The reading of some ranges. Belongs to the event loop."""
 
     def __init__(
-        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, patience_ms: int
+        self,
+        cluster: Cluster,
+        parts: Iterable[PartitionFetch],
+        options: FetchOptions,
+        patience_ms: int,
     ) -> None:
         self._fetcher = Fetcher(cluster, parts, options, FetchPolicy(patience_ms))
         self._deadline = cluster.deadline(patience_ms)
@@ -39,7 +45,9 @@ class BoundedRead:
         fetcher = self._fetcher
         while True:
             if (raw := fetcher.take()) is not None:
-                fetcher.parts[raw.tp].positions.passed(raw.next_offset, raw.epoch_before(raw.next_offset))
+                fetcher.parts[raw.tp].positions.passed(
+                    raw.next_offset, raw.epoch_before(raw.next_offset)
+                )
                 return raw
             if (error := fetcher.failure()) is not None:
                 raise error
@@ -48,5 +56,7 @@ class BoundedRead:
             await fetcher.changed()
 
     async def close(self) -> None:
-        """Stop fetching. What was not handed out is dropped; it can be fetched again. Idempotent."""
+        """Stop fetching. What was not handed out is dropped; it can be
+        fetched again. Idempotent.
+        """
         await self._fetcher.close()

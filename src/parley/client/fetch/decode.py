@@ -12,11 +12,12 @@ from parley.records import ReadOptions, decode_columns
 
 
 def decode(raw: RawFetch, options: FetchOptions) -> Iterator[FetchedBatch]:
-    """Yield the rows of record bytes, in batches of at most `max_batch_rows` and `max_batch_bytes` where
-    record batches allow it.
+    """Yield the rows of record bytes, in batches of at most `max_batch_rows` and `max_batch_bytes`
+    where record batches allow it.
 
     Raises CorruptRecordError, naming topic, partition and offset, after everything in front of the
-    damage was yielded. Bytes without rows (control records, aborted or compacted ones) yield nothing.
+    damage was yielded. Bytes without rows (control records, aborted or compacted ones) yield
+    nothing.
     """
     shape = default_shape(options)
     reading = ReadOptions(

@@ -35,11 +35,15 @@ LANES = ("fetch", "fetch-2")
 FAREWELL_MS = 1_000
 """How long the end of a reading may wait for brokers to hear of it."""
 FRAME_SLACK_BYTES = 2**20
-"""What a Fetch answer may have besides `fetch_max_bytes` of records, before its frame counts as absurd."""
+"""What a Fetch answer may have besides `fetch_max_bytes` of records, before
+its frame counts as absurd.
+"""
 
 
 class Outcome(NamedTuple):
-    """What came of a request. `put_off` could not be asked this time; an error is one of the whole request."""
+    """What came of a request. `put_off` could not be asked this time; an error is
+    one of the whole request.
+    """
 
     asked: Sequence[Asked]
     error: KafkaError | None = None
@@ -48,7 +52,9 @@ class Outcome(NamedTuple):
     endpoints: Sequence[Endpoint] = ()
     put_off: Sequence[Asked] = ()
     whole: bool = True
-    """Whether every partition had to be in the answer; in a session only those with something new are."""
+    """Whether every partition had to be in the answer; in a session only those
+    with something new are.
+    """
 
 
 def judged(outcome: Outcome, asked: Asked, limits: Limits) -> FollowUp:
@@ -76,7 +82,11 @@ class Lanes:
         for lane in LANES:
             if (node_id, lane) not in self._in_flight:
                 self._in_flight.add((node_id, lane))
-                session = self._sessions.setdefault((node_id, lane), IncrementalSession()) if self.sessions else None
+                session = (
+                    self._sessions.setdefault((node_id, lane), IncrementalSession())
+                    if self.sessions
+                    else None
+                )
                 return Exchange(self, node_id, lane, session)
         return None
 
@@ -89,10 +99,14 @@ class Lanes:
         self._in_flight.discard((node_id, lane))
 
     async def end_sessions(self) -> None:
-        """Let the brokers close their sessions; those that cannot be reached forget them by themselves."""
+        """Let the brokers close their sessions; those that cannot be reached
+        forget them by themselves.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
-                await asyncio.gather(*(self._end(*where, session) for where, session in self._sessions.items()))
+                await asyncio.gather(
+                    *(self._end(*where, session) for where, session in self._sessions.items())
+                )
 
     async def _end(self, node_id: int, lane: str, session: IncrementalSession) -> None:
         ending = session.ending()
@@ -108,11 +122,15 @@ class Lanes:
 class Exchange:
     """One request to one broker on a connection that was reserved for it."""
 
-    def __init__(self, lanes: Lanes, node_id: int, lane: str, session: IncrementalSession | None) -> None:
+    def __init__(
+        self, lanes: Lanes, node_id: int, lane: str, session: IncrementalSession | None
+    ) -> None:
         self._lanes, self._node_id, self._lane, self._session = lanes, node_id, lane, session
 
     async def ask(self, asked: Sequence[Asked]) -> Outcome:
-        """Ask for these partitions and return what came of it. Raises nothing that a peer can cause."""
+        """Ask for these partitions and return what came of it. Raises nothing
+        that a peer can cause.
+        """
         try:
             return await self._ask(asked)
         except KafkaError as error:
@@ -134,7 +152,9 @@ class Exchange:
         targets = [self._target(conn, one) for one in ready]
         request = SessionRequest(targets, NO_SESSION)
         if self._session is not None and conn.versions.supports(Feature.FETCH_SESSIONS):
-            request = self._session.build(targets, ids_supported=conn.versions.supports(Feature.FETCH_TOPIC_IDS))
+            request = self._session.build(
+                targets, ids_supported=conn.versions.supports(Feature.FETCH_TOPIC_IDS)
+            )
         allowed = allowed_versions(targets, options, by_id=request.part.by_id)
         if options.isolation_level == READ_COMMITTED:
             conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
@@ -149,7 +169,9 @@ class Exchange:
             self._session.answered(response.session_id)
         answers = {answer.tp: answer for answer in read_fetch(response, reply.version, targets)}
         whole = request.part.epoch <= 0
-        return Outcome(ready, None, answers, reply.version, response.node_endpoints or (), put_off, whole)
+        return Outcome(
+            ready, None, answers, reply.version, response.node_endpoints or (), put_off, whole
+        )
 
     @staticmethod
     def _may_ask(conn: BrokerConnection, asked: Asked) -> bool:

@@ -1,16 +1,18 @@
 """Reading partitions: asks brokers as the plan says, and does what their answers mean.
 
-1. One request is under way to each broker, for all its partitions that are free; a second one for those
-   that become free meanwhile.
+1. One request is under way to each broker, for all its partitions that are free; a second one for
+   those that become free meanwhile.
 2. The next request goes out as soon as the headers of an answer were walked, while its records wait
    to be decoded; at most `prefetch_max_bytes` wait, plus one answer per broker.
 3. Nothing is decoded here: this runs in the event loop. `take` hands out raw bytes, and the caller
    decodes them in a thread of its own.
-4. A partition that moved is asked for at its new leader at once (hint) or after a refresh; the other
-   partitions go on.
-5. Who is asked for what is decided in `fetch.plan`, what an answer means in `fetch.answers` and `positions`.
+4. A partition that moved is asked for at its new leader at once (hint) or after a refresh; the
+   other partitions go on.
+5. Who is asked for what is decided in `fetch.plan`, what an answer means in `fetch.answers` and
+   `positions`.
 
-A fetcher belongs to its owner, which says what is read and when it ends: `fetch.bounded`, or `fetch.assigned`.
+A fetcher belongs to its owner, which says what is read and when it ends: `fetch.bounded`, or
+`fetch.assigned`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,11 @@ class Fetcher:
     """Fetches what its partitions point at. Belongs to the event loop, and to one owner."""
 
     def __init__(
-        self, cluster: Cluster, parts: Iterable[PartitionFetch], options: FetchOptions, policy: FetchPolicy
+        self,
+        cluster: Cluster,
+        parts: Iterable[PartitionFetch],
+        options: FetchOptions,
+        policy: FetchPolicy,
     ) -> None:
         self.cluster = cluster
         self.parts = {part.tp: part for part in parts}
@@ -63,7 +69,7 @@ class Fetcher:
         self._interest = contextlib.ExitStack()
         self._closed = False
 
-    # -- for the owner --------------------------------------------------------------------------------
+    # -- for the owner -----------------------------------------------------------------------------
 
     def register_interest(self) -> None:
         """Have the metadata of the partitions of now asked for again while it is outdated."""
@@ -83,7 +89,9 @@ class Fetcher:
         self.kick()
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
-        """Return bytes that wait, of any or of these partitions, and let the next ones be fetched."""
+        """Return bytes that wait, of any or of these partitions, and let the
+        next ones be fetched.
+        """
         raw = self._queue.take(wanted)
         if raw is not None:
             self.parts[raw.tp].queued -= 1
@@ -91,7 +99,9 @@ class Fetcher:
         return raw
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
-        """Return the error that stands in front of any, or of these partitions, once nothing waits before it."""
+        """Return the error that stands in front of any, or of these partitions, once
+        nothing waits before it.
+        """
         if self._failure is not None:
             return self._failure
         for tp in self._stopped:
@@ -101,7 +111,9 @@ class Fetcher:
         return None
 
     def forget_failure(self, error: KafkaError) -> list[PartitionFetch]:
-        """Go on after an error that `failure` returned; return the partitions that it still stops."""
+        """Go on after an error that `failure` returned; return the
+        partitions that it still stops.
+        """
         if self._failure is error:
             self._failure = None
         return [part for tp in self._stopped if (part := self.parts[tp]).positions.error is error]
@@ -155,7 +167,7 @@ class Fetcher:
         """End what brokers remember of this fetcher (KIP-227)."""
         await self._lanes.end_sessions()
 
-    # -- asking ---------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def kick(self) -> None:
         """Send whatever may be sent now, and arrange to be called again when more may be."""
@@ -195,26 +207,40 @@ class Fetcher:
     def _moment(self) -> Moment:
         now, schedule = self.cluster.now_ms(), self.cluster.schedule
         full = self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
-        return Moment(now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, full)
+        return Moment(
+            now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, full
+        )
 
     def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
         flight, asked = object(), []
         for part in parts:
             part.flight = flight
             asked.append(
-                Asked(part, flight, part.positions.fetch, part.positions.position_epoch, part.preferred is not None)
+                Asked(
+                    part,
+                    flight,
+                    part.positions.fetch,
+                    part.positions.position_epoch,
+                    part.preferred is not None,
+                )
             )
         return asked
 
     def _leaderless(self, part: PartitionFetch) -> None:
         """Count an attempt at a partition that nobody leads as failed."""
         code = self.cluster.cache.topic_error(part.tp.topic)
-        error = broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA") if code else None
+        error = (
+            broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA")
+            if code
+            else None
+        )
         if error is not None and classify(error) is Reaction.FAIL:
             part.positions.stop(error)
         else:
             text = "no broker leads this partition at the moment"
-            none = broker_error(LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition)
+            none = broker_error(
+                LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition
+            )
             self._troubled(part, none, self.cluster.now_ms(), refresh=True)
         self.settle(part)  # it may have been the last try: whoever waits must hear of it
 
@@ -223,13 +249,23 @@ class Fetcher:
             self._timer.cancel()
         self._timer = self.cluster.clock.call_at_ms(when_ms, self.kick)
 
-    def _spawn(self, then: Callable[[Any], None] | None, work: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._guarded(then, work, *arguments))
+    def _spawn(
+        self,
+        then: Callable[[Any], None] | None,
+        work: Callable[..., Awaitable[Any]],
+        *arguments: Any,
+    ) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(
+            self._guarded(then, work, *arguments)
+        )
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
     async def _guarded(
-        self, then: Callable[[Any], None] | None, work: Callable[..., Awaitable[Any]], *arguments: Any
+        self,
+        then: Callable[[Any], None] | None,
+        work: Callable[..., Awaitable[Any]],
+        *arguments: Any,
     ) -> None:
         found = await work(*arguments)
         if then is not None and not self._closed:
@@ -243,7 +279,7 @@ class Fetcher:
             self.wake()
         self.kick()
 
-    # -- taking answers -------------------------------------------------------------------------------
+    # -- taking answers ----------------------------------------------------------------------------
 
     def _answered(self, outcome: Outcome) -> None:
         for asked in outcome.put_off:
@@ -269,7 +305,8 @@ class Fetcher:
         if follow_up.raw is not None:
             self._queue.put(part, follow_up.raw)
             self.cluster.see_epoch(part.tp, follow_up.epoch)
-            self.parts[part.tp] = self.parts.pop(part.tp)  # the others come first in the next request
+            # the others come first in the next request
+            self.parts[part.tp] = self.parts.pop(part.tp)
             self.wake()
         if part.topic.is_refused:
             self.cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
@@ -282,7 +319,9 @@ class Fetcher:
             hinted = self._take_hint(part, epoch, outcome)
             refresh = follow_up.error.refresh_metadata and not hinted
             now = self.cluster.now_ms()
-            self._troubled(part, follow_up.error, now, refresh=refresh, immediate=hinted, epoch=epoch)
+            self._troubled(
+                part, follow_up.error, now, refresh=refresh, immediate=hinted, epoch=epoch
+            )
         self.settle(part, follow_up.loss)
 
     def _take_hint(self, part: PartitionFetch, epoch: int, outcome: Outcome) -> bool:
@@ -313,7 +352,9 @@ class Fetcher:
         part, trouble = asked.part, error
         lost: DataLossError | None = None
         try:
-            lost = await explain_out_of_range(self.cluster, part.tp, asked.position.offset, error, part.lost_range)
+            lost = await explain_out_of_range(
+                self.cluster, part.tp, asked.position.offset, error, part.lost_range
+            )
         except KafkaError as found:
             trouble = found
         if not asked.stands or self._closed:
@@ -327,7 +368,9 @@ class Fetcher:
         self.settle(part)
 
     def settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
-        """Do what follows when a partition's position has changed: nothing of another history is handed out."""
+        """Do what follows when a partition's position has changed: nothing of
+        another history is handed out.
+        """
         if part.follow_place():
             self._left_history(part)
         stopped = part.positions.stage is Stage.STOPPED
@@ -341,7 +384,7 @@ class Fetcher:
         self._queue.drop(part)
         self.wake()
 
-    # -- trouble --------------------------------------------------------------------------------------
+    # -- trouble -----------------------------------------------------------------------------------
 
     def _request_failed(self, asked: Iterable[Asked], error: KafkaError) -> None:
         for one in asked:
@@ -351,7 +394,11 @@ class Fetcher:
             self.wake()
             return
         now, code = self.cluster.now_ms(), getattr(error, "code", 0)
-        refresh = isinstance(error, NetworkError) or error.refresh_metadata or code == FETCH_SESSION_TOPIC_ID_ERROR
+        refresh = (
+            isinstance(error, NetworkError)
+            or error.refresh_metadata
+            or code == FETCH_SESSION_TOPIC_ID_ERROR
+        )
         for one in asked:
             immediate = code in SESSION_ERRORS and not one.part.attempts
             epoch = one.position.leader_epoch
@@ -359,7 +406,9 @@ class Fetcher:
             self.settle(one.part)
 
     def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
-        """L2: whatever goes wrong here is tried again or reported; a position is never reset because of it."""
+        """L2: whatever goes wrong here is tried again or reported; a position is
+        never reset because of it.
+        """
         if classify(error) is Reaction.FAIL and not passing:
             asked.part.positions.stop(error)
             return
@@ -378,7 +427,9 @@ class Fetcher:
         epoch: int = -1,
     ) -> None:
         delay = retry_delay(part, self.cluster.backoff, self.cluster.rng(), immediate=immediate)
-        final = part.failed(error, now, delay_ms=delay, patience_ms=self._policy.patience_ms, epoch=epoch)
+        final = part.failed(
+            error, now, delay_ms=delay, patience_ms=self._policy.patience_ms, epoch=epoch
+        )
         if final is not None:
             part.positions.stop(final)
         elif refresh or part.stubborn:

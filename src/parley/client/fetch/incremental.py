@@ -1,14 +1,14 @@
 """Incremental fetch sessions (KIP-227): a request names what changed since the one before. Pure.
 
-1. A session begins with a full request of epoch 0; the broker names it. One that names none (0) has no
-   sessions to give: then every request is full, and it is asked for one each time.
-2. Afterwards only partitions whose offset, epoch or size changed are sent, and those no longer wanted
-   are forgotten. What the answer leaves out has nothing new.
-3. P17 By id (v13+, KIP-516) or by name (up to v12) is a property of the session: where the ids of all
-   topics become known, or one is lost, a new session begins. A topic that has another id is forgotten
-   under the old one and sent in full under the new one.
-4. A lost request, or an error at the top of an answer, ends the session: the next request closes what
-   may be left of it and begins again.
+1. A session begins with a full request of epoch 0; the broker names it. One that names none (0) has
+   no sessions to give: then every request is full, and it is asked for one each time.
+2. Afterwards only partitions whose offset, epoch or size changed are sent, and those no longer
+   wanted are forgotten. What the answer leaves out has nothing new.
+3. P17 By id (v13+, KIP-516) or by name (up to v12) is a property of the session: where the ids of
+   all topics become known, or one is lost, a new session begins. A topic that has another id is
+   forgotten under the old one and sent in full under the new one.
+4. A lost request, or an error at the top of an answer, ends the session: the next request closes
+   what may be left of it and begins again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from parley.errors.codes import (
 )
 from parley.types import ZERO_UUID, TopicPartition
 
-SESSION_ERRORS = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
+SESSION_ERRORS = (
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+)
 """Errors at the top of an answer that a new session clears."""
 FIRST_EPOCH, LAST_EPOCH, FINAL_EPOCH = 0, 2**31 - 1, -1
 
@@ -61,7 +65,11 @@ class IncrementalSession:
         if self.epoch == FIRST_EPOCH:
             return SessionRequest(targets, SessionPart(self.session_id, FIRST_EPOCH, (), by_id))
         changed = [target for target in targets if before.get(target.tp) != target]
-        forgotten = tuple(old for tp, old in before.items() if tp not in wanted or wanted[tp].topic_id != old.topic_id)
+        forgotten = tuple(
+            old
+            for tp, old in before.items()
+            if tp not in wanted or wanted[tp].topic_id != old.topic_id
+        )
         return SessionRequest(changed, SessionPart(self.session_id, self.epoch, forgotten, by_id))
 
     def answered(self, session_id: int) -> None:
@@ -80,4 +88,6 @@ class IncrementalSession:
 
     def ending(self) -> SessionPart | None:
         """Return what a last request says to end the session, None where there is none to end."""
-        return SessionPart(self.session_id, FINAL_EPOCH, (), self.by_id) if self.session_id else None
+        return (
+            SessionPart(self.session_id, FINAL_EPOCH, (), self.by_id) if self.session_id else None
+        )

@@ -10,15 +10,19 @@ from parley.errors import DataLossError, KafkaError
 from parley.types import TopicPartition
 
 _ATTEMPTS = 3
-"""How often the leader may contradict itself (in range, then out of range again) before it is believed."""
+"""How often the leader may contradict itself (in range, then out of range
+again) before it is believed.
+"""
 
 
 async def explain_out_of_range(
     cluster: Cluster, tp: TopicPartition, position: int, error: KafkaError, attempts: int = 1
 ) -> DataLossError | None:
-    """Return a DataLossError that says what is there instead, or None where the offset is in range after all.
+    """Return a DataLossError that says what is there instead, or None where the offset is in range
+    after all.
 
-    Asks the leader, after a refresh, where its log begins and ends. Raises what those questions raise.
+    Asks the leader, after a refresh, where its log begins and ends. Raises what those questions
+    raise.
     """
     deadline = cluster.deadline()
     await cluster.refresh_quietly(deadline)
@@ -31,10 +35,14 @@ async def explain_out_of_range(
         return None
     where = f"offset {position} of {tp} is not in the log, which holds offsets {first} to {end - 1}"
     if position < first:
-        why = f"retention or a deletion removed {first - position} offsets before they were read; go on from {first}"
+        why = (
+            f"retention or a deletion removed {first - position} offsets before they were read; "
+            f"go on from {first}"
+        )
     else:
         why = (
-            f"the log is shorter than it was (truncated or re-created), or the offset was never there; it ends at {end}"
+            "the log is shorter than it was (truncated or re-created), or the offset was never "
+            f"there; it ends at {end}"
         )
     loss = DataLossError(
         f"{where}: {why}",

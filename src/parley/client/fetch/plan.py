@@ -1,13 +1,16 @@
-"""What is to be asked for next, of which broker, and when to look again: decided without sending anything.
+"""What is to be asked for next, of which broker, and when to look again: decided without sending
+anything.
 
-1. A partition waits for one answer at a time. One that waits, that is done, or that has no position is left alone.
-2. A position is held against the leader before anything is asked with it: under another epoch it is validated first
-   (KIP-320), and nothing is asked while another topic may stand under the name (KIP-516).
+1. A partition waits for one answer at a time. One that waits, that is done, or that has no position
+   is left alone.
+2. A position is held against the leader before anything is asked with it: under another epoch it is
+   validated first (KIP-320), and nothing is asked while another topic may stand under the name
+   (KIP-516).
 3. A follower is read from only while it is online and its lease lasts (KIP-392).
 4. A partition that failed waits for its backoff, or for another leader epoch (K5).
 
-The plan changes what the partitions know of themselves; asking, counting failures and dropping what was fetched for
-another history are the fetcher's.
+The plan changes what the partitions know of themselves; asking, counting failures and dropping what
+was fetched for another history are the fetcher's.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ class Plan:
 
 def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Moment) -> Plan:
     """Return what is to be asked now."""
-    # Paused partitions have leaders too: they are looked at again although nothing of them is fetched.
+    # Paused partitions have leaders too: they are looked at again although nothing of them is
+    # fetched.
     plan = Plan(look_again_ms=max(moment.metadata_due_ms, moment.now_ms + ROUND_MS))
     for part in parts:
         if not (part.busy or part.done or part.positions.stage in (Stage.UNSET, Stage.STOPPED)):
@@ -70,7 +74,9 @@ def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Mom
 
 
 def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> int | None:
-    """Put one partition into the plan; return when to look at it again, None if its answer will say so."""
+    """Put one partition into the plan; return when to look at it again, None if
+    its answer will say so.
+    """
     now_ms = moment.now_ms
     if _is_in_doubt(plan, part, cache, moment):
         return now_ms + ROUND_MS
@@ -90,7 +96,9 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
 
 
 def _is_in_doubt(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> bool:
-    """Return whether nothing may be asked because another topic may stand under the name (KIP-516)."""
+    """Return whether nothing may be asked because another topic may stand
+    under the name (KIP-516).
+    """
     topic, named = part.topic, cache.snapshot.topic_id(part.tp.topic)
     by_wire = part.by_wire and not part.paused and part.positions.stage is Stage.FETCHING
     if topic.observe(named, moment.refreshes, moment.now_ms, by_wire=by_wire):
@@ -115,7 +123,8 @@ def _source(plan: Plan, part: PartitionFetch, cache: MetadataCache, now_ms: int)
         part.positions.recreated(ZERO_UUID, ZERO_UUID)
         _note_recreation(plan, part)
     if part.topic.in_doubt:
-        return leader.node.id  # what metadata says may be of another topic: only a fetch by id shows it
+        # what metadata says may be of another topic: only a fetch by id shows it
+        return leader.node.id
     stage = part.positions.meet(leader.node.id, leader.epoch)
     if part.preferred is not None and stage is Stage.FETCHING:
         node_id, until_ms = part.preferred

@@ -1,6 +1,7 @@
 """Asking what positions need: whether they are still in the leader's log, and where a reset leads.
 
-P4, P5 A leader without epochs is found out when it is connected to; the position then counts as valid.
+P4, P5 A leader without epochs is found out when it is connected to; the position then counts as
+valid.
 P6 One request per leader.
 P11 Each partition gets its answer or its error; what is to be done about it is decided elsewhere.
 P16 A reset that meets an old leader is asked again after a refresh, and stays a reset.
@@ -42,33 +43,48 @@ class PositionKeeper:
 
     async def validate(self, node_id: int, lane: str, asked: Sequence[Asked]) -> Answered:
         """Ask a leader whether these positions lie in its log."""
-        questions = {one.part.tp: EpochQuestion(one.position.offset_epoch, one.position.leader_epoch) for one in asked}
+        questions = {
+            one.part.tp: EpochQuestion(one.position.offset_epoch, one.position.leader_epoch)
+            for one in asked
+        }
         try:
             conn = await self._cluster.connection(node_id, lane)
-            found = await ask_leader(self._cluster, conn, questions, self._cluster.options.request_timeout_ms)
+            found = await ask_leader(
+                self._cluster, conn, questions, self._cluster.options.request_timeout_ms
+            )
         except KafkaError as error:
             return [(one, error) for one in asked]
         return [(one, found[one.part.tp]) for one in asked]
 
     @staticmethod
     def reset_groups(parts: Sequence[PartitionFetch]) -> list[list[PartitionFetch]]:
-        """Return the partitions in groups that are looked up together: one topic's trouble is not another's."""
+        """Return the partitions in groups that are looked up together: one topic's
+        trouble is not another's.
+        """
         groups: dict[str, list[PartitionFetch]] = {}
         for part in parts:
             groups.setdefault(part.tp.topic, []).append(part)
         return list(groups.values())
 
     async def reset(self, asked: Sequence[Asked]) -> Answered:
-        """Look up where these partitions are to be read from. A time after the last record is the end of the log.
+        """Look up where these partitions are to be read from. A time after the last record is the
+        end of the log.
 
-        The end is asked for before the time: what is written between the two questions is then read, not skipped.
+        The end is asked for before the time: what is written between the two questions is then
+        read, not skipped.
         """
         wanted = [(one, spec) for one in asked if (spec := one.part.positions.reset) is not None]
         specs = {one.part.tp: _place(spec) for one, spec in wanted}
         deadline = self._cluster.deadline()
         try:
-            late = dict.fromkeys((tp for tp, spec in specs.items() if spec not in (EARLIEST, LATEST)), LATEST)
-            ends = await list_offsets(self._cluster, late, self._isolation_level, deadline) if late else {}
+            late = dict.fromkeys(
+                (tp for tp, spec in specs.items() if spec not in (EARLIEST, LATEST)), LATEST
+            )
+            ends = (
+                await list_offsets(self._cluster, late, self._isolation_level, deadline)
+                if late
+                else {}
+            )
             found = await list_offsets(self._cluster, specs, self._isolation_level, deadline)
             found |= {tp: end for tp, end in ends.items() if found[tp].offset < 0}
         except KafkaError as error:
@@ -77,4 +93,6 @@ class PositionKeeper:
 
 
 def _place(spec: Spec) -> OffsetSpec | Timestamp:
-    return Timestamp(max(0, int(time.time() * 1000) - spec.ms)) if isinstance(spec, Duration) else spec
+    return (
+        Timestamp(max(0, int(time.time() * 1000) - spec.ms)) if isinstance(spec, Duration) else spec
+    )

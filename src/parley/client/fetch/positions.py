@@ -1,24 +1,29 @@
-"""The position of one partition: what it rests on, when it must be validated, what an answer makes of it.
+"""The position of one partition: what it rests on, when it must be validated, what an answer makes
+of it.
 
-Pure: no clock, no socket. A position is an offset, the leader epoch of the record before it, and the
-leader that it was last held against. There are two of them: what was *consumed*, and what is to be
-*fetched* next, which runs ahead. The rules (KIP-320), with the labels under which the tests name them:
+Pure: no clock, no socket. A position is an offset, the leader epoch of the record before it, and
+the leader that it was last held against. There are two of them: what was *consumed*, and what is to
+be *fetched* next, which runs ahead. The rules (KIP-320), with the labels under which the tests name
+them:
 
  P1  A seek without an epoch is never validated, and ends a validation under way.
  P2  A seek with an epoch awaits validation: readable, but nothing is fetched.
- P3  Another leader epoch makes a position await validation; one without an epoch lets it fetch (L6).
+ P3  Another leader epoch makes a position await validation; one without an epoch lets it fetch
+     (L6).
  P4  Where the leader has no epochs the validation is skipped; nothing stays stuck.
- P7  An epoch that ends at or after the position: valid. Before it: truncated. With a reset policy the
-     position goes to where the histories part, never to earliest or latest; without one it stops.
+ P7  An epoch that ends at or after the position: valid. Before it: truncated. With a reset policy
+     the position goes to where the histories part, never to earliest or latest; without one it
+     stops.
  P8  The leader knows nothing of the epoch: reset by the policy; without one it stops.
  P9  An answer to a question about another position, or after a reset was asked for, is ignored.
  P10 So is an answer that was asked of another leader epoch.
  P12 The epoch of a position follows the batches; format 0 and 1 have none.
  P13 Only a position in stage FETCHING is fetched.
- P15 OFFSET_OUT_OF_RANGE for another position than the present one is ignored; for the present one the
-     reset policy decides, as in Java: without an epoch nothing shows where the histories part.
+ P15 OFFSET_OUT_OF_RANGE for another position than the present one is ignored; for the present one
+     the reset policy decides, as in Java: without an epoch nothing shows where the histories part.
 
-What is only fetched ahead and not consumed is no loss: the position then goes back to what was consumed.
+What is only fetched ahead and not consumed is no loss: the position then goes back to what was
+consumed.
 """
 
 from __future__ import annotations
@@ -78,7 +83,8 @@ class Cause(Enum):
 class DataLoss(NamedTuple):
     """Records that were read or promised are gone, and reading goes on elsewhere. Never silent.
 
-    `resumed_at` is the offset at which it goes on; None until the offset it is reset to is looked up.
+    `resumed_at` is the offset at which it goes on; None until the offset it is reset to is looked
+    up.
     """
 
     partition: TopicPartition
@@ -89,7 +95,9 @@ class DataLoss(NamedTuple):
 
 
 class Diverged(NamedTuple):
-    """Where a position's history leaves the leader's; None where the leader does not know the epoch (P8)."""
+    """Where a position's history leaves the leader's; None where the leader does
+    not know the epoch (P8).
+    """
 
     offset: int | None
     epoch: int | None
@@ -105,17 +113,30 @@ def compare(position: Position, found: EpochEndOffset) -> Diverged | None:
         return None
     if found.leader_epoch < 0 or found.end_offset < 0:
         return Diverged(None, None)
-    return Diverged(found.end_offset, found.leader_epoch) if found.end_offset < position.offset else None
+    return (
+        Diverged(found.end_offset, found.leader_epoch)
+        if found.end_offset < position.offset
+        else None
+    )
 
 
-def truncation_error(tp: TopicPartition, position: Position, diverged: Diverged) -> LogTruncationError:
+def truncation_error(
+    tp: TopicPartition, position: Position, diverged: Diverged
+) -> LogTruncationError:
     """Return (not raise) the error for a position that belongs to another history."""
-    was = f"{tp}: the log was truncated below offset {position.offset} (epoch {position.offset_epoch})"
+    was = (
+        f"{tp}: the log was truncated below offset {position.offset} (epoch "
+        f"{position.offset_epoch})"
+    )
     if diverged.offset is None:
-        text = f"{was}; its leader knows nothing of that epoch. Seek to an offset that it has, or set a reset policy"
+        text = (
+            f"{was}; its leader knows nothing of that epoch. Seek to an offset that it has, or "
+            "set a reset policy"
+        )
     else:
         text = (
-            f"{was}: it is the same up to offset {diverged.offset} (epoch {diverged.epoch}), and what was read from "
+            f"{was}: it is the same up to offset {diverged.offset} (epoch {diverged.epoch}), "
+            "and what was read from "
             f"there on exists no more. Seek to {diverged.offset} to go on"
         )
     return LogTruncationError(
@@ -131,7 +152,9 @@ def truncation_error(tp: TopicPartition, position: Position, diverged: Diverged)
 
 @dataclass(slots=True)
 class PartitionPosition:
-    """Where one partition is read. Every method mutates; the rules are those at the head of this module."""
+    """Where one partition is read. Every method mutates; the rules are those at
+    the head of this module.
+    """
 
     tp: TopicPartition
     policy: Spec | None = None
@@ -144,18 +167,24 @@ class PartitionPosition:
     loss: DataLoss | None = None
     """A loss that is reported as soon as it is known where reading goes on."""
     planned: bool = False
-    """Whether the position's epoch is only that of a leader when it was planned: no record need have it."""
+    """Whether the position's epoch is only that of a leader when it was
+    planned: no record need have it.
+    """
     position_epoch: int = 0
     """Counts the jumps: what was fetched before one is not handed out after it."""
 
-    # -- where to -------------------------------------------------------------------------------------
+    # -- where to ----------------------------------------------------------------------------------
 
     def seek(self, offset: int, epoch: int = -1, *, planned: bool = False) -> None:
-        """Go to an offset; with the epoch of the record before it the position is validated first (P1, P2).
+        """Go to an offset; with the epoch of the record before it the position is validated first
+        (P1, P2).
 
-        With `planned` it is the epoch of the leader that named the offset, which may have written no record.
+        With `planned` it is the epoch of the leader that named the offset, which may have written
+        no record.
         """
-        self._jump(Position(offset, epoch), Stage.AWAIT_VALIDATION if epoch >= 0 else Stage.FETCHING)
+        self._jump(
+            Position(offset, epoch), Stage.AWAIT_VALIDATION if epoch >= 0 else Stage.FETCHING
+        )
         self.planned = planned
         self.reset = self.error = self.loss = None
 
@@ -165,7 +194,9 @@ class PartitionPosition:
         self.position_epoch += 1
 
     def reset_to(self, asked: Spec, offset: int) -> DataLoss | None:
-        """Take the offset that was looked up; return the loss that led to it. Ignored unless it is still wanted."""
+        """Take the offset that was looked up; return the loss that led to it. Ignored
+        unless it is still wanted.
+        """
         if self.stage is not Stage.AWAIT_RESET or asked != self.reset:
             return None
         self._jump(Position(offset), Stage.FETCHING)
@@ -178,19 +209,23 @@ class PartitionPosition:
         self.stage, self.error = Stage.STOPPED, error
 
     def go_on(self) -> None:
-        """Try again from the same position after an error that was reported once and may be over."""
+        """Try again from the same position after an error that was reported
+        once and may be over.
+        """
         if self.stage is Stage.STOPPED:
             self.error = None
             self.revalidate()
 
     def revalidate(self) -> None:
-        """Validate again before the next fetch, whoever leads. Nothing happens while something else is awaited."""
+        """Validate again before the next fetch, whoever leads. Nothing happens while
+        something else is awaited.
+        """
         if self.stage not in (Stage.FETCHING, Stage.STOPPED):
             return
         self.fetch = self.fetch._replace(leader_id=-1, leader_epoch=-1)
         self.stage = Stage.AWAIT_VALIDATION if self.fetch.offset_epoch >= 0 else Stage.FETCHING
 
-    # -- the leader -----------------------------------------------------------------------------------
+    # -- the leader --------------------------------------------------------------------------------
 
     def meet(self, leader_id: int, leader_epoch: int) -> Stage:
         """Hold the position against the leader of now; return what may be done (P3, L3, L5, L6)."""
@@ -206,23 +241,28 @@ class PartitionPosition:
         return self.stage
 
     def validated(self, asked: Position, found: EpochEndOffset) -> DataLoss | None:
-        """Take the answer to the question whether `asked` is in the leader's log; return a loss to report."""
+        """Take the answer to the question whether `asked` is in the leader's log;
+        return a loss to report.
+        """
         if self.stage is not Stage.AWAIT_VALIDATION or asked != self.fetch:
             return None
         self.stage = Stage.FETCHING
         diverged = compare(asked, found)
         return self._truncated(diverged) if diverged is not None else None
 
-    def diverged(self, asked: Position, found: EpochEndOffset, *, has_id: bool = True) -> DataLoss | None:
-        """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to report.
+    def diverged(
+        self, asked: Position, found: EpochEndOffset, *, has_id: bool = True
+    ) -> DataLoss | None:
+        """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to
+        report.
 
         A log that has another epoch in front of the position and yet is as long has been rewritten:
-        the offset stays (P7), under the epoch that is there. Not so for an epoch that was only planned with: a
-        leader that wrote nothing leaves no trace in the logs of the others.
+        the offset stays (P7), under the epoch that is there. Not so for an epoch that was only
+        planned with: a leader that wrote nothing leaves no trace in the logs of the others.
 
-        A log that ends before the position in the very epoch that its leader still has was not truncated, for that
-        takes another leader: another topic stands under the name. With `has_id` its id shows that; on 2.7, where
-        topics have none, nothing else does.
+        A log that ends before the position in the very epoch that its leader still has was not
+        truncated, for that takes another leader: another topic stands under the name. With `has_id`
+        its id shows that; on 2.7, where topics have none, nothing else does.
         """
         if self.stage is not Stage.FETCHING or asked != self.fetch:
             return None
@@ -236,10 +276,12 @@ class PartitionPosition:
             return None
         return self._truncated(diverged or Diverged(asked.offset, found.leader_epoch))
 
-    # -- going on -------------------------------------------------------------------------------------
+    # -- going on ----------------------------------------------------------------------------------
 
     def fetched(self, next_offset: int, epoch: int) -> None:
-        """Take note of whole batches up to `next_offset`, the last of them of `epoch` (P12, P18)."""
+        """Take note of whole batches up to `next_offset`, the last of them
+        of `epoch` (P12, P18).
+        """
         self.fetch = self.fetch._replace(offset=next_offset, offset_epoch=epoch)
         self.planned = False
 
@@ -247,13 +289,15 @@ class PartitionPosition:
         """Take note of what was consumed."""
         self.consumed = Position(next_offset, epoch, self.fetch.leader_id, self.fetch.leader_epoch)
 
-    # -- losses ---------------------------------------------------------------------------------------
+    # -- losses ------------------------------------------------------------------------------------
 
     def out_of_range(self, asked_offset: int, error: DataLossError) -> None:
-        """Take note that the log does not hold an offset (P15): the policy decides, without one the error stands.
+        """Take note that the log does not hold an offset (P15): the policy decides, without one the
+        error stands.
 
-        Nothing finer is safe. Another topic may stand under the name, whose records are older than the last one
-        read, and on brokers below 2.8 nothing shows it: the time of that record would lead past all of them.
+        Nothing finer is safe. Another topic may stand under the name, whose records are older than
+        the last one read, and on brokers below 2.8 nothing shows it: the time of that record would
+        lead past all of them.
         """
         if self.stage is not Stage.FETCHING or asked_offset != self.fetch.offset:
             return
@@ -264,10 +308,17 @@ class PartitionPosition:
         self.request_reset(self.policy)
 
     def recreated(self, planned_id: bytes, found_id: bytes) -> None:
-        """Take note that another topic stands under the name: its beginning comes next, whatever the policy says."""
-        ids = f" (its id was {format_uuid(planned_id)} and is {format_uuid(found_id)} now)" if any(found_id) else ""
+        """Take note that another topic stands under the name: its beginning comes next,
+        whatever the policy says.
+        """
+        ids = (
+            f" (its id was {format_uuid(planned_id)} and is {format_uuid(found_id)} now)"
+            if any(found_id)
+            else ""
+        )
         text = (
-            f"{self.tp}: the topic was deleted and created again; what lay from offset {self.consumed.offset} on is"
+            f"{self.tp}: the topic was deleted and created again; what lay from offset "
+            f"{self.consumed.offset} on is"
             f" gone{ids}"
         )
         if self.policy is None:
@@ -305,7 +356,10 @@ class PartitionPosition:
 
     def _back_to(self, position: Position) -> None:
         leader = self.fetch
-        self._jump(position._replace(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch), Stage.FETCHING)
+        self._jump(
+            position._replace(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch),
+            Stage.FETCHING,
+        )
 
     def _jump(self, position: Position, stage: Stage) -> None:
         self.fetch = self.consumed = position

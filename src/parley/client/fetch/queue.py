@@ -10,7 +10,9 @@ from parley.types import TopicPartition
 
 
 class FetchQueue:
-    """What was fetched and not yet asked for. What a paused partition has here waits aside and counts for nothing."""
+    """What was fetched and not yet asked for. What a paused partition has here waits
+    aside and counts for nothing.
+    """
 
     def __init__(self) -> None:
         self.bytes = 0

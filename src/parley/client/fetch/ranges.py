@@ -22,15 +22,27 @@ Bound = int | Spec | None
 Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
 
 
-async def open_read(cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions) -> BoundedRead:
-    """Return a read that has begun. Raises ConfigError for a bad range, the error of a missing partition."""
+async def open_read(
+    cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions
+) -> BoundedRead:
+    """Return a read that has begun. Raises ConfigError for a bad range, the
+    error of a missing partition.
+    """
     arguments.instance("options", options, FetchOptions)
-    ranges = arguments.by_partition("ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)')
+    ranges = arguments.by_partition(
+        "ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)'
+    )
     bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
-    patience_ms = options.patience_ms if options.patience_ms is not None else cluster.options.default_api_timeout_ms
+    patience_ms = (
+        options.patience_ms
+        if options.patience_ms is not None
+        else cluster.options.default_api_timeout_ms
+    )
     starts = await _resolve(cluster, {tp: start for tp, (start, _) in bounds.items()}, options)
     ends = await _resolve(cluster, {tp: end for tp, (_, end) in bounds.items()}, options)
-    planned = {tp: found.topic_id for tp, found in ranges.items() if isinstance(found, PartitionRange)}
+    planned = {
+        tp: found.topic_id for tp, found in ranges.items() if isinstance(found, PartitionRange)
+    }
     await _learn_ids(cluster, planned, cluster.deadline(patience_ms))
     parts = []
     for tp in bounds:
@@ -48,12 +60,18 @@ async def open_read(cluster: Cluster, ranges: Mapping[TopicPartition, Range], op
     return read
 
 
-async def _learn_ids(cluster: Cluster, planned: Mapping[TopicPartition, bytes], deadline: Deadline) -> None:
-    """Refresh where a topic has another id than planned: what is cached here may be older than the plan."""
+async def _learn_ids(
+    cluster: Cluster, planned: Mapping[TopicPartition, bytes], deadline: Deadline
+) -> None:
+    """Refresh where a topic has another id than planned: what is cached here
+    may be older than the plan.
+    """
     planned = {tp: topic_id for tp, topic_id in planned.items() if topic_id != ZERO_UUID}
     if planned:
         view = await ensure_topics(cluster, {tp.topic for tp in planned}, deadline)
-        if any(view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()):
+        if any(
+            view.topic_id(tp.topic) not in (ZERO_UUID, topic_id) for tp, topic_id in planned.items()
+        ):
             cluster.schedule.hurry()
             await cluster.refresh_until(deadline)
 
@@ -64,7 +82,9 @@ def _bounds(tp: TopicPartition, value: Range) -> tuple[int | Spec, Bound]:
     if isinstance(value, PartitionRange):
         arguments.number(f"{tp}: leader_epoch", value.leader_epoch, -1, arguments.INT32)
         if not isinstance(value.topic_id, bytes) or len(value.topic_id) != len(ZERO_UUID):
-            raise ConfigError(f"{tp}: topic_id={shown(value.topic_id)} is no topic id: 16 bytes are wanted")
+            raise ConfigError(
+                f"{tp}: topic_id={shown(value.topic_id)} is no topic id: 16 bytes are wanted"
+            )
         start, end = value.start, value.end
     elif isinstance(value, tuple) and len(value) == 2 and not isinstance(value, OffsetSpec):
         start, end = value
@@ -81,7 +101,8 @@ def _check_bound(tp: TopicPartition, bound: object) -> None:
         spec_code(bound)
     elif isinstance(bound, bool) or not isinstance(bound, int):
         raise ConfigError(
-            f"{tp}: {shown(bound)} is no place to read from or to: give an offset, or {place_hint(bound)}; "
+            f"{tp}: {shown(bound)} is no place to read from or to: give an offset, or "
+            f"{place_hint(bound)}; "
             "a range is start, (start, end) or a PartitionRange"
         )
     elif not 0 <= bound <= arguments.INT64:
@@ -92,7 +113,9 @@ async def _resolve(
     cluster: Cluster, bounds: Mapping[TopicPartition, Bound], options: FetchOptions
 ) -> dict[TopicPartition, int | None]:
     """Return offsets for all bounds. A time after the last record is the end of the log."""
-    found: dict[TopicPartition, int | None] = {tp: bound for tp, bound in bounds.items() if not _is_place(bound)}  # type: ignore[misc]
+    found: dict[TopicPartition, int | None] = {
+        tp: bound for tp, bound in bounds.items() if not _is_place(bound)
+    }  # type: ignore[misc]
     places = {tp: bound for tp, bound in bounds.items() if _is_place(bound)}
     if places:
         deadline = cluster.deadline()

@@ -1,14 +1,16 @@
-"""Is it another topic that stands under the name? Evidence by what the release reports (KIP-516). Pure.
+"""Is it another topic that stands under the name? Evidence by what the release reports (KIP-516).
+Pure.
 
-1. Topics fetched by id (3.1 and later): a broker that refuses the held id, while metadata names another.
-2. Ids in metadata only (2.8 to 3.0), or a partition that is not fetched now: two answers in a row that
-   agree on another id, or one where the id was held for more than a minute.
-3. No ids (before 2.8): a leader epoch that falls by 3 or more to that of a nearly new topic (2 or less);
-   any other step back is judged as a truncation.
+1. Topics fetched by id (3.1 and later): a broker that refuses the held id, while metadata names
+   another.
+2. Ids in metadata only (2.8 to 3.0), or a partition that is not fetched now: two answers in a row
+   that agree on another id, or one where the id was held for more than a minute.
+3. No ids (before 2.8): a leader epoch that falls by 3 or more to that of a nearly new topic (2 or
+   less); any other step back is judged as a truncation.
 4. Ids are never used again: a change back to an id held before is stale metadata, and only a broker
    that refuses the id held now confirms it.
-5. While it is open, metadata is asked for every 250 ms, in at most 8 rounds; then the change that only
-   old answers claim is left alone until the next answer.
+5. While it is open, metadata is asked for every 250 ms, in at most 8 rounds; then the change that
+   only old answers claim is left alone until the next answer.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ class Incarnation:
     def observe(self, topic_id: bytes, answer: int, now_ms: int, *, by_wire: bool) -> bool:
         """Take the id that metadata names; return whether another topic is confirmed by now.
 
-        `answer` counts the metadata answers, so that one is not taken for two; `by_wire` says that the
-        partition is fetched by id, so that a broker will refuse or confirm the held one.
+        `answer` counts the metadata answers, so that one is not taken for two; `by_wire` says that
+        the partition is fetched by id, so that a broker will refuse or confirm the held one.
         """
         if topic_id == ZERO_UUID:
             return False

@@ -1,9 +1,11 @@
-"""One partition being read: its position and what an answer does to it. Pure, the time is an argument.
+"""One partition being read: its position and what an answer does to it. Pure, the time is an
+argument.
 
-1. The position is the next offset to ask for. Only whole batches move it; an error never does. What may
-   be done with it is decided in `positions`, whether it is still the same topic in `recreation`.
-2. A partition that got an error waits: not at all after a leader hint (KIP-951), else the backoff; and
-   not under another leader epoch than the one that failed (K5, L14).
+1. The position is the next offset to ask for. Only whole batches move it; an error never does. What
+   may be done with it is decided in `positions`, whether it is still the same topic in
+   `recreation`.
+2. A partition that got an error waits: not at all after a leader hint (KIP-951), else the backoff;
+   and not under another leader epoch than the one that failed (K5, L14).
 3. Where a reading is bounded in time, trouble that lasts longer ends it with its last error.
 """
 
@@ -23,13 +25,19 @@ from parley.records import first_batch_bytes
 from parley.types import TopicPartition
 
 AT_ONCE = 5
-"""New leaders that are asked without a pause, one after the other: hints may send a reader round and round."""
+"""New leaders that are asked without a pause, one after the other: hints may send
+a reader round and round.
+"""
 
 FIRST_BYTES, LEAST_BYTES, SPARE = 2**20, 2**16, 1.25
-"""What is asked of a range with an end: before anything is known of it, at least, and beyond the estimate."""
+"""What is asked of a range with an end: before anything is known of it, at
+least, and beyond the estimate.
+"""
 
 STUBBORN = 5
-"""Failures in a row after which metadata is asked for whatever the error says: no broker is behind forever."""
+"""Failures in a row after which metadata is asked for whatever the error says: no
+broker is behind forever.
+"""
 
 
 class RawFetch(NamedTuple):
@@ -44,14 +52,18 @@ class RawFetch(NamedTuple):
     data: memoryview
     aborted: tuple[tuple[int, int], ...]
     next_offset: int = -1
-    """Offset after the whole batches in it; the first offset where the very first batch is damaged."""
+    """Offset after the whole batches in it; the first offset where the very
+    first batch is damaged.
+    """
     epochs: tuple[tuple[int, int], ...] = ()
     """(next offset, leader epoch) of the last batch of each epoch, in order."""
     position_epoch: int = 0
     """The position epoch when this was asked for: stale after a seek or a reset."""
 
     def epoch_before(self, offset: int) -> int:
-        """Return the leader epoch of the record before an offset in these bytes, -1 where there is none (P12)."""
+        """Return the leader epoch of the record before an offset in these bytes, -1
+        where there is none (P12).
+        """
         at = bisect_left(self.epochs, (offset, -1))
         return self.epochs[min(at, len(self.epochs) - 1)][1] if self.epochs else -1
 
@@ -76,7 +88,9 @@ class PartitionFetch:
     max_bytes: int
     topic: Incarnation = field(default_factory=Incarnation)
     by_wire: bool = True
-    """Whether the leader takes topic ids in Fetch, so that it refuses one that is gone; until it is known: yes."""
+    """Whether the leader takes topic ids in Fetch, so that it refuses one that is
+    gone; until it is known: yes.
+    """
     paused: bool = False
     position_epoch: int = 0
     """The position epoch that `flight` and what is queued belong to."""
@@ -122,24 +136,32 @@ class PartitionFetch:
 
     @property
     def wanted_bytes(self) -> int:
-        """What to ask for: of a range with an end not much more than what is left of it seems to need.
+        """What to ask for: of a range with an end not much more than what is left of it seems to
+        need.
 
-        The broker does not know the end. What it sends behind it was read, sent and received for nothing.
+        The broker does not know the end. What it sends behind it was read, sent and received for
+        nothing.
         """
         if self.end is None:
             return self.max_bytes
         guess = FIRST_BYTES
         if self.bytes_per_offset:
-            guess = max(LEAST_BYTES, int((self.end - self.position) * self.bytes_per_offset * SPARE))
+            guess = max(
+                LEAST_BYTES, int((self.end - self.position) * self.bytes_per_offset * SPARE)
+            )
         return min(self.max_bytes, max(guess, self.least_bytes))
 
     @property
     def stubborn(self) -> bool:
-        """Whether it has failed so often that what is known of its leader must be looked at again."""
+        """Whether it has failed so often that what is known of its leader
+        must be looked at again.
+        """
         return self.attempts >= STUBBORN
 
     def follow_place(self) -> bool:
-        """Take over where the position is now; return whether what was fetched before belongs to another history."""
+        """Take over where the position is now; return whether what was fetched before
+        belongs to another history.
+        """
         if self.position_epoch == self.positions.position_epoch:
             return False
         self.position_epoch = self.positions.position_epoch
@@ -147,7 +169,9 @@ class PartitionFetch:
         return True
 
     def jumped(self) -> None:
-        """Forget what belongs to the position that was left: by a seek, a reset, or another topic."""
+        """Forget what belongs to the position that was left: by a seek, a
+        reset, or another topic.
+        """
         self.flight = self.preferred = self.idle_since_ms = None
         self.lost_range = 0
         self.succeeded()
@@ -158,13 +182,26 @@ class PartitionFetch:
 
     def succeeded(self) -> None:
         """Take note of an answer without error."""
-        self.attempts, self.not_before_ms, self.troubled_since_ms, self.failed_epoch = 0, 0, None, None
+        self.attempts, self.not_before_ms, self.troubled_since_ms, self.failed_epoch = (
+            0,
+            0,
+            None,
+            None,
+        )
         self.hops = 0
 
     def failed(
-        self, error: KafkaError, now_ms: int, *, delay_ms: int, patience_ms: int | None, epoch: int = -1
+        self,
+        error: KafkaError,
+        now_ms: int,
+        *,
+        delay_ms: int,
+        patience_ms: int | None,
+        epoch: int = -1,
     ) -> KafkaError | None:
-        """Take note of an error that may pass; return it when it has lasted for `patience_ms` (None: never)."""
+        """Take note of an error that may pass; return it when it has lasted for
+        `patience_ms` (None: never).
+        """
         self.attempts += 1
         self.not_before_ms = now_ms + delay_ms
         if epoch != self.failed_epoch:
@@ -179,7 +216,9 @@ class PartitionFetch:
         return error
 
     def idle(self, now_ms: int, patience_ms: int | None) -> KafkaError | None:
-        """Take note of an answer without records; return an error when the promised end never comes."""
+        """Take note of an answer without records; return an error when the
+        promised end never comes.
+        """
         high_watermark = self.high_watermark
         if self.end is None or patience_ms is None:
             return None
@@ -190,14 +229,16 @@ class PartitionFetch:
         where = f"{self.tp}: offsets {self.position} to {self.end - 1} were to be read"
         if 0 <= high_watermark < self.end:
             return DataLossError(
-                f"{where}, but the log ends at {high_watermark} and did not grow for {patience_ms} ms",
+                f"{where}, but the log ends at {high_watermark} and did not grow for "
+                f"{patience_ms} ms",
                 topic=self.tp.topic,
                 partition=self.tp.partition,
                 expected_offset=self.end,
                 available_offset=high_watermark,
             )
         return RequestTimedOut(
-            f"{where}, but the broker gave no records for {patience_ms} ms (an open transaction, perhaps)",
+            f"{where}, but the broker gave no records for {patience_ms} ms (an open "
+            "transaction, perhaps)",
             stage="request",
         )
 
@@ -205,20 +246,31 @@ class PartitionFetch:
         """Take note of `size_bytes` of whole batches up to `next_offset`. Mutates: the position."""
         if size_bytes:
             self.bytes_per_offset = size_bytes / (next_offset - self.position)
-        self.positions.fetched(next_offset if self.end is None else min(next_offset, self.end), epoch)
+        self.positions.fetched(
+            next_offset if self.end is None else min(next_offset, self.end), epoch
+        )
         self.idle_since_ms = None
         self.lost_range = 0
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
-        """Ask for more next time, since no whole batch came (brokers before KIP-74); an error at the limit."""
+        """Ask for more next time, since no whole batch came (brokers before
+        KIP-74); an error at the limit.
+        """
         asked = self.wanted_bytes
         needed = first_batch_bytes(data) or 2 * asked
         if asked >= limit:
             text = (
-                f"the record at offset {self.position} needs {needed} bytes and this broker does not return it "
+                f"the record at offset {self.position} needs {needed} bytes and this broker "
+                "does not return it "
                 f"within fetch_max_bytes={limit}; raise fetch_max_bytes, or seek past it"
             )
-            return broker_error(MESSAGE_TOO_LARGE, text, topic=self.tp.topic, partition=self.tp.partition, api="FETCH")
+            return broker_error(
+                MESSAGE_TOO_LARGE,
+                text,
+                topic=self.tp.topic,
+                partition=self.tp.partition,
+                api="FETCH",
+            )
         self.least_bytes = min(limit, max(2 * asked, needed))
         self.max_bytes = max(self.max_bytes, self.least_bytes)
         return None

@@ -1,4 +1,6 @@
-"""Fetch requests and answers as plain values, whatever their version, and where an answer ends: pure."""
+"""Fetch requests and answers as plain values, whatever their version, and
+where an answer ends: pure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ ISOLATION_VERSION = 4
 _MAX_VERSION = 2**15 - 1
 
 MOST_EPOCHS = 1_024
-"""Changes of the leader epoch that are followed in one answer; what lies behind them is fetched again."""
+"""Changes of the leader epoch that are followed in one answer; what lies
+behind them is fetched again.
+"""
 
 
 class SessionPart(NamedTuple):
@@ -48,9 +52,11 @@ class FetchTarget(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has none.
+    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has
+    none.
 
-    `diverging` says where the leader's log leaves the history of the position asked for (v12+), None mostly.
+    `diverging` says where the leader's log leaves the history of the position asked for (v12+),
+    None mostly.
     """
 
     tp: TopicPartition
@@ -105,7 +111,8 @@ def fetch_request(
 def allowed_versions(
     targets: Iterable[FetchTarget], options: FetchOptions, *, by_id: bool | None = None
 ) -> VersionRange:
-    """Return the Fetch versions that can carry this: with all topic ids known any, else those by name.
+    """Return the Fetch versions that can carry this: with all topic ids known any, else those by
+    name.
 
     In a session `by_id` says which of the two it must be.
     """
@@ -117,7 +124,9 @@ def allowed_versions(
     return VersionRange(low, TOPIC_IDS_VERSION - 1)
 
 
-def read_fetch(response: FetchResponse, version: int, targets: Sequence[FetchTarget]) -> list[FetchAnswer]:
+def read_fetch(
+    response: FetchResponse, version: int, targets: Sequence[FetchTarget]
+) -> list[FetchAnswer]:
     """Return the answers by partition. Topics that were not asked for are left out."""
     names = {target.topic_id: target.tp.topic for target in targets}
     asked = {target.tp for target in targets}
@@ -147,11 +156,14 @@ def read_fetch(response: FetchResponse, version: int, targets: Sequence[FetchTar
 
 
 def _diverging(found: FetchResponse.EpochEndOffset | None) -> EpochEndOffset | None:
-    return None if found is None or found.epoch < 0 else EpochEndOffset(found.epoch, found.end_offset)
+    return (
+        None if found is None or found.epoch < 0 else EpochEndOffset(found.epoch, found.end_offset)
+    )
 
 
 class Tail(NamedTuple):
-    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and the last epoch.
+    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and
+    the last epoch.
 
     `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
     """

@@ -1,6 +1,7 @@
 """The broker that coordinates a group, asked on a connection of its own (G2).
 
-A JoinGroup is answered when all members have joined: whatever stood behind it on its connection would wait as long.
+A JoinGroup is answered when all members have joined: whatever stood behind it on its connection
+would wait as long.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class GroupCoordinator:
         own: bool = True,
         allowed: VersionRange | None = None,
     ) -> Reply[R]:
-        """Ask the coordinator once; `make` gets the version. A coordinator that cannot be reached is forgotten (G3)."""
+        """Ask the coordinator once; `make` gets the version. A coordinator that cannot be
+        reached is forgotten (G3).
+        """
         conn = await self.connection(own=own)
         message = make(conn.versions.choose(api, allowed))
         try:
@@ -65,7 +68,9 @@ class GroupCoordinator:
             raise
 
     def note(self, error: KafkaError) -> None:
-        """Take an error that the coordinator answered: it may say that another broker coordinates the group."""
+        """Take an error that the coordinator answered: it may say that another
+        broker coordinates the group.
+        """
         if isinstance(error, BrokerError) and error.code in MOVED:
             self.forget()
 

@@ -1,4 +1,5 @@
-"""What members of a group write for each other: subscriptions in JoinGroup, assignments in SyncGroup.
+"""What members of a group write for each other: subscriptions in JoinGroup, assignments in
+SyncGroup.
 
 Rules of this file:
 1. The bytes are a contract between clients, not with the broker: any member may lead (G67).
@@ -23,7 +24,9 @@ from parley.messages import (
 from parley.types import TopicPartition
 
 VERSION = 3
-"""The last version of both: owned partitions came with 1, the generation with 2, the rack with 3."""
+"""The last version of both: owned partitions came with 1, the generation
+with 2, the rack with 3.
+"""
 _PREFIX_BYTES = 2
 
 M = TypeVar("M", bound=Message)
@@ -78,7 +81,9 @@ def decode_subscription(data: bytes) -> Subscription:
     )
 
 
-def encode_assignment(partitions: Sequence[TopicPartition], user_data: bytes | None = None) -> bytes:
+def encode_assignment(
+    partitions: Sequence[TopicPartition], user_data: bytes | None = None
+) -> bytes:
     """Return an assignment in version 3, topics in the order of their first partition (G20).
 
     Raises LocalProtocolError for what the format cannot hold.
@@ -96,8 +101,8 @@ def encode_assignment(partitions: Sequence[TopicPartition], user_data: bytes | N
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
     """Return the partitions that the leader gave to a member, in its order, each once.
 
-    No bytes at all are no partitions: brokers send that to a member which the leader left out (G10).
-    Raises RemoteProtocolError when the bytes are no assignment.
+    No bytes at all are no partitions: brokers send that to a member which the leader left out
+    (G10). Raises RemoteProtocolError when the bytes are no assignment.
     """
     if not data:
         return ()
@@ -125,8 +130,10 @@ def _decoded(message: type[M], data: bytes) -> M:
     version = int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
     if len(data) < _PREFIX_BYTES or version < 0:
         raise RemoteProtocolError(
-            f"{message.__name__}: {len(data)} bytes that begin with {data[:_PREFIX_BYTES].hex() or 'nothing'} "
-            "have no version: the client that wrote them is broken, or the group is of another protocol"
+            f"{message.__name__}: {len(data)} bytes that begin with "
+            f"{data[:_PREFIX_BYTES].hex() or 'nothing'} "
+            "have no version: the client that wrote them is broken, or the group is of "
+            "another protocol"
         )
     return decode_body(message, min(version, VERSION), data[_PREFIX_BYTES:], trailing=True)
 
@@ -136,6 +143,8 @@ def _partitions(items: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartit
     for topic, indexes in items:
         for index in indexes:
             if index < 0:
-                raise RemoteProtocolError(f"partition {index} of topic {topic!r}: partitions are numbered from 0")
+                raise RemoteProtocolError(
+                    f"partition {index} of topic {topic!r}: partitions are numbered from 0"
+                )
             found[TopicPartition(topic, index)] = None
     return tuple(found)

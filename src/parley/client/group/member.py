@@ -1,4 +1,6 @@
-"""What a consumer needs of its membership, whatever the protocol; and what members of both say of themselves."""
+"""What a consumer needs of its membership, whatever the protocol; and what members
+of both say of themselves.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Membership(Protocol):
         """Let the group rebalance, where a member can ask for it."""
 
     def commit_refused(self, error: KafkaError, asked_as: Identity) -> bool:
-        """Take note of a refused commit; return whether it may go again under the identity of now."""
+        """Take note of a refused commit; return whether it may go again
+        under the identity of now.
+        """
 
 
 class GroupMember(Protocol):
@@ -92,8 +96,10 @@ class GroupMember(Protocol):
 def warn_of_absence(group_id: str, away_ms: int, max_poll_interval_ms: int) -> None:
     """Log that the application stayed away too long, and what to do about it."""
     log.warning(
-        "group %s: no poll for %d ms, longer than max_poll_interval_ms=%d: the member left the group, and what it read "
-        "last cannot be committed. Poll sooner, take fewer records at a time (max_records), or raise "
+        "group %s: no poll for %d ms, longer than max_poll_interval_ms=%d: the member left "
+        "the group, and what it read "
+        "last cannot be committed. Poll sooner, take fewer records at a time (max_records), "
+        "or raise "
         "max_poll_interval_ms",
         group_id,
         away_ms,

@@ -1,4 +1,6 @@
-"""A member's two clocks: the session, which heartbeats keep up, and the poll interval. Pure; times are passed in."""
+"""A member's two clocks: the session, which heartbeats keep up, and the poll
+interval. Pure; times are passed in.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,12 @@ class Pace:
     _next_beat_ms: int = 0
     _rebalancing: tuple[int, str] | None = None
 
-    # -- heartbeats -------------------------------------------------------------------------------------
+    # -- heartbeats --------------------------------------------------------------------------------
 
     def due_ms(self, now_ms: int, *, beating: bool) -> int | None:
-        """Return when to look again, None where only news matter. Polls need not be announced: they only move it on."""
+        """Return when to look again, None where only news matter. Polls need not be
+        announced: they only move it on.
+        """
         due = [self._next_beat_ms] if beating else []
         if not self._waiting_for_poll:
             due.append((now_ms if self.polling else self.last_poll_ms) + self.max_poll_interval_ms)
@@ -64,7 +68,7 @@ class Pace:
         """Return how long a heartbeat may take: no longer than the session that it keeps up."""
         return min(options.request_timeout_ms, self.session_timeout_ms)
 
-    # -- polls ------------------------------------------------------------------------------------------
+    # -- polls -------------------------------------------------------------------------------------
 
     def polled(self, now_ms: int) -> None:
         """Take note that the application polls."""
@@ -92,7 +96,7 @@ class Pace:
         """Stop counting until the application polls again."""
         self._waiting_for_poll = True
 
-    # -- rebalances -------------------------------------------------------------------------------------
+    # -- rebalances --------------------------------------------------------------------------------
 
     def rebalance_began(self, now_ms: int, reason: str) -> None:
         """Take note of the first JoinGroup of a rebalance; what repeats it belongs to it."""

@@ -1,4 +1,6 @@
-"""Committed offsets of a group, for one of its members or for an outsider: OffsetCommit, OffsetFetch."""
+"""Committed offsets of a group, for one of its members or for an outsider:
+OffsetCommit, OffsetFetch.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,9 @@ async def commit_offsets(
 ) -> None:
     """Commit offsets for a group, as one of its members or as an outsider.
 
-    Raises the first partition's error, noting the others, where all have the same, else CommitFailedError, which has
-    each. A group with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit then.
+    Raises the first partition's error, noting the others, where all have the same, else
+    CommitFailedError, which has each. A group with active members refuses an outsider
+    (UNKNOWN_MEMBER_ID): only its members may commit then.
     """
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -80,7 +83,11 @@ async def commit_offsets(
         names = {cluster.view.topic_id(name): name for name in topics}
         failures: dict[TopicPartition, KafkaError] = {}
         for topic in reply.message.topics:
-            name = names.get(bytes(topic.topic_id)) if reply.version >= TOPIC_IDS_VERSION else topic.name
+            name = (
+                names.get(bytes(topic.topic_id))
+                if reply.version >= TOPIC_IDS_VERSION
+                else topic.name
+            )
             for part in topic.partitions:
                 if part.error_code:
                     tp = TopicPartition(name or "", part.partition_index)
@@ -92,17 +99,26 @@ async def commit_offsets(
         await at_coordinator(cluster, KeyType.GROUP, group.group_id, what, deadline, attempt)
 
 
-def _refusal(code: int, tp: TopicPartition, group: ConsumerGroupMetadata, version: int) -> KafkaError:
+def _refusal(
+    code: int, tp: TopicPartition, group: ConsumerGroupMetadata, version: int
+) -> KafkaError:
     active = group.outside and code in ACTIVE_GROUP
     text = f"group {group.group_id} has active members; only they may commit" if active else None
-    return broker_error(code, text, topic=tp.topic, partition=tp.partition, api="OFFSET_COMMIT", version=version)
+    return broker_error(
+        code, text, topic=tp.topic, partition=tp.partition, api="OFFSET_COMMIT", version=version
+    )
 
 
-def _raise(failures: Mapping[TopicPartition, KafkaError], offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+def _raise(
+    failures: Mapping[TopicPartition, KafkaError],
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> None:
     """Raise what a commit has to be repeated for, or what was refused."""
     errors = list(failures.values())
     codes = {error.code for error in errors if isinstance(error, BrokerError)}
-    if all(error.retriable for error in errors) or (len(codes) == 1 and len(failures) == len(offsets)):
+    if all(error.retriable for error in errors) or (
+        len(codes) == 1 and len(failures) == len(offsets)
+    ):
         raise_first(errors)
     elif errors:
         raise CommitFailedError("some partitions were not committed", failures)
@@ -113,8 +129,9 @@ async def committed_offsets(
 ) -> Offsets:
     """Return the committed offset of each partition, None where the group has committed none.
 
-    An offset that an open transaction is about to change is waited for, as Java's consumer does (KIP-447):
-    UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker returns the offset before.
+    An offset that an open transaction is about to change is waited for, as Java's consumer does
+    (KIP-447): UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker returns
+    the offset before.
     """
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
@@ -128,12 +145,19 @@ async def committed_offsets(
 
 
 async def read_offsets(
-    cluster: Cluster, group_id: str, wanted: list[TopicPartition] | None, deadline: Deadline, *, stable: bool
+    cluster: Cluster,
+    group_id: str,
+    wanted: list[TopicPartition] | None,
+    deadline: Deadline,
+    *,
+    stable: bool,
 ) -> Offsets:
-    """Return the committed offsets as the coordinator has them: of some partitions, or with None of all that have any.
+    """Return the committed offsets as the coordinator has them: of some partitions, or with None of
+    all that have any.
 
-    With `stable` what an open transaction will change is waited for. Raises UnsupportedVersionError, before a byte
-    is sent, where a coordinator cannot list them (before 0.10.2, KIP-88); the first partition's error, noting others.
+    With `stable` what an open transaction will change is waited for. Raises
+    UnsupportedVersionError, before a byte is sent, where a coordinator cannot list them (before
+    0.10.2, KIP-88); the first partition's error, noting others.
     """
 
     async def attempt(conn: BrokerConnection) -> Offsets:
@@ -153,26 +177,41 @@ async def read_offsets(
 
 
 async def _catch_up(
-    cluster: Cluster, group_id: str, found: Mapping[TopicPartition, OffsetAndMetadata | None], deadline: Deadline
+    cluster: Cluster,
+    group_id: str,
+    found: Mapping[TopicPartition, OffsetAndMetadata | None],
+    deadline: Deadline,
 ) -> None:
-    """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader might be asked.
+    """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader
+    might be asked.
 
-    Where the cluster has no epochs there is nothing to wait for. Raises RequestTimedOut, naming what is
-    missing, at the deadline.
+    Where the cluster has no epochs there is nothing to wait for. Raises RequestTimedOut, naming
+    what is missing, at the deadline.
     """
-    epochs = {tp: known.leader_epoch for tp, known in found.items() if known is not None and known.leader_epoch >= 0}
+    epochs = {
+        tp: known.leader_epoch
+        for tp, known in found.items()
+        if known is not None and known.leader_epoch >= 0
+    }
     with cluster.interested(epochs):
         attempt = 0
         while True:
-            behind = [(tp, epoch) for tp, epoch in epochs.items() if 0 <= cached_epoch(cluster, tp) < epoch]
+            behind = [
+                (tp, epoch)
+                for tp, epoch in epochs.items()
+                if 0 <= cached_epoch(cluster, tp) < epoch
+            ]
             if not behind:
                 return
             if deadline.passed(cluster.now_ms()):
                 tp, epoch = behind[0]
                 raise RequestTimedOut(
-                    f"group {group_id} committed {tp} with leader epoch {epoch}, and metadata still has epoch "
-                    f"{cached_epoch(cluster, tp)} ({len(behind)} partitions are behind): the brokers asked are not up "
-                    "to date, or the commit belongs to a history that is gone; then seek to an offset without epoch",
+                    f"group {group_id} committed {tp} with leader epoch {epoch}, and "
+                    "metadata still has epoch "
+                    f"{cached_epoch(cluster, tp)} ({len(behind)} partitions are behind): the "
+                    "brokers asked are not up "
+                    "to date, or the commit belongs to a history that is gone; then seek to "
+                    "an offset without epoch",
                     stage="request",
                 )
             if attempt:
@@ -188,7 +227,12 @@ def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
 
 
 def _fetch_request(
-    cluster: Cluster, group_id: str, wanted: list[TopicPartition] | None, version: int, *, stable: bool
+    cluster: Cluster,
+    group_id: str,
+    wanted: list[TopicPartition] | None,
+    version: int,
+    *,
+    stable: bool,
 ) -> OffsetFetchRequest:
     indexes: dict[str, list[int]] = {}
     for tp in wanted or ():
@@ -206,12 +250,17 @@ def _fetch_request(
         batched(name=name, topic_id=cluster.view.topic_id(name), partition_indexes=found)
         for name, found in indexes.items()
     ]
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None if wanted is None else listed)
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(
+        group_id=group_id, topics=None if wanted is None else listed
+    )
     return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
 def _read_committed(
-    cluster: Cluster, response: OffsetFetchResponse, version: int, wanted: list[TopicPartition] | None
+    cluster: Cluster,
+    response: OffsetFetchResponse,
+    version: int,
+    wanted: list[TopicPartition] | None,
 ) -> Offsets:
     group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
     code = getattr(group, "error_code", 0)
@@ -221,24 +270,38 @@ def _read_committed(
     found: Offsets = dict.fromkeys(wanted or ())
     errors = []
     for topic in group.topics:
-        if version < TOPIC_IDS_VERSION or isinstance(topic, OffsetFetchResponse.OffsetFetchResponseTopic):
+        if version < TOPIC_IDS_VERSION or isinstance(
+            topic, OffsetFetchResponse.OffsetFetchResponseTopic
+        ):
             name: str | None = topic.name
         else:
             name = names.get(bytes(topic.topic_id))
         for part in topic.partitions:
             tp = TopicPartition(name or "", part.partition_index)
             # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
-            if part.error_code and not (part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < 2):
+            if part.error_code and not (
+                part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < 2
+            ):
                 api = ApiKey.OFFSET_FETCH.name
-                error = broker_error(part.error_code, topic=tp.topic, partition=tp.partition, api=api, version=version)
+                error = broker_error(
+                    part.error_code,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    api=api,
+                    version=version,
+                )
                 errors.append(error)
             elif (wanted is None or tp in found) and part.committed_offset >= 0:
-                found[tp] = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
+                found[tp] = OffsetAndMetadata(
+                    part.committed_offset, part.metadata or "", part.committed_leader_epoch
+                )
     raise_first(errors)
     return found
 
 
 def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
-    """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only where all ids are known."""
+    """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only
+    where all ids are known.
+    """
     by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
     return VersionRange(1, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)

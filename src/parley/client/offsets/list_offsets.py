@@ -20,7 +20,9 @@ from parley.versions import BrokerVersions, Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
 _FIRST_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""ListOffsets versions from which the special timestamps other than earliest and latest are known."""
+"""ListOffsets versions from which the special timestamps other than
+earliest and latest are known.
+"""
 _FEATURES = {
     1: Feature.OFFSETS_BY_TIME,
     2: Feature.READ_COMMITTED,
@@ -34,16 +36,20 @@ Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
 
 
 def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
-    """Return the leader epoch to send to a broker: none to one whose metadata has unreliable epochs.
+    """Return the leader epoch to send to a broker: none to one whose metadata has unreliable
+    epochs.
 
-    A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer one.
+    A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer
+    one.
     """
     known = versions.ranges.get(ApiKey.METADATA)
     return epoch if known is not None and known.max >= TRUSTED_EPOCHS_VERSION else -1
 
 
 def spec_code(spec: Spec) -> int:
-    """Return the number that ListOffsets takes for a place. Raises ConfigError for anything else."""
+    """Return the number that ListOffsets takes for a place. Raises
+    ConfigError for anything else.
+    """
     if isinstance(spec, OffsetSpec) and isinstance(spec.code, int) and spec.code < 0:
         return spec.code
     if isinstance(spec, Timestamp) and isinstance(spec.ms, int) and not isinstance(spec.ms, bool):
@@ -73,8 +79,9 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return the offset of each place, asking each leader once and again after errors that pass.
 
-    Raises UnsupportedVersionError, before a byte is sent, where a leader cannot answer (times before
-    0.10.1), the broker's error for a missing topic or partition, RequestTimedOut at the deadline.
+    Raises UnsupportedVersionError, before a byte is sent, where a leader cannot answer (times
+    before 0.10.1), the broker's error for a missing topic or partition, RequestTimedOut at the
+    deadline.
     """
     wanted = {tp: spec_code(spec) for tp, spec in specs.items()}
 
@@ -95,11 +102,16 @@ async def list_offsets(
 
 
 def _request(
-    group: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, int], isolation_level: str, timeout_ms: int
+    group: Mapping[TopicPartition, int],
+    epochs: Mapping[TopicPartition, int],
+    isolation_level: str,
+    timeout_ms: int,
 ) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
     for tp, code in group.items():
-        topic = topics.setdefault(tp.topic, ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[]))
+        topic = topics.setdefault(
+            tp.topic, ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[])
+        )
         topic.partitions.append(
             ListOffsetsRequest.ListOffsetsPartition(
                 partition_index=tp.partition, current_leader_epoch=epochs[tp], timestamp=code

@@ -1,6 +1,7 @@
-"""What a client, its reads, its writes and its calls may be given: declared once, checked before use.
+"""What a client, its reads, its writes and its calls may be given: declared once, checked before
+use.
 
-Map: `fields` is how options are declared; `client_options`, `security` and `jaas` are those of clients, reads and
-writes, `values` the same for type checkers. `security_arguments` and `token_sources` make connections of them.
-`arguments` checks what calls are given.
+Map: `fields` is how options are declared; `client_options`, `security` and `jaas` are those of
+clients, reads and writes, `values` the same for type checkers. `security_arguments` and
+`token_sources` make connections of them. `arguments` checks what calls are given.
 """

@@ -1,7 +1,9 @@
-"""Checks of what callers give to the client's calls: before anything is sent, remembered or waited for.
+"""Checks of what callers give to the client's calls: before anything is sent, remembered or waited
+for.
 
-A wrong value would otherwise be found where it does harm to others: in the set of topics that every refresh
-asks for, in the middle of an encoder. Each check raises ConfigError, which says what was given and what to give.
+A wrong value would otherwise be found where it does harm to others: in the set of topics that every
+refresh asks for, in the middle of an encoder. Each check raises ConfigError, which says what was
+given and what to give.
 """
 
 from __future__ import annotations
@@ -45,11 +47,15 @@ def partition(value: object) -> TopicPartition:
 def partitions(values: object, what: str = "partitions") -> tuple[TopicPartition, ...]:
     """Return several partitions."""
     if isinstance(values, TopicPartition):
-        raise ConfigError(f"{what}: {values} is one partition where several are wanted: give [{values!r}]")
+        raise ConfigError(
+            f"{what}: {values} is one partition where several are wanted: give [{values!r}]"
+        )
     return tuple(partition(one) for one in several(what, values, "partitions"))
 
 
-def by_partition(what: str, values: Mapping[TopicPartition, T], example: str) -> dict[TopicPartition, T]:
+def by_partition(
+    what: str, values: Mapping[TopicPartition, T], example: str
+) -> dict[TopicPartition, T]:
     """Return a copy of a mapping of partitions. `example` says how one of its items looks."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{what}={shown(values)} cannot be used: give a mapping, {{{example}}}")
@@ -86,7 +92,11 @@ def flag(what: str, value: object) -> None:
 def instance(what: str, value: object, *kinds: type, how: str | None = None) -> None:
     """Check that a value is of one of these types. `how` says what to give instead."""
     if not isinstance(value, kinds):
-        wanted = how or f"give {' or '.join('None' if kind is type(None) else kind.__name__ for kind in kinds)}"
+        wanted = (
+            how
+            or "give "
+            f"{' or '.join('None' if kind is type(None) else kind.__name__ for kind in kinds)}"
+        )
         raise ConfigError(f"{what}={shown(value)} cannot be used: {wanted}")
 
 
@@ -105,7 +115,10 @@ def listener(what: str, value: object) -> None:
 def request(value: object) -> None:
     """Check that a value is a request, with a field for everything that Kafka has there."""
     if not isinstance(value, Message) or not value.IS_REQUEST:
-        raise ConfigError(f"message={shown(value)} is no request: give one of parley.messages, as MetadataRequest()")
+        raise ConfigError(
+            f"message={shown(value)} is no request: give one of parley.messages, as "
+            "MetadataRequest()"
+        )
 
 
 def writing(topic: object, to: object, options: ProduceOptions | None) -> ProduceOptions:
@@ -130,10 +143,16 @@ def offset_to_commit(tp: TopicPartition, value: object) -> OffsetAndMetadata:
         found = OffsetAndMetadata(*value)
     else:
         found = OffsetAndMetadata(value)  # type: ignore[arg-type]  # checked now
-    if isinstance(found.offset, bool) or not isinstance(found.offset, int) or not 0 <= found.offset <= INT64:
+    if (
+        isinstance(found.offset, bool)
+        or not isinstance(found.offset, int)
+        or not 0 <= found.offset <= INT64
+    ):
         raise ConfigError(f"{tp}: {shown(value)} is no offset; offsets start at 0")
     if not isinstance(found.metadata, str):
-        raise ConfigError(f"{tp}: metadata={shown(found.metadata)} cannot be committed: a text is wanted")
+        raise ConfigError(
+            f"{tp}: metadata={shown(found.metadata)} cannot be committed: a text is wanted"
+        )
     number(f"{tp}: leader_epoch", found.leader_epoch, -1, INT32)
     return found
 

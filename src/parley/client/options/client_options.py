@@ -11,12 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
-from parley.client.options.fields import OptionRow, OptionSet, option, option_names, read_properties, snake_names
+from parley.client.options.fields import (
+    OptionRow,
+    OptionSet,
+    option,
+    option_names,
+    read_properties,
+    snake_names,
+)
 from parley.client.options.security import SecurityOptions
 from parley.errors import ConfigError
 
 if TYPE_CHECKING:
-    from parley.client.options.values import ClientOptionValues, FetchOptionValues, ProduceOptionValues
+    from parley.client.options.values import (
+        ClientOptionValues,
+        FetchOptionValues,
+        ProduceOptionValues,
+    )
     from parley.client.shapes import BatchShape
 
 __all__ = [
@@ -52,16 +63,27 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
         host, colon, port = entry.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
-        if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(f'bootstrap_servers: "{entry}" is not host:port with a port from 1 to 65535')
+        if (
+            not colon
+            or not host
+            or not port.isascii()
+            or not port.isdigit()
+            or not 0 < int(port) < 65536
+        ):
+            raise ConfigError(
+                f'bootstrap_servers: "{entry}" is not host:port with a port from 1 to 65535'
+            )
         found.append((host, int(port)))
     if not found:
-        raise ConfigError('bootstrap_servers names no broker; "host:port" or "host:port,host:port" is expected')
+        raise ConfigError(
+            'bootstrap_servers names no broker; "host:port" or "host:port,host:port" is expected'
+        )
     return tuple(found)
 
 
 def _check_versions(must_not_use: str, hint: str | None) -> None:
-    from parley.versions import parse_must_not_use, release  # not needed by clients that leave both alone
+    # not needed by clients that leave both alone
+    from parley.versions import parse_must_not_use, release
 
     parse_must_not_use(must_not_use)
     if hint is not None:
@@ -72,33 +94,51 @@ def _check_versions(must_not_use: str, hint: str | None) -> None:
 class ClientOptions(SecurityOptions):
     """What every operation of a client shares: where the cluster is and how long to wait."""
 
-    bootstrap_servers: str = option("localhost:9092", "brokers to begin with: host:port, separated by commas")
+    bootstrap_servers: str = option(
+        "localhost:9092", "brokers to begin with: host:port, separated by commas"
+    )
     client_id: str = option("parley", "name of this client in the brokers' logs and quotas")
     request_timeout_ms: int = option(30_000, "longest wait for one answer", low=1, high=_INT32)
-    default_api_timeout_ms: int = option(60_000, "longest time for one call, with its retries", low=1, high=_INT32)
+    default_api_timeout_ms: int = option(
+        60_000, "longest time for one call, with its retries", low=1, high=_INT32
+    )
     bootstrap_timeout_ms: int = option(
         0,
-        "how long a client that never reached a broker goes on trying; 0: each address once (parley's own)",
+        "how long a client that never reached a broker goes on trying; 0: each address once "
+        "(parley's own)",
         low=0,
         high=_INT32,
     )
     retry_backoff_ms: int = option(100, "first pause before a retry", low=0, high=_INT32)
     retry_backoff_max_ms: int = option(1_000, "longest pause before a retry", low=0, high=_INT32)
-    reconnect_backoff_ms: int = option(50, "first pause before connecting again", low=0, high=_INT32)
-    reconnect_backoff_max_ms: int = option(1_000, "longest pause before connecting again", low=0, high=_INT32)
-    socket_connection_setup_timeout_ms: int = option(10_000, "longest time to connect", low=1, high=_INT32)
-    metadata_max_age_ms: int = option(300_000, "age at which metadata is asked for again", low=0, high=_INT32)
-    connections_max_idle_ms: int = option(540_000, "idle connections are closed after this time", low=-1, high=_INT32)
+    reconnect_backoff_ms: int = option(
+        50, "first pause before connecting again", low=0, high=_INT32
+    )
+    reconnect_backoff_max_ms: int = option(
+        1_000, "longest pause before connecting again", low=0, high=_INT32
+    )
+    socket_connection_setup_timeout_ms: int = option(
+        10_000, "longest time to connect", low=1, high=_INT32
+    )
+    metadata_max_age_ms: int = option(
+        300_000, "age at which metadata is asked for again", low=0, high=_INT32
+    )
+    connections_max_idle_ms: int = option(
+        540_000, "idle connections are closed after this time", low=-1, high=_INT32
+    )
     max_frame_bytes: int = option(
         100 * 2**20, "largest frame accepted from a broker (parley's own)", low=1024, high=_INT32
     )
     broker_version_hint: str | None = option(
         None,
-        "release of brokers that do not answer ApiVersions, e.g. 0.9.0.1; no probe is sent (parley's own)",
+        "release of brokers that do not answer ApiVersions, e.g. 0.9.0.1; no probe is sent "
+        "(parley's own)",
         kind=str,
     )
     must_not_use_versions: str = option(
-        "", 'versions never to be chosen though a broker has them, e.g. "Produce:12-13,Fetch:17" (parley\'s own)'
+        "",
+        'versions never to be chosen though a broker has them, e.g. "Produce:12-13,Fetch:17" '
+        "(parley's own)",
     )
 
     if TYPE_CHECKING:
@@ -126,27 +166,46 @@ class FetchOptions(OptionSet):
 
     fetch_min_bytes: int = option(1, "the broker answers when it has this much", low=0, high=_INT32)
     fetch_max_bytes: int = option(50 * 2**20, "most bytes of one answer", low=0, high=_INT32)
-    fetch_max_wait_ms: int = option(500, "longest wait of the broker for fetch_min_bytes", low=0, high=_INT32)
-    max_partition_fetch_bytes: int = option(2**20, "most bytes of one partition in an answer", low=0, high=_INT32)
+    fetch_max_wait_ms: int = option(
+        500, "longest wait of the broker for fetch_min_bytes", low=0, high=_INT32
+    )
+    max_partition_fetch_bytes: int = option(
+        2**20, "most bytes of one partition in an answer", low=0, high=_INT32
+    )
     isolation_level: str = option(
         READ_UNCOMMITTED,
         "whether records of open and aborted transactions are read",
         choices=(READ_UNCOMMITTED, READ_COMMITTED),
     )
     check_crcs: bool = option(True, "whether the checksum of each batch is checked")
-    client_rack: str = option("", "rack of this client, for reading from the nearest replica (KIP-392)")
-    max_batch_rows: int = option(65_536, "most rows of one RecordBatch (parley's own)", low=1, high=_INT32)
-    max_batch_bytes: int = option(
-        32 * 2**20, "most bytes of one RecordBatch, where record batches allow it (parley's own)", low=1
+    client_rack: str = option(
+        "", "rack of this client, for reading from the nearest replica (KIP-392)"
     )
-    prefetch_max_bytes: int = option(16 * 2**20, "bytes that may wait while others are decoded (parley's own)", low=0)
+    max_batch_rows: int = option(
+        65_536, "most rows of one RecordBatch (parley's own)", low=1, high=_INT32
+    )
+    max_batch_bytes: int = option(
+        32 * 2**20,
+        "most bytes of one RecordBatch, where record batches allow it (parley's own)",
+        low=1,
+    )
+    prefetch_max_bytes: int = option(
+        16 * 2**20, "bytes that may wait while others are decoded (parley's own)", low=0
+    )
     max_decompressed_bytes: int = option(
-        256 * 2**20, "largest size of one record batch when decompressed (parley's own)", low=1, high=_INT32
+        256 * 2**20,
+        "largest size of one record batch when decompressed (parley's own)",
+        low=1,
+        high=_INT32,
     )
     shape: BatchShape | None = field(default=None)
-    """Which columns come out and how they are typed; None for all of `parley.arrow.RECORD_SCHEMA`."""
+    """Which columns come out and how they are typed; None for all of
+    `parley.arrow.RECORD_SCHEMA`.
+    """
     patience_ms: int | None = field(default=None)
-    """How long trouble may last before it ends the reading of a range; None for `default_api_timeout_ms`."""
+    """How long trouble may last before it ends the reading of a range; None for
+    `default_api_timeout_ms`.
+    """
 
     if TYPE_CHECKING:
 
@@ -158,24 +217,46 @@ class ProduceOptions(OptionSet):
     """How records are written."""
 
     acks: str = option(
-        "all", "which replicas must have a batch before it counts as written", choices=("all", "1", "0", "-1")
+        "all",
+        "which replicas must have a batch before it counts as written",
+        choices=("all", "1", "0", "-1"),
     )
     enable_idempotence: bool | None = option(
-        None, "no duplicates through retries; None: where broker and acks allow it, true: or an error", kind=bool
+        None,
+        "no duplicates through retries; None: where broker and acks allow it, true: or an error",
+        kind=bool,
     )
     compression_type: str = option("none", "codec of the record batches", choices=CODECS)
-    compression_level: int | None = option(None, "level of the codec (parley's own)", low=-131_072, high=22, kind=int)
-    batch_size: int = option(256 * 1024, "bytes at which a batch is closed, before compression", low=0, high=_INT32)
-    max_request_size: int = option(2**20, "most bytes of batches in one request, and of one record", low=1, high=_INT32)
-    buffer_memory: int = option(32 * 2**20, "bytes of encoded batches that may wait to be sent", low=1)
-    delivery_timeout_ms: int = option(120_000, "longest time from call to acknowledgement", low=1, high=_INT32)
-    max_block_ms: int = option(60_000, "longest wait for metadata before anything is sent", low=1, high=_INT32)
+    compression_level: int | None = option(
+        None, "level of the codec (parley's own)", low=-131_072, high=22, kind=int
+    )
+    batch_size: int = option(
+        256 * 1024, "bytes at which a batch is closed, before compression", low=0, high=_INT32
+    )
+    max_request_size: int = option(
+        2**20, "most bytes of batches in one request, and of one record", low=1, high=_INT32
+    )
+    buffer_memory: int = option(
+        32 * 2**20, "bytes of encoded batches that may wait to be sent", low=1
+    )
+    delivery_timeout_ms: int = option(
+        120_000, "longest time from call to acknowledgement", low=1, high=_INT32
+    )
+    max_block_ms: int = option(
+        60_000, "longest wait for metadata before anything is sent", low=1, high=_INT32
+    )
     request_timeout_ms: int | None = option(
         None, "longest wait for one answer; None: the client's", low=1, high=_INT32, kind=int
     )
-    max_in_flight_requests_per_connection: int = option(5, "requests sent ahead on one connection", low=1, high=_INT32)
-    partitioner_ignore_keys: bool = option(False, "spread rows without looking at their keys (KIP-794)")
-    allow_auto_create_topics: bool = option(True, "whether the broker may create a topic that is missing")
+    max_in_flight_requests_per_connection: int = option(
+        5, "requests sent ahead on one connection", low=1, high=_INT32
+    )
+    partitioner_ignore_keys: bool = option(
+        False, "spread rows without looking at their keys (KIP-794)"
+    )
+    allow_auto_create_topics: bool = option(
+        True, "whether the broker may create a topic that is missing"
+    )
 
     if TYPE_CHECKING:
 
@@ -193,7 +274,9 @@ class ProduceOptions(OptionSet):
             raise ConfigError(f'enable_idempotence=True needs acks="all", not acks="{self.acks}"')
         if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
             given = self.max_in_flight_requests_per_connection
-            raise ConfigError(f"enable_idempotence=True allows at most 5 requests in flight, not {given}")
+            raise ConfigError(
+                f"enable_idempotence=True allows at most 5 requests in flight, not {given}"
+            )
 
     @property
     def required_acks(self) -> int:
@@ -209,13 +292,16 @@ class ProduceOptions(OptionSet):
 
 
 def client_options(options: object, named: Mapping[str, Any]) -> ClientOptions:
-    """Return the options that a client is made with: given as one, by name, or as one with changes by name."""
+    """Return the options that a client is made with: given as one, by name, or as
+    one with changes by name.
+    """
     if options is None:
         return ClientOptions.of(named)
     if not isinstance(options, ClientOptions):
         kind = type(options).__name__
         raise ConfigError(
-            f"options of type {kind} cannot be used: give ClientOptions(...), or options by name, such as "
+            f"options of type {kind} cannot be used: give ClientOptions(...), or options by "
+            "name, such as "
             'bootstrap_servers="localhost:9092"'
         )
     return options.replace(**named) if named else options

@@ -44,13 +44,21 @@ def option(
     kind: type = object,
     shown: bool = True,
 ) -> Any:
-    """Return a dataclass field that describes an option; `kind` is the type a text value is read as.
+    """Return a dataclass field that describes an option; `kind` is the type a text value is read
+    as.
 
     With `shown=False` no repr has its value.
     """
     if kind is object and default is not None:
         kind = type(default)
-    metadata = {"doc": doc, "low": low, "high": high, "choices": choices, "dotted": dotted, "kind": kind}
+    metadata = {
+        "doc": doc,
+        "low": low,
+        "high": high,
+        "choices": choices,
+        "dotted": dotted,
+        "kind": kind,
+    }
     return dataclasses.field(default=default, metadata=metadata, repr=shown)
 
 
@@ -64,7 +72,9 @@ class _Signature:
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
         whole = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this class and no subclass
-        return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=owner)
+        return whole.replace(
+            parameters=list(whole.parameters.values())[1:], return_annotation=owner
+        )
 
 
 class OptionSet:
@@ -76,7 +86,9 @@ class OptionSet:
     if not TYPE_CHECKING:  # a type checker sees the dataclass's own parameters
 
         def __new__(cls, *positional: Any, **named: Any) -> Self:
-            """Refuse an option that does not exist, with the nearest name; a dataclass raises a bare TypeError."""
+            """Refuse an option that does not exist, with the nearest name; a dataclass
+            raises a bare TypeError.
+            """
             if positional:
                 raise ConfigError(f"{cls.__name__}({positional[0]!r}): options are given by name")
             check_names(cls, named)
@@ -93,14 +105,18 @@ class OptionSet:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the options made from keyword names. Raises ConfigError, with the nearest name, for unknown ones."""
+        """Return the options made from keyword names. Raises ConfigError, with the
+        nearest name, for unknown ones.
+        """
         return cls(**values)
 
     @classmethod
     def from_properties(cls, source: Mapping[str, Any] | str | Path) -> Self:
-        """Return the options made from Kafka's dotted names, given as a mapping or a `.properties` file.
+        """Return the options made from Kafka's dotted names, given as a mapping or a `.properties`
+        file.
 
-        Raises ConfigError for an unknown name (with the nearest known one) and for a value out of range.
+        Raises ConfigError for an unknown name (with the nearest known one) and for a value out of
+        range.
         """
         return cls.of(snake_names(read_properties(source), option_names(cls)))
 
@@ -111,7 +127,11 @@ class OptionSet:
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if "doc" in field.metadata:
                 row = OptionRow(
-                    field.name, dotted_name(field), field.default, _allowed(field), str(field.metadata["doc"])
+                    field.name,
+                    dotted_name(field),
+                    field.default,
+                    _allowed(field),
+                    str(field.metadata["doc"]),
                 )
                 rows.append(row)
         return rows
@@ -122,7 +142,9 @@ class OptionSet:
 
 
 def option_names(*groups: type[OptionSet]) -> dict[str, str]:
-    """Return the table from both spellings to the snake_case name, for one or several groups of options."""
+    """Return the table from both spellings to the snake_case name, for one or
+    several groups of options.
+    """
     names = {}
     for group in groups:
         for field in dataclasses.fields(group):  # type: ignore[arg-type]
@@ -147,7 +169,9 @@ def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
 
 
 def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return `properties` under snake_case names. Raises ConfigError for a name that `names` lacks."""
+    """Return `properties` under snake_case names. Raises ConfigError for a
+    name that `names` lacks.
+    """
     found = {}
     for name, value in properties.items():
         if name not in names:
@@ -157,9 +181,11 @@ def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict
 
 
 def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#` and `!`).
+    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#`
+    and `!`).
 
-    Long lines may go on after a backslash, and the escapes are Java's. An error shows no line: it may be a secret's.
+    Long lines may go on after a backslash, and the escapes are Java's. An error shows no line: it
+    may be a secret's.
     """
     if isinstance(source, Mapping):
         return source
@@ -182,13 +208,19 @@ def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]
             raise ConfigError(f"{source}, line {number}: it is not of the form key=value")
         value = _ESCAPE.sub(_unescaped, text[min(ends) + 1 :].strip())
         # Java writes a character beyond 16 bits as two escapes.
-        found[text[: min(ends)].strip()] = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        found[text[: min(ends)].strip()] = value.encode("utf-16", "surrogatepass").decode(
+            "utf-16", "replace"
+        )
     return found
 
 
 def _unescaped(found: re.Match[str]) -> str:
     letter = found[1]
-    return chr(int(letter[1:], 16)) if len(letter) == 5 else {"n": "\n", "t": "\t", "r": "\r"}.get(letter, letter)
+    return (
+        chr(int(letter[1:], 16))
+        if len(letter) == 5
+        else {"n": "\n", "t": "\t", "r": "\r"}.get(letter, letter)
+    )
 
 
 def _values(options: OptionSet) -> dict[str, Any]:
@@ -196,7 +228,9 @@ def _values(options: OptionSet) -> dict[str, Any]:
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """Return the value in its own type. Raises ConfigError naming the option, the value and what is allowed."""
+    """Return the value in its own type. Raises ConfigError naming the option, the
+    value and what is allowed.
+    """
     if value is None:
         if field.default is None:
             return None
@@ -248,12 +282,16 @@ def _choice(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...])
     for choice in choices:
         if isinstance(value, str) and value.strip().lower() == choice.lower():
             return choice
-    raise ConfigError(f'{field.name}="{value}" is not one of {", ".join(choices)}.{nearest_hint(str(value), choices)}')
+    raise ConfigError(
+        f'{field.name}="{value}" is not one of '
+        f"{', '.join(choices)}.{nearest_hint(str(value), choices)}"
+    )
 
 
 def _bad(field: dataclasses.Field[Any], value: Any) -> ConfigError:
     return ConfigError(
-        f"{field.name}={value!r} cannot be used: {_allowed(field)} is expected ({field.metadata['doc']})"
+        f"{field.name}={value!r} cannot be used: {_allowed(field)} is expected "
+        f"({field.metadata['doc']})"
     )
 
 

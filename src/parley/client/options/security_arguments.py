@@ -15,7 +15,9 @@ from parley.protocol.sasl import MECHANISMS
 
 
 def security_arguments(options: SecurityOptions) -> dict[str, Any]:
-    """Return the keyword arguments of ConnectOptions. Raises ConfigError where options contradict each other."""
+    """Return the keyword arguments of ConnectOptions. Raises ConfigError where
+    options contradict each other.
+    """
     checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
     return {
         "security_protocol": options.security_protocol,
@@ -48,7 +50,8 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
     if not options.security_protocol.startswith("SASL"):
         if names:
             raise ConfigError(
-                f"{names[0]} is given but security_protocol={options.security_protocol} uses no SASL; "
+                f"{names[0]} is given but security_protocol={options.security_protocol} uses "
+                "no SASL; "
                 "use SASL_SSL or SASL_PLAINTEXT"
             )
         return {}
@@ -58,9 +61,18 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
         password = jaas.password if password is None else password
     if MECHANISMS[mechanism].uses_token:
         extensions = {} if jaas is None else jaas.extensions
-        found = {"sasl_mechanism": mechanism, "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas))}
+        found = {
+            "sasl_mechanism": mechanism,
+            "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas)),
+        }
         return {**found, "sasl_extensions": extensions} if extensions else found
-    missing = "sasl_plain_username" if username is None else "sasl_plain_password" if password is None else None
+    missing = (
+        "sasl_plain_username"
+        if username is None
+        else "sasl_plain_password"
+        if password is None
+        else None
+    )
     if missing is not None:
         raise ConfigError(f"sasl_mechanism={mechanism} needs {missing}")
     token_auth = jaas is not None and jaas.token_auth
@@ -73,7 +85,9 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
 
 
 def _endpoint_tls(jaas: JaasLogin | None) -> ssl.SSLContext | None:
-    """Return what verifies the token endpoint, from the `ssl.` options of the JAAS text; None where it has none."""
+    """Return what verifies the token endpoint, from the `ssl.` options of the JAAS
+    text; None where it has none.
+    """
     if jaas is None or not jaas.endpoint_tls:
         return None
     made = SecurityOptions.from_properties({**jaas.endpoint_tls, "security.protocol": "SSL"})
@@ -87,8 +101,11 @@ def _mechanism(options: SecurityOptions, jaas: JaasLogin | None) -> str:
         mechanism = possible[0] if len(possible) == 1 else None  # SCRAM's module has two
     if mechanism is None:
         raise ConfigError(
-            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of {', '.join(MECHANISMS)}"
+            f"security_protocol={options.security_protocol} needs sasl_mechanism: one of "
+            f"{', '.join(MECHANISMS)}"
         )
     if jaas is not None and MODULES[mechanism] != jaas.module:
-        raise ConfigError(f"sasl_jaas_config has a {jaas.module}, which does not fit sasl_mechanism={mechanism}")
+        raise ConfigError(
+            f"sasl_jaas_config has a {jaas.module}, which does not fit sasl_mechanism={mechanism}"
+        )
     return mechanism

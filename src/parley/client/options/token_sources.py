@@ -1,4 +1,6 @@
-"""Where OAUTHBEARER tokens come from, by the options: a function, an endpoint, a file, or no signature at all."""
+"""Where OAUTHBEARER tokens come from, by the options: a function, an endpoint, a
+file, or no signature at all.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ _HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallba
 def token_provider(
     options: SecurityOptions, jaas: JaasLogin | None, endpoint_tls: ssl.SSLContext | None
 ) -> TokenProvider:
-    """Return what gives a token for each login. Raises ConfigError where the options name nothing, or too much.
+    """Return what gives a token for each login. Raises ConfigError where the options name nothing,
+    or too much.
 
     `endpoint_tls` verifies the token endpoint; None trusts the system's authorities.
     """
     url, given = options.sasl_oauthbearer_token_endpoint_url, options.sasl_oauth_token_provider
     if given is not None:
         if url is not None:
-            raise ConfigError("sasl_oauth_token_provider and sasl_oauthbearer_token_endpoint_url are given; give one")
+            raise ConfigError(
+                "sasl_oauth_token_provider and sasl_oauthbearer_token_endpoint_url are "
+                "given; give one"
+            )
         return given
     if url is not None:
         return _from_url(url, options, jaas or JaasLogin("none"), endpoint_tls)
@@ -34,13 +40,15 @@ def token_provider(
     if handler not in _HANDLERS:
         raise ConfigError(
             f'sasl_login_callback_handler_class="{options.sasl_login_callback_handler_class}" is a Java class, which '
-            "cannot run here: give sasl_oauthbearer_token_endpoint_url (https:// or file://) or, in Python, "
+            "cannot run here: give sasl_oauthbearer_token_endpoint_url (https:// or file://) "
+            "or, in Python, "
             "sasl_oauth_token_provider"
         )
     if jaas is not None and jaas.claims:
         return UnsecuredToken(jaas.claims)
     raise ConfigError(
-        "sasl_mechanism=OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url (https://, or file:// for a file that "
+        "sasl_mechanism=OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url (https://, or "
+        "file:// for a file that "
         "holds the token), or sasl_oauth_token_provider"
     )
 
@@ -51,7 +59,9 @@ def _from_url(
     parts = urlsplit(url)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path:
-            raise ConfigError("sasl_oauthbearer_token_endpoint_url names no file of this machine: file:///PATH")
+            raise ConfigError(
+                "sasl_oauthbearer_token_endpoint_url names no file of this machine: file:///PATH"
+            )
         return FileToken(Path(unquote(parts.path)))
     client_id = options.sasl_oauthbearer_client_credentials_client_id or jaas.client_id
     secret = options.sasl_oauthbearer_client_credentials_client_secret or jaas.client_secret
@@ -76,7 +86,8 @@ def _from_url(
     )
     if endpoint.shows_secret and not options.allow_plaintext_password:
         raise ConfigError(
-            "sasl_oauthbearer_token_endpoint_url is http, which shows the client's secret to everybody on the way; "
+            "sasl_oauthbearer_token_endpoint_url is http, which shows the client's secret to "
+            "everybody on the way; "
             "use https, or say allow_plaintext_password=True"
         )
     return EndpointTokens(endpoint)

@@ -1,7 +1,9 @@
-"""The options by name, as type checkers and editors see them: a misspelt one is an error before the program runs.
+"""The options by name, as type checkers and editors see them: a misspelt one is an error before the
+program runs.
 
-What options mean, and their defaults, stands at the dataclasses; a test compares names and types. Where an option is
-read from more than its own type, as all are from texts, the wider type stands here.
+What options mean, and their defaults, stands at the dataclasses; a test compares names and types.
+Where an option is read from more than its own type, as all are from texts, the wider type stands
+here.
 """
 
 from __future__ import annotations

@@ -9,7 +9,14 @@ from parley.client.cluster.retry import Reaction, classify
 from parley.client.produce.sequences import SequenceReaction, react
 from parley.client.produce.state import AT_ONCE, OutBatch, PartitionLog
 from parley.client.produce.wire import ProduceAnswer
-from parley.errors import BrokerError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error
+from parley.errors import (
+    BrokerError,
+    KafkaError,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimedOut,
+    broker_error,
+)
 from parley.errors.codes import (
     MESSAGE_TOO_LARGE,
     RECORD_LIST_TOO_LARGE,
@@ -46,13 +53,20 @@ class FollowUp(NamedTuple):
     """Without backoff: the answer named the new leader (KIP-951)."""
 
 
-def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool) -> FollowUp:
-    """Return what an answer calls for. `hinted`: the cache has just learned the new leader from it."""
+def judge(
+    log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool
+) -> FollowUp:
+    """Return what an answer calls for. `hinted`: the cache has just learned
+    the new leader from it.
+    """
     code, tp = answer.error_code, batch.tp
     if code == 0:
         return FollowUp(Action.DONE)
-    error = broker_error(code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version)
-    if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:  # log.message.format.version is an older one
+    error = broker_error(
+        code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version
+    )
+    # log.message.format.version is an older one
+    if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:
         return _without_idempotence(batch, error)
     if batch.is_idempotent:
         reaction = react(
@@ -62,7 +76,8 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
             log_start_offset=answer.log_start_offset,
         )
         if reaction is SequenceReaction.RESTAMP and batch.transaction is not None:
-            return FollowUp(Action.FAIL, error)  # one epoch for the whole transaction: abort, and take the next one
+            # one epoch for the whole transaction: abort, and take the next one
+            return FollowUp(Action.FAIL, error)
         if reaction is not None:
             return FollowUp(_BY_SEQUENCE[reaction], error)
     if code in TOO_LARGE and batch.records > 1:
@@ -70,7 +85,9 @@ def judge(log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: in
     if classify(error) is Reaction.FAIL:
         return FollowUp(Action.FAIL, error)
     at_once = hinted and log.hops < AT_ONCE
-    return FollowUp(Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once)
+    return FollowUp(
+        Action.AGAIN, error, refresh=error.refresh_metadata and not hinted, immediate=at_once
+    )
 
 
 def leaves_in_doubt(error: KafkaError) -> bool:
@@ -83,20 +100,26 @@ def leaves_in_doubt(error: KafkaError) -> bool:
 
 
 def _without_idempotence(batch: OutBatch, error: KafkaError) -> FollowUp:
-    """A topic in the middle of an upgrade: written as by a broker before 0.11, unless the caller insists."""
+    """A topic in the middle of an upgrade: written as by a broker before 0.11,
+    unless the caller insists.
+    """
     if not batch.needs_idempotence:
         return FollowUp(Action.OLDER_FORMAT, error)
     error.add_note(
-        "The topic keeps records in a format before 0.11 (log.message.format.version), which has no producer ids. "
+        "The topic keeps records in a format before 0.11 (log.message.format.version), which "
+        "has no producer ids. "
         "Raise the topic's format, or do without enable_idempotence=True."
     )
     return FollowUp(Action.FAIL, error)
 
 
 _MAYBE_WRITTEN = (-1, 7, 13, 20, 56)
-"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
+"""UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+KAFKA_STORAGE_ERROR.
 
-Any other answer says that this attempt was not written; an earlier one without an answer keeps its doubt."""
+Any other answer says that this attempt was not written; an earlier one without an answer keeps its
+doubt.
+"""
 _BY_SEQUENCE = {
     SequenceReaction.ACKNOWLEDGED: Action.DONE,
     SequenceReaction.RETRY: Action.AGAIN,
@@ -105,12 +128,19 @@ _BY_SEQUENCE = {
 }
 
 
-def too_late(batch: OutBatch, last_error: KafkaError | None, *, leaderless: bool) -> RequestTimedOut:
-    """Return the error of a call whose delivery timeout has passed, with the last error as its cause."""
+def too_late(
+    batch: OutBatch, last_error: KafkaError | None, *, leaderless: bool
+) -> RequestTimedOut:
+    """Return the error of a call whose delivery timeout has passed, with the
+    last error as its cause.
+    """
     because = " (no broker leads the partition)" if leaderless else ""
     if last_error is not None:
         because = f" (last error: {last_error})"
-    text = f"{batch.records} records for {batch.tp} were not acknowledged within delivery_timeout_ms{because}"
+    text = (
+        f"{batch.records} records for {batch.tp} were not acknowledged within "
+        f"delivery_timeout_ms{because}"
+    )
     error = RequestTimedOut(text, stage="request")
     error.__cause__ = last_error
     return error
@@ -119,5 +149,6 @@ def too_late(batch: OutBatch, last_error: KafkaError | None, *, leaderless: bool
 def closed_error() -> KafkaError:
     """Return the error of a call that was open when the client was closed."""
     return KafkaError(
-        "the client was closed before these records were acknowledged; whether they were written is unknown"
+        "the client was closed before these records were acknowledged; whether they were "
+        "written is unknown"
     )

@@ -1,6 +1,7 @@
 """The course of one produce call, for the asynchronous client and for the blocking one.
 
-Both encode outside of the event loop: the one in a worker thread, the other in the thread that called.
+Both encode outside of the event loop: the one in a worker thread, the other in the thread that
+called.
 """
 
 from __future__ import annotations
@@ -32,25 +33,37 @@ class Loop(Protocol):
 
 
 async def write(
-    producer: Producer, topic: str | None, rows: Rows, partition: int | None, options: ProduceOptions
+    producer: Producer,
+    topic: str | None,
+    rows: Rows,
+    partition: int | None,
+    options: ProduceOptions,
 ) -> ProduceResult:
-    """Write rows and return their acknowledgements; an error or a cancellation gives up what was not sent."""
+    """Write rows and return their acknowledgements; an error or a cancellation
+    gives up what was not sent.
+    """
     writing = producer.begin(topic, partition, options)
     try:
         for name, piece in producer.pieces(writing, rows):
             plan = await producer.turn(writing, name, piece)
-            await producer.hand_over(writing, await _uninterrupted(producer.encode, writing, plan, piece))
+            await producer.hand_over(
+                writing, await _uninterrupted(producer.encode, writing, plan, piece)
+            )
         return await producer.finish(writing)
     except BaseException as error:
         producer.give_up(writing, given_up(error))
         raise
 
 
-def write_blocking(loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows) -> ProduceResult:
-    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being sent.
+def write_blocking(
+    loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows
+) -> ProduceResult:
+    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being
+    sent.
 
-    One wait per piece of rows, for the turn: on a machine without an idle processor each costs two changes of
-    thread. What a piece was handed over with is looked at after the next turn, which comes after it.
+    One wait per piece of rows, for the turn: on a machine without an idle processor each costs two
+    changes of thread. What a piece was handed over with is looked at after the next turn, which
+    comes after it.
     """
     producer, writing = loop.call(begin())
     handed: Future[None] | None = None
@@ -75,7 +88,9 @@ def given_up(error: BaseException) -> KafkaError:
 
 
 async def _uninterrupted(work: Any, *arguments: Any) -> Any:
-    """Run `work` in a thread and wait for its end even when cancelled: it holds numbers that must be used in order."""
+    """Run `work` in a thread and wait for its end even when cancelled: it holds numbers
+    that must be used in order.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(task)

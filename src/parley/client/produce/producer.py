@@ -1,7 +1,7 @@
 """Writing rows: who may write (InitProducerId), what a topic takes, and from rows to batches.
 
-The pieces are meant for two callers: the asynchronous client encodes in a worker thread, the blocking
-one in the thread that called it.
+The pieces are meant for two callers: the asynchronous client encodes in a worker thread, the
+blocking one in the thread that called it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Writing:
 
 
 class Producer:
-    """The writing side of a client: one producer id, one numbering per partition, for all its calls."""
+    """The writing side of a client: one producer id, one numbering per
+    partition, for all its calls.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -89,11 +91,12 @@ class Producer:
             yield from by_topic(piece, writing.topic)
 
     async def turn(self, writing: Writing, topic: str, rows: pa.RecordBatch) -> TopicPlan:
-        """Find out what a topic's leaders take and who we are to them, and wait for the turn to number batches.
+        """Find out what a topic's leaders take and who we are to them, and wait for the turn to
+        number batches.
 
-        The turn lasts until `hand_over` or `give_up`. Where `rows` name a partition that is not known yet, metadata
-        is asked for until it is, for at most `max_block_ms`. Raises the topic's error, and UnsupportedVersionError
-        where a leader cannot do what was asked.
+        The turn lasts until `hand_over` or `give_up`. Where `rows` name a partition that is not
+        known yet, metadata is asked for until it is, for at most `max_block_ms`. Raises the topic's
+        error, and UnsupportedVersionError where a leader cannot do what was asked.
         """
         plan = await self._prepare(writing, topic, highest_partition(rows, writing.partition))
         await self.sender.lock.acquire()
@@ -113,9 +116,11 @@ class Producer:
         self._end_turn(writing)
 
     def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
-        """Return the batches of some rows of one topic. Call in one's turn, in a thread of the caller.
+        """Return the batches of some rows of one topic. Call in one's turn, in a thread of the
+        caller.
 
-        Mutates: reserves sequences, so the batches must be handed over before anything else is encoded.
+        Mutates: reserves sequences, so the batches must be handed over before anything else is
+        encoded.
         """
         now_ms = int(time.time() * 1000)
         parsed = columns_from_arrow(rows, now_ms=now_ms)
@@ -124,14 +129,18 @@ class Producer:
         made: list[OutBatch] = []
         undo: list[tuple[PartitionSequences, int]] = []
         try:
-            for partition, chosen in assign(parsed, plan, writing.partition, sticky, writing.options):
+            for partition, chosen in assign(
+                parsed, plan, writing.partition, sticky, writing.options
+            ):
                 tp = TopicPartition(plan.topic, partition)
                 magic = min(plan.magic(partition), self.sender.log(tp).newest_magic)
                 check_format(parsed.columns, plan, partition, magic)
                 numbers = self._numbers(tp, magic, writing.options)
                 if numbers is not None:
                     undo.append((numbers, numbers.next))
-                made += self._encode_one(writing, tp, magic, numbers, parsed.columns, chosen, now_ms)
+                made += self._encode_one(
+                    writing, tp, magic, numbers, parsed.columns, chosen, now_ms
+                )
         except BaseException:
             for numbers, before in undo:
                 numbers.next = before
@@ -156,7 +165,7 @@ class Producer:
         self._cares.close()
         await self.sender.close()
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     async def _prepare(self, writing: Writing, topic: str, highest: int) -> TopicPlan:
         options = writing.options
@@ -184,9 +193,15 @@ class Producer:
         self.sender.add(batches)
 
     def _care_for_topics(self) -> None:
-        """Be interested in all partitions of the topics written to, as KIP-232 wants of a producer."""
+        """Be interested in all partitions of the topics written to, as
+        KIP-232 wants of a producer.
+        """
         self._cares.close()
-        written = [TopicPartition(p.topic, index) for p in self._plans.values() for index in range(p.partition_count)]
+        written = [
+            TopicPartition(p.topic, index)
+            for p in self._plans.values()
+            for index in range(p.partition_count)
+        ]
         self._cares.enter_context(self._cluster.interested(written))
 
     def _encode_one(
@@ -233,7 +248,9 @@ class Producer:
             )
         return made
 
-    def _numbers(self, tp: TopicPartition, magic: int, options: ProduceOptions) -> PartitionSequences | None:
+    def _numbers(
+        self, tp: TopicPartition, magic: int, options: ProduceOptions
+    ) -> PartitionSequences | None:
         if self._identity is None or magic < 2 or not options.wants_idempotence:
             return None
         log = self.sender.log(tp)
@@ -251,7 +268,9 @@ class Producer:
         return len(plan.available) == plan.partition_count
 
     async def _known_partition(self, topic: str, highest: int, deadline: Deadline) -> None:
-        """Ask for metadata until a partition is there, as Java's producer does: it may have been added just now."""
+        """Ask for metadata until a partition is there, as Java's producer does: it may
+        have been added just now.
+        """
         began, attempt = self._cluster.now_ms(), 0
         while True:
             known = self._cluster.view.topics.get(topic)
@@ -266,16 +285,23 @@ class Producer:
             self._cluster.schedule.hurry()
             await self._cluster.refresh_quietly(deadline)
 
-    async def _plan(self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int) -> TopicPlan:
+    async def _plan(
+        self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int
+    ) -> TopicPlan:
         """Ask the leaders of a topic what they take."""
-        await ensure_topics(self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics)
+        await ensure_topics(
+            self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics
+        )
         await self._known_partition(topic, highest, deadline)
 
         async def attempt() -> TopicPlan:
             found = self._cluster.view.topics.get(topic)
             if found is None:
                 raise broker_error(UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
-            leaders = {index: self._cluster.leader(TopicPartition(topic, index)).node for index in found.partitions}
+            leaders = {
+                index: self._cluster.leader(TopicPartition(topic, index)).node
+                for index in found.partitions
+            }
             magics: dict[int, int] = {}
             conns: dict[int, BrokerConnection] = {}
             trouble: KafkaError | None = None
@@ -291,8 +317,14 @@ class Producer:
                         raise
                     trouble = error
             if not magics:
-                raise trouble or broker_error(LEADER_NOT_AVAILABLE, "no partition has a leader", topic=topic)
-            versions = {index: conns[node.id].versions for index, node in leaders.items() if node and node.id in conns}
+                raise trouble or broker_error(
+                    LEADER_NOT_AVAILABLE, "no partition has a leader", topic=topic
+                )
+            versions = {
+                index: conns[node.id].versions
+                for index, node in leaders.items()
+                if node and node.id in conns
+            }
             return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics, versions)
 
         return await self._cluster.retrying(f"finding the leaders of {topic}", deadline, attempt)
@@ -310,13 +342,21 @@ class Producer:
         return self._identity
 
     async def _new_identity(self, deadline: Deadline) -> tuple[int, int]:
-        """Return a producer id and epoch from any broker that gives them out (InitProducerId, 0.11)."""
+        """Return a producer id and epoch from any broker that gives them out
+        (InitProducerId, 0.11).
+        """
 
         async def attempt(conn: BrokerConnection) -> tuple[int, int]:
-            message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
-            reply = await self._cluster.ask(conn, message, self._cluster.request_timeout_ms(deadline))
+            message = InitProducerIdRequest(
+                transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
+            )
+            reply = await self._cluster.ask(
+                conn, message, self._cluster.request_timeout_ms(deadline)
+            )
             if reply.message.error_code:
-                raise broker_error(reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version)
+                raise broker_error(
+                    reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version
+                )
             return reply.message.producer_id, reply.message.producer_epoch
 
         what, feature = "getting a producer id", Feature.IDEMPOTENT_PRODUCER
@@ -327,7 +367,11 @@ def _check_guarantees(plan: TopicPlan, options: ProduceOptions) -> None:
     """Refuse, before anything is sent, a codec or a guarantee that a leader does not have."""
     for versions in plan.versions.values():
         if options.compression_type == "zstd":
-            versions.choose(ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD)
+            versions.choose(
+                ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD
+            )
         if options.enable_idempotence:
-            versions.choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.IDEMPOTENT_PRODUCER)
+            versions.choose(
+                ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.IDEMPOTENT_PRODUCER
+            )
             versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)

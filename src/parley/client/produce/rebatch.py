@@ -1,4 +1,6 @@
-"""Encoded batches rewritten: in halves, in another format, or under new sequences. Runs in a thread."""
+"""Encoded batches rewritten: in halves, in another format, or under new
+sequences. Runs in a thread.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,16 @@ def _halves(batch: OutBatch) -> list[OutBatch]:
     )
     pieces: list[OutBatch] = []
     sequence = batch.base_sequence
-    reading = ReadOptions(want=int(Want.ALL & ~Want.OFFSETS), max_rows=2**31 - 1, max_bytes=2**31 - 1)
+    reading = ReadOptions(
+        want=int(Want.ALL & ~Want.OFFSETS), max_rows=2**31 - 1, max_bytes=2**31 - 1
+    )
     for chunk in decode_columns(batch.data, first_offset=0, options=reading, where=batch.tp):
-        for encoded in encode_batches(chunk.columns, None, dataclasses.replace(writing, base_sequence=sequence)):
-            pieces.append(_piece(batch, len(pieces), encoded.data, encoded.records, batch.magic, sequence))
+        for encoded in encode_batches(
+            chunk.columns, None, dataclasses.replace(writing, base_sequence=sequence)
+        ):
+            pieces.append(
+                _piece(batch, len(pieces), encoded.data, encoded.records, batch.magic, sequence)
+            )
             if sequence >= 0:
                 sequence = (sequence + encoded.records) & 0x7FFFFFFF
     return pieces
@@ -73,10 +81,13 @@ def _converted(batch: OutBatch, magic: int) -> list[OutBatch]:
             first_release="0.11.0",
         )
     if magic < 2:
-        for chunk in decode_columns(batch.data, first_offset=0, options=ReadOptions(want=int(Want.HEADERS))):
+        for chunk in decode_columns(
+            batch.data, first_offset=0, options=ReadOptions(want=int(Want.HEADERS))
+        ):
             if chunk.columns.headers is not None and chunk.columns.headers.count:
                 raise UnsupportedVersionError(
-                    f"{batch.tp} is led by a broker that takes no record headers now (Kafka 0.11 does)",
+                    f"{batch.tp} is led by a broker that takes no record headers now (Kafka "
+                    "0.11 does)",
                     api="PRODUCE",
                     feature="record-headers",
                     first_release="0.11.0",
@@ -107,7 +118,9 @@ def _stamped(batch: OutBatch, numbers: PartitionSequences) -> OutBatch:
     )
 
 
-def _piece(batch: OutBatch, index: int, data: Buffer, records: int, magic: int, sequence: int) -> OutBatch:
+def _piece(
+    batch: OutBatch, index: int, data: Buffer, records: int, magic: int, sequence: int
+) -> OutBatch:
     return dataclasses.replace(
         batch,
         data=data,

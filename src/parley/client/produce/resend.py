@@ -1,7 +1,8 @@
 """What a partition has to send again, rewritten first where it cannot go as it is.
 
-Splitting, converting and stamping touch every byte: `produce.rebatch` does them in a thread, and the
-partition is locked meanwhile. What comes out stands in the queue before everything that waits there.
+Splitting, converting and stamping touch every byte: `produce.rebatch` does them in a thread, and
+the partition is locked meanwhile. What comes out stands in the queue before everything that waits
+there.
 """
 
 from __future__ import annotations
@@ -21,21 +22,28 @@ def goes_as_it_is(log: PartitionLog) -> bool:
 
 
 class Resend:
-    """Rewrites batches for another attempt. Belongs to the event loop of the sender whose `memory` it counts in.
+    """Rewrites batches for another attempt. Belongs to the event loop of the sender whose `memory`
+    it counts in.
 
-    `lock` is held while batches are numbered; `renew_identity` returns a new producer id and epoch when those
-    of a partition are used up.
+    `lock` is held while batches are numbered; `renew_identity` returns a new producer id and epoch
+    when those of a partition are used up.
     """
 
     def __init__(
-        self, memory: Room, lock: asyncio.Lock, renew_identity: Callable[[], Awaitable[tuple[int, int]]]
+        self,
+        memory: Room,
+        lock: asyncio.Lock,
+        renew_identity: Callable[[], Awaitable[tuple[int, int]]],
     ) -> None:
         self._memory = memory
         self._lock = lock
         self._renew_identity = renew_identity
 
-    async def write(self, log: PartitionLog, fail: Callable[[PartitionLog, OutBatch, KafkaError], None]) -> None:
-        """Put back what is to be sent again, rewritten. `fail` gets each batch where that cannot be done.
+    async def write(
+        self, log: PartitionLog, fail: Callable[[PartitionLog, OutBatch, KafkaError], None]
+    ) -> None:
+        """Put back what is to be sent again, rewritten. `fail` gets each batch where that cannot be
+        done.
 
         Call with the partition locked; the lock is open when this returns or raises.
         """
@@ -43,7 +51,8 @@ class Resend:
         waiting: list[OutBatch] = []
         try:
             async with self._lock:  # nobody numbers a batch of this partition meanwhile
-                numbers, log.restamp = log.numbers if log.restamp else None, False  # a later wish stays a wish
+                # a later wish stays a wish
+                numbers, log.restamp = log.numbers if log.restamp else None, False
                 if numbers is not None and not numbers.start_over():
                     numbers.renew(*await self._renew_identity())
                 waiting = list(log.queue) if numbers is not None else []

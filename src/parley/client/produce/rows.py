@@ -1,8 +1,8 @@
 """Rows → partitions → record batches. Runs in the caller's thread, never in the event loop's.
 
 A row goes to its `partition` column or to the call's partition, where there is one; else to the
-murmur2 hash of its key, as Java's producer sends it; rows without a key stick to one partition for a
-batch's worth of bytes and then move on (KIP-480).
+murmur2 hash of its key, as Java's producer sends it; rows without a key stick to one partition for
+a batch's worth of bytes and then move on (KIP-480).
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from parley.client.options.arguments import topic_name
 from parley.client.options.client_options import CODECS, ProduceOptions
 from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
 from parley.errors.codes import MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
-from parley.records import Buffer, Columns, EncodedBatch, WriteOptions, encode_batches, group_rows, partition_keys
+from parley.records import (
+    Buffer,
+    Columns,
+    EncodedBatch,
+    WriteOptions,
+    encode_batches,
+    group_rows,
+    partition_keys,
+)
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions, Feature, VersionRange
 
@@ -39,28 +47,36 @@ class ArrowArray(Protocol):
 
 
 class ArrowStream(Protocol):
-    """Batches in Arrow's C stream interface: a pyarrow Table, a DataFrame of pandas or polars, a query of duckdb."""
+    """Batches in Arrow's C stream interface: a pyarrow Table, a DataFrame of pandas or
+    polars, a query of duckdb.
+    """
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
 Rows: TypeAlias = ArrowArray | ArrowStream | Iterable[ArrowArray]
-"""What `produce` takes: a RecordBatch, a Table or an iterable of RecordBatches, of pyarrow or in Arrow's C interfaces.
+"""What `produce` takes: a RecordBatch, a Table or an iterable of RecordBatches, of pyarrow or in
+Arrow's C interfaces.
 
-The protocols and not pyarrow's classes, which are unknown to type checkers where no stubs for pyarrow are installed.
+The protocols and not pyarrow's classes, which are unknown to type checkers where no stubs for
+pyarrow are installed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What is known of a topic when rows are written to it: its partitions and their record formats."""
+    """What is known of a topic when rows are written to it: its partitions
+    and their record formats.
+    """
 
     topic: str
     partition_count: int
     available: tuple[int, ...]
     """Partitions with a leader: where rows without a key go."""
     magics: Mapping[int, int]
-    """Record format by partition, as its leader takes it; partitions without a leader are missing."""
+    """Record format by partition, as its leader takes it; partitions
+    without a leader are missing.
+    """
     versions: Mapping[int, BrokerVersions] = field(default_factory=dict)
     """What each partition's leader can do."""
 
@@ -70,14 +86,18 @@ class TopicPlan:
 
 
 class Sticky:
-    """Which partition rows without a key go to, and for how many more bytes. Mutates with each use."""
+    """Which partition rows without a key go to, and for how many more bytes.
+    Mutates with each use.
+    """
 
     def __init__(self, rng: Callable[[], float]) -> None:
         self._rng = rng
         self._current: int | None = None
         self._left_bytes = 0
 
-    def runs(self, rows: int, row_bytes: int, plan: TopicPlan, run_bytes: int) -> Iterator[tuple[int, int]]:
+    def runs(
+        self, rows: int, row_bytes: int, plan: TopicPlan, run_bytes: int
+    ) -> Iterator[tuple[int, int]]:
         """Yield (partition, rows) for `rows` rows of about `row_bytes` each."""
         choices = plan.available or tuple(range(plan.partition_count))
         while rows > 0:
@@ -94,7 +114,8 @@ class Sticky:
 def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
     """Yield the rows in pieces that are worth encoding at once, without copying large ones.
 
-    Takes what speaks Arrow's C data protocols too (pandas, polars, duckdb). Raises ConfigError for anything else.
+    Takes what speaks Arrow's C data protocols too (pandas, polars, duckdb). Raises ConfigError for
+    anything else.
     """
     for found in _batches(rows):
         if not isinstance(found, pa.RecordBatch) and not hasattr(found, "__arrow_c_array__"):
@@ -127,7 +148,8 @@ def _batches(rows: Any) -> Iterable[Any]:
 def _no_rows(found: object) -> ConfigError:
     kind = type(found).__name__
     return ConfigError(
-        f"{kind} is not Arrow data: give a pyarrow RecordBatch or Table, or an iterable of RecordBatches"
+        f"{kind} is not Arrow data: give a pyarrow RecordBatch or Table, or an iterable of "
+        "RecordBatches"
     )
 
 
@@ -139,7 +161,9 @@ def check_columns(batch: pa.RecordBatch) -> None:
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.RecordBatch]]:
-    """Return the rows by topic: the call's, or else the `topic` column's. Raises ConfigError where there is none."""
+    """Return the rows by topic: the call's, or else the `topic` column's. Raises
+    ConfigError where there is none.
+    """
     if topic is not None:
         keep = [name for name in batch.schema.names if name != "topic"]
         return [(topic, batch.select(keep) if len(keep) != batch.num_columns else batch)]
@@ -167,7 +191,11 @@ def highest_partition(rows: pa.RecordBatch, fixed: int | None) -> int:
 
 
 def assign(
-    rows: ProduceColumns, plan: TopicPlan, fixed: int | None, sticky: Sticky, options: ProduceOptions
+    rows: ProduceColumns,
+    plan: TopicPlan,
+    fixed: int | None,
+    sticky: Sticky,
+    options: ProduceOptions,
 ) -> list[tuple[int, Buffer | None]]:
     """Return (partition, row indexes) for all rows; None stands for all rows in their order.
 
@@ -229,7 +257,9 @@ def _check_partition(plan: TopicPlan, partition: int) -> None:
 
 
 def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0) -> KafkaError:
-    """Return the error for rows of a partition that the topic does not have, even after `waited_ms` of asking."""
+    """Return the error for rows of a partition that the topic does not have, even
+    after `waited_ms` of asking.
+    """
     after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
     text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
     error = broker_error(UNKNOWN_TOPIC_OR_PARTITION, text, topic=topic, partition=partition)
@@ -247,10 +277,11 @@ def encode(
     numbers: PartitionSequences | None,
     transactional: bool = False,
 ) -> list[EncodedBatch]:
-    """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers` are given.
+    """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers`
+    are given.
 
-    Raises UnsupportedVersionError for what the format cannot hold, and the broker's MESSAGE_TOO_LARGE
-    for a record beyond max_request_size; no sequence is used up then.
+    Raises UnsupportedVersionError for what the format cannot hold, and the broker's
+    MESSAGE_TOO_LARGE for a record beyond max_request_size; no sequence is used up then.
     """
     count = columns.rows if rows is None else len(rows) // 4
     before = numbers.next if numbers is not None else 0
@@ -282,12 +313,17 @@ def encode(
 
 
 def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
-    """Refuse what the record format cannot hold that a leader, or the topic, takes; before anything is sent."""
+    """Refuse what the record format cannot hold that a leader, or the topic, takes;
+    before anything is sent.
+    """
     if magic < 2 and columns.headers is not None and columns.headers.count:
         if partition in plan.versions and plan.magic(partition) < 2:
-            plan.versions[partition].choose(ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS)
+            plan.versions[partition].choose(
+                ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS
+            )
         raise UnsupportedVersionError(
-            f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's log.message.format.version, "
+            f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's "
+            "log.message.format.version, "
             "is older than Kafka 0.11; leave them out",
             api="PRODUCE",
             feature="record-headers",

@@ -1,9 +1,12 @@
 """Sending batches: which broker gets what and when, and what is made of the answers.
 
 1. Requests to one broker leave in the order in which they were decided; several are under way.
-2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal acks.
-3. What an answer does to a partition is decided by `produce.state` and `sequences`; here it is done.
-4. What cannot be sent again as it is goes through `produce.resend`; its partition is locked meanwhile.
+2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal
+   acks.
+3. What an answer does to a partition is decided by `produce.state` and `sequences`; here it is
+   done.
+4. What cannot be sent again as it is goes through `produce.resend`; its partition is locked
+   meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from typing import Any
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
 from parley.client.cluster.view import HINTED
-from parley.client.produce.answers import NO_SUCH_TOPIC, Action, closed_error, judge, leaves_in_doubt, too_late
+from parley.client.produce.answers import (
+    NO_SUCH_TOPIC,
+    Action,
+    closed_error,
+    judge,
+    leaves_in_doubt,
+    too_late,
+)
 from parley.client.produce.buffer_memory import Room
 from parley.client.produce.resend import Resend, goes_as_it_is
 from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
@@ -39,7 +49,9 @@ LANE = "produce"
 class Sender:
     """Everything that one client has to write. Belongs to the event loop."""
 
-    def __init__(self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]) -> None:
+    def __init__(
+        self, cluster: Cluster, renew_identity: Callable[[], Awaitable[tuple[int, int]]]
+    ) -> None:
         self._cluster = cluster
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._active: dict[TopicPartition, PartitionLog] = {}
@@ -50,7 +62,9 @@ class Sender:
         self._timer: Any = None
         self.memory = Room()
         self.lock = asyncio.Lock()
-        """Held while batches are numbered, encoded and added, and while a partition is numbered again."""
+        """Held while batches are numbered, encoded and added, and while a
+        partition is numbered again.
+        """
         self._resend = Resend(self.memory, self.lock, renew_identity)
         self.max_in_flight = 5
         self.max_request_size = 2**20
@@ -60,7 +74,9 @@ class Sender:
         return self.logs.get(tp) or self.logs.setdefault(tp, PartitionLog(tp))
 
     async def room(self, call: ProduceCall, buffer_memory: int) -> None:
-        """Return when another slice of rows may be encoded. Raises the call's error as soon as there is one."""
+        """Return when another slice of rows may be encoded. Raises the call's error
+        as soon as there is one.
+        """
         while self.memory.used_bytes >= buffer_memory and call.error is None and not self._closed:
             await self.memory.change()
         if call.error is not None:
@@ -113,7 +129,7 @@ class Sender:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.memory.notify()
 
-    # -- deciding who is sent what --------------------------------------------------------------------
+    # -- deciding who is sent what -----------------------------------------------------------------
 
     def _kick(self) -> None:
         """Send whatever may be sent now, and arrange to be called again when more may be."""
@@ -139,7 +155,10 @@ class Sender:
                 wake_at.append(deadline)
             if log.queue and leader.node is None:
                 self._want_refresh()
-            elif leader.node is not None and log.sendable(now, leader.epoch, self.max_in_flight) is not None:
+            elif (
+                leader.node is not None
+                and log.sendable(now, leader.epoch, self.max_in_flight) is not None
+            ):
                 nodes.add(leader.node.id)
             elif log.queue and log.not_before_ms > now:
                 wake_at.append(log.not_before_ms)
@@ -156,7 +175,11 @@ class Sender:
             log.put_back()
         else:
             log.locked = True
-            self._spawn(self._resend.write(log, lambda log, batch, error: self._finish(log, batch, error=error)))
+            self._spawn(
+                self._resend.write(
+                    log, lambda log, batch, error: self._finish(log, batch, error=error)
+                )
+            )
 
     def _kick_soon(self) -> None:
         if not self._kicked:
@@ -166,7 +189,9 @@ class Sender:
     def _call_at(self, when_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._cluster.clock.call_at_ms(max(when_ms, self._cluster.now_ms() + 1), self._kick)
+        self._timer = self._cluster.clock.call_at_ms(
+            max(when_ms, self._cluster.now_ms() + 1), self._kick
+        )
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -192,16 +217,25 @@ class Sender:
             return
         finally:
             self._pumping.discard(node_id)
-        while self._in_flight.get(node_id, 0) < self.max_in_flight and (chosen := self._collect(node_id)):
+        while self._in_flight.get(node_id, 0) < self.max_in_flight and (
+            chosen := self._collect(node_id)
+        ):
             self._send(node_id, conn, chosen)
 
     def _collect(self, node_id: int) -> list[Chosen]:
         """Return the batches of the next request to a broker."""
         leaders = {tp: self._cluster.leader(tp) for tp, log in self._active.items() if log.queue}
-        epochs = {tp: leader.epoch for tp, leader in leaders.items() if leader.node and leader.node.id == node_id}
-        chosen = choose(self._active, epochs, self._cluster.now_ms(), self.max_in_flight, self.max_request_size)
+        epochs = {
+            tp: leader.epoch
+            for tp, leader in leaders.items()
+            if leader.node and leader.node.id == node_id
+        }
+        chosen = choose(
+            self._active, epochs, self._cluster.now_ms(), self.max_in_flight, self.max_request_size
+        )
         for log, _, _ in chosen:
-            self._active[log.tp] = self._active.pop(log.tp)  # the other partitions come first in the next request
+            # the other partitions come first in the next request
+            self._active[log.tp] = self._active.pop(log.tp)
         return chosen
 
     def _send(self, node_id: int, conn: BrokerConnection, chosen: list[Chosen]) -> None:
@@ -216,9 +250,14 @@ class Sender:
             if not chosen:
                 return
             batches = [batch for _, batch, _ in chosen]
-            topic_ids = {batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches}
+            topic_ids = {
+                batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches
+            }
             timeout_ms = min(batch.timeout_ms for batch in batches)
-            request, allowed = produce_request(batches, topic_ids, timeout_ms), allowed_versions(batches, topic_ids)
+            request, allowed = (
+                produce_request(batches, topic_ids, timeout_ms),
+                allowed_versions(batches, topic_ids),
+            )
             note_destinations(batches, topic_ids, conn.versions.choose(ApiKey.PRODUCE, allowed))
             future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed)
         except KafkaError as error:
@@ -226,7 +265,9 @@ class Sender:
                 self._failed(log, batch, error, epoch, refresh=True)
             return
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        future.add_done_callback(lambda done: self._answered(node_id, conn, chosen, topic_ids, done))
+        future.add_done_callback(
+            lambda done: self._answered(node_id, conn, chosen, topic_ids, done)
+        )
 
     def _convert(self, entries: Iterable[Chosen], magic: int) -> None:
         """Have batches rewritten in the format of a leader of another release."""
@@ -235,7 +276,7 @@ class Sender:
             self._again(log, batch, 0, epoch)
         self._kick_soon()
 
-    # -- answers --------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def _answered(
         self,
@@ -260,7 +301,9 @@ class Sender:
             self._bug(error)
         self._kick_soon()
 
-    def _take(self, chosen: Sequence[Chosen], reply: Reply[ProduceResponse], topic_ids: dict[str, bytes]) -> None:
+    def _take(
+        self, chosen: Sequence[Chosen], reply: Reply[ProduceResponse], topic_ids: dict[str, bytes]
+    ) -> None:
         if reply.message is None:  # acks=0: there is no answer
             for log, batch, _ in chosen:
                 self._finish(log, batch, ack=(-1, -1))
@@ -275,7 +318,12 @@ class Sender:
                 self._judged(log, batch, answer, epoch, reply)
 
     def _judged(
-        self, log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, epoch: int, reply: Reply[ProduceResponse]
+        self,
+        log: PartitionLog,
+        batch: OutBatch,
+        answer: ProduceAnswer,
+        epoch: int,
+        reply: Reply[ProduceResponse],
     ) -> None:
         """Do what the answer for one batch calls for."""
         if answer.error_code in NO_SUCH_TOPIC:
@@ -298,7 +346,15 @@ class Sender:
         else:
             log.restamp = log.restamp or follow_up.action is Action.RESTAMP
             refresh, immediate = follow_up.refresh, follow_up.immediate
-            self._failed(log, batch, follow_up.error, epoch, refresh=refresh, immediate=immediate, final=False)
+            self._failed(
+                log,
+                batch,
+                follow_up.error,
+                epoch,
+                refresh=refresh,
+                immediate=immediate,
+                final=False,
+            )
 
     def _failed(
         self,
@@ -331,7 +387,12 @@ class Sender:
             self.memory.give(batch)
 
     def _finish(
-        self, log: PartitionLog, batch: OutBatch, *, ack: tuple[int, int] | None = None, error: KafkaError | None = None
+        self,
+        log: PartitionLog,
+        batch: OutBatch,
+        *,
+        ack: tuple[int, int] | None = None,
+        error: KafkaError | None = None,
     ) -> None:
         """Settle a batch: its call learns what became of it."""
         if ack is not None:
@@ -347,13 +408,15 @@ class Sender:
         self.memory.give(batch)
 
     def _expire(self, log: PartitionLog, now: int) -> None:
-        """Fail the calls whose delivery timeout has passed; their batches in flight are on their own."""
+        """Fail the calls whose delivery timeout has passed; their batches in
+        flight are on their own.
+        """
         for batch in log.overdue(now):
             if batch.call.error is None:
                 leaderless = log.last_error is None and self._cluster.leader(log.tp).node is None
                 self.abandon(batch.call, too_late(batch, log.last_error, leaderless=leaderless))
 
-    # -- the rest -------------------------------------------------------------------------------------
+    # -- the rest ----------------------------------------------------------------------------------
 
     def _want_refresh(self) -> None:
         if not self._refreshing:

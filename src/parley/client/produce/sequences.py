@@ -4,10 +4,10 @@
    the same ones, so that the broker can distinguish it from a new batch.
 2. A batch whose fate is unknown (connection lost, timeout) is never stamped again: it may be in the
    log. It is sent again as it is until the broker says what became of it.
-3. The broker refusing the *lowest* outstanding batch as out of order says that it is not in the log,
-   and then no later one of the partition is either: they may all be stamped again.
-4. Stamping again takes the next producer epoch of that partition and starts at sequence 0. The broker
-   keeps its state per partition, so partitions need not move to the new epoch together.
+3. The broker refusing the *lowest* outstanding batch as out of order says that it is not in the
+   log, and then no later one of the partition is either: they may all be stamped again.
+4. Stamping again takes the next producer epoch of that partition and starts at sequence 0. The
+   broker keeps its state per partition, so partitions need not move to the new epoch together.
 5. Sequences run from 0 to 2^31-1 and start over at 0.
 """
 
@@ -61,13 +61,17 @@ class PartitionSequences:
     def reserve(self, records: int) -> int:
         """Return the first of `records` sequences and move on. Mutates: `next`."""
         if records < 1:
-            raise LocalProtocolError(f"{records} sequences were asked for; a batch has at least one record")
+            raise LocalProtocolError(
+                f"{records} sequences were asked for; a batch has at least one record"
+            )
         first = self.next
         self.next = next_sequence(first, records)
         return first
 
     def start_over(self) -> bool:
-        """Move to the next epoch and sequence 0; return False when no epoch is left and a new id is needed."""
+        """Move to the next epoch and sequence 0; return False when no epoch is left
+        and a new id is needed.
+        """
         if self.epoch >= MAX_EPOCH:
             return False
         self.epoch += 1
@@ -79,21 +83,28 @@ class PartitionSequences:
         self.producer_id, self.epoch, self.next = producer_id, epoch, 0
 
 
-def react(error_code: int, *, is_lowest: bool, is_current: bool, log_start_offset: int = -1) -> SequenceReaction | None:
+def react(
+    error_code: int, *, is_lowest: bool, is_current: bool, log_start_offset: int = -1
+) -> SequenceReaction | None:
     """Return what to do about an error code that speaks of sequences, None for any other code.
 
-    `is_lowest`: no earlier batch of the partition is outstanding. `is_current`: the batch carries the
-    partition's current id and epoch (it was not stamped again meanwhile).
+    `is_lowest`: no earlier batch of the partition is outstanding. `is_current`: the batch carries
+    the partition's current id and epoch (it was not stamped again meanwhile).
     """
     if error_code == DUPLICATE_SEQUENCE_NUMBER:
         return SequenceReaction.ACKNOWLEDGED
     if error_code == OUT_OF_ORDER_SEQUENCE_NUMBER:
         return SequenceReaction.RESTAMP if is_lowest and is_current else SequenceReaction.RETRY
     if error_code == UNKNOWN_PRODUCER_ID:
-        # The broker lost what it knew of this producer, mostly because retention removed all its records.
-        # Without a log start offset the partition is just moving: Java retries as it is, and so do we.
+        # The broker lost what it knew of this producer, mostly because retention removed all its
+        # records. Without a log start offset the partition is just moving: Java retries as it is,
+        # and so do we.
         known = log_start_offset >= 0
-        return SequenceReaction.RESTAMP if known and is_lowest and is_current else SequenceReaction.RETRY
+        return (
+            SequenceReaction.RESTAMP
+            if known and is_lowest and is_current
+            else SequenceReaction.RETRY
+        )
     if error_code == INVALID_PRODUCER_EPOCH:
         return SequenceReaction.FAIL if is_current else SequenceReaction.RETRY
     return None

@@ -1,4 +1,5 @@
-"""What waits to be written to one partition, and in which order it may go. Pure, the time is an argument.
+"""What waits to be written to one partition, and in which order it may go. Pure, the time is an
+argument.
 
 1. Batches of a partition are in the log in the order in which they were given.
 2. After a failure nothing more goes out until every batch in flight was answered; then all that are
@@ -7,10 +8,12 @@
 3. At most WINDOW batches lie between the first open one and the newest one sent. Until the first
    acknowledgement under an epoch there is one batch in flight: a broker that knows nothing of the
    producer would take a later batch before the first one.
-4. A topic that was deleted and created again is another log: its batches are numbered from 0 there, under
-   the next epoch, but only when none of them can be in it already, as one whose answer was lost may be.
-5. A call that failed stays failed: what comes for its batches later changes nothing (CVE-2026-35554's
-   lesson). Encoded bytes are never changed while they may still be sent; stamping again copies them.
+4. A topic that was deleted and created again is another log: its batches are numbered from 0 there,
+   under the next epoch, but only when none of them can be in it already, as one whose answer was
+   lost may be.
+5. A call that failed stays failed: what comes for its batches later changes nothing
+   (CVE-2026-35554's lesson). Encoded bytes are never changed while they may still be sent; stamping
+   again copies them.
 """
 
 from __future__ import annotations
@@ -28,15 +31,21 @@ from parley.records import Buffer
 from parley.types import ZERO_UUID, TopicPartition
 
 WINDOW = 5
-"""Batches per partition from the first unanswered one on, answered ones between them counted: a broker
-remembers that many of an idempotent producer. It would not recognize an older one as a duplicate."""
+"""Batches per partition from the first unanswered one on, answered ones between them counted: a
+broker remembers that many of an idempotent producer. It would not recognize an older one as a
+duplicate.
+"""
 
 AT_ONCE = 5
-"""New leaders that are tried without a pause, one after the other: hints may send a batch round and round."""
+"""New leaders that are tried without a pause, one after the other: hints may
+send a batch round and round.
+"""
 
 
 class InTransaction(NamedTuple):
-    """Which transaction a batch belongs to, and in which generation of the protocol it is written (KIP-890)."""
+    """Which transaction a batch belongs to, and in which generation of the protocol
+    it is written (KIP-890).
+    """
 
     transactional_id: str
     generation: int
@@ -107,7 +116,9 @@ class OutBatch:
     sent_to: bytes = ZERO_UUID
     """Id of the topic it was last sent to, ZERO_UUID where it went by name."""
     maybe_in: bytes | None = None
-    """Where it may lie although nobody said so (answer lost): a topic's id, ZERO_UUID for any of its name."""
+    """Where it may lie although nobody said so (answer lost): a topic's id,
+    ZERO_UUID for any of its name.
+    """
     counted: bool = False
     """Whether its bytes count against buffer_memory."""
     transaction: InTransaction | None = None
@@ -145,7 +156,9 @@ class PartitionLog:
     confirmed: bool = False
     topic_id: bytes = ZERO_UUID
     reborn: bool = False
-    """Whether the topic is another one of the same name since its batches were numbered (KIP-516)."""
+    """Whether the topic is another one of the same name since its batches
+    were numbered (KIP-516).
+    """
     locked: bool = False
     restamp: bool = False
     not_before_ms: int = 0
@@ -169,17 +182,20 @@ class PartitionLog:
         self.topic_id = topic_id
 
     def begin_again(self) -> None:
-        """Let all open batches be numbered again if the topic is another one (rule 4), once that is safe.
+        """Let all open batches be numbered again if the topic is another one (rule 4), once that is
+        safe.
 
-        Mutates: sets `restamp`, and never clears it; with nothing open the numbering starts over at once.
-        A transaction keeps its one epoch: what becomes of it is decided there.
+        Mutates: sets `restamp`, and never clears it; with nothing open the numbering starts over at
+        once. A transaction keeps its one epoch: what becomes of it is decided there.
         """
         if not self.reborn or self.in_flight or self.locked:
             return
         unsure = (batch for batch in (*self.to_retry, *self.window) if not batch.settled)
         if any(batch.maybe_in in (ZERO_UUID, self.topic_id) for batch in unsure):
             return
-        if self.numbers is None or any(batch.transaction is not None for batch in self.open_batches()):
+        if self.numbers is None or any(
+            batch.transaction is not None for batch in self.open_batches()
+        ):
             return
         self.reborn = False
         if self.is_empty and self.numbers.start_over():
@@ -198,10 +214,14 @@ class PartitionLog:
         return not (self.queue or self.in_flight or self.to_retry)
 
     def sendable(self, now_ms: int, leader_epoch: int, max_in_flight: int) -> OutBatch | None:
-        """Return the batch that may be sent now, None when there is none. A new leader ends the backoff (K5)."""
+        """Return the batch that may be sent now, None when there is none. A new
+        leader ends the backoff (K5).
+        """
         if not self.queue or self.to_retry or self.locked:
             return None
-        if self.not_before_ms > now_ms and (leader_epoch == self.failed_epoch or self.hops > AT_ONCE):
+        if self.not_before_ms > now_ms and (
+            leader_epoch == self.failed_epoch or self.hops > AT_ONCE
+        ):
             return None
         head = self.queue[0]
         if not head.is_idempotent or not self.confirmed:
@@ -256,7 +276,10 @@ class PartitionLog:
     def is_current(self, batch: OutBatch) -> bool:
         """Return whether a batch carries the numbering that is in use now."""
         numbers = self.numbers
-        return numbers is not None and (batch.producer_id, batch.epoch) == (numbers.producer_id, numbers.epoch)
+        return numbers is not None and (batch.producer_id, batch.epoch) == (
+            numbers.producer_id,
+            numbers.epoch,
+        )
 
     @property
     def settled(self) -> bool:
@@ -270,7 +293,9 @@ class PartitionLog:
         self.confirmed = False
 
     def rewind(self) -> None:
-        """Go back to behind the last acknowledged batch: those given up after it are not in the log."""
+        """Go back to behind the last acknowledged batch: those given up after
+        it are not in the log.
+        """
         self.window.clear()
         if self.numbers is not None:
             self.numbers.next = self.acked_next
@@ -282,26 +307,37 @@ class PartitionLog:
         self.confirmed = self.in_doubt = False
 
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
-        """Put the batches to be retried (or what was made of them) at the front of the queue, in order."""
-        again = sorted(self.to_retry if batches is None else batches, key=lambda batch: batch.serial)
+        """Put the batches to be retried (or what was made of them) at the front
+        of the queue, in order.
+        """
+        again = sorted(
+            self.to_retry if batches is None else batches, key=lambda batch: batch.serial
+        )
         self.to_retry = []
         self.queue.extendleft(reversed(again))
 
     def open_batches(self) -> list[OutBatch]:
         """Return all batches that are not settled, in order."""
-        return sorted((*self.in_flight, *self.to_retry, *self.queue), key=lambda batch: batch.serial)
+        return sorted(
+            (*self.in_flight, *self.to_retry, *self.queue), key=lambda batch: batch.serial
+        )
 
     def overdue(self, now_ms: int) -> list[OutBatch]:
         """Return the open batches whose time is up, in order."""
         first = self.first_deadline_ms()
         if first is None or first > now_ms:
             return []
-        return list(itertools.takewhile(lambda batch: batch.deadline_ms <= now_ms, self.open_batches()))
+        return list(
+            itertools.takewhile(lambda batch: batch.deadline_ms <= now_ms, self.open_batches())
+        )
 
     def first_deadline_ms(self) -> int | None:
         """Return when the first batch expires, None when there is none."""
         heads = (self.in_flight[:1], self.to_retry[:1], (self.queue[0],) if self.queue else ())
-        return min((batch.deadline_ms for head in heads for batch in head if batch.call.error is None), default=None)
+        return min(
+            (batch.deadline_ms for head in heads for batch in head if batch.call.error is None),
+            default=None,
+        )
 
 
 Chosen = tuple[PartitionLog, OutBatch, int]
@@ -315,7 +351,8 @@ def choose(
     max_in_flight: int,
     max_request_size: int,
 ) -> list[Chosen]:
-    """Return the batches of one request: one per partition of `epochs` (a leader's), of equal acks and format.
+    """Return the batches of one request: one per partition of `epochs` (a leader's), of equal acks
+    and format.
 
     The first batch goes whatever its size; others as far as `max_request_size` allows.
     """
@@ -327,7 +364,10 @@ def choose(
             continue
         if chosen:
             first = chosen[0][1]
-            if (batch.acks, batch.magic) != (first.acks, first.magic) or size + batch.size > max_request_size:
+            if (batch.acks, batch.magic) != (
+                first.acks,
+                first.magic,
+            ) or size + batch.size > max_request_size:
                 continue
         chosen.append((logs[tp], batch, epoch))
         size += batch.size

@@ -33,7 +33,9 @@ class ProduceAnswer(NamedTuple):
 
 
 def magic_for(versions: BrokerVersions) -> int:
-    """Return the record format that a broker takes: by its highest Produce version (KIP-32, KIP-98)."""
+    """Return the record format that a broker takes: by its highest Produce
+    version (KIP-32, KIP-98).
+    """
     highest = versions.choose(ApiKey.PRODUCE)
     return 2 if highest >= 3 else 1 if highest == 2 else 0
 
@@ -54,14 +56,20 @@ def allowed_versions(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes]
     return VersionRange(low, high)
 
 
-def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int) -> ProduceRequest:
-    """Return a Produce request of one batch per partition, all with the same acks and transaction."""
+def produce_request(
+    batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int
+) -> ProduceRequest:
+    """Return a Produce request of one batch per partition, all with the
+    same acks and transaction.
+    """
     topics: dict[str, ProduceRequest.TopicProduceData] = {}
     for batch in batches:
         name = batch.tp.topic
         if name not in topics:
             topic_id = topic_ids.get(name, ZERO_UUID)
-            topics[name] = ProduceRequest.TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
+            topics[name] = ProduceRequest.TopicProduceData(
+                name=name, topic_id=topic_id, partition_data=[]
+            )
         topics[name].partition_data.append(
             ProduceRequest.PartitionProduceData(index=batch.tp.partition, records=batch.data)
         )
@@ -74,8 +82,12 @@ def produce_request(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes],
     )
 
 
-def note_destinations(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], version: int) -> None:
-    """Write down where batches go: to a topic's id, or in older versions to whatever has its name. Mutates: them."""
+def note_destinations(
+    batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], version: int
+) -> None:
+    """Write down where batches go: to a topic's id, or in older versions to whatever
+    has its name. Mutates: them.
+    """
     for batch in batches:
         batch.sent_to = topic_ids[batch.tp.topic] if version >= TOPIC_IDS_VERSION else ZERO_UUID
 
@@ -93,7 +105,10 @@ def read_produce(
             text = found.error_message
             if found.record_errors:
                 first = found.record_errors[0]
-                text = f"{text or ''} (record {first.batch_index}: {first.batch_index_error_message or 'refused'})"
+                text = (
+                    f"{text or ''} (record {first.batch_index}: "
+                    f"{first.batch_index_error_message or 'refused'})"
+                )
             answers[tp] = ProduceAnswer(
                 tp,
                 found.error_code,

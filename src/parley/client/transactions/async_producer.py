@@ -1,7 +1,7 @@
 """A producer whose rows become visible together or not at all (KIP-98, KIP-447, KIP-360, KIP-890).
 
-What may happen when is decided by `transactions.state`; here it is done. Rows are encoded and sent by the
-same code as the client's ordinary ones, through a sender of their own.
+What may happen when is decided by `transactions.state`; here it is done. Rows are encoded and sent
+by the same code as the client's ordinary ones, through a sender of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from parley.client.transactions.options import TransactionOptions
 from parley.client.transactions.state import Identity, State, TransactionState
 from parley.client.transactions.topics import WrittenTopics, check_topics
 from parley.client.transactions.writer import TransactionWriter
-from parley.errors import BrokerError, DataLossError, KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.errors import (
+    BrokerError,
+    DataLossError,
+    KafkaError,
+    LocalProtocolError,
+    TransactionAbortableError,
+)
 from parley.errors.codes import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
 from parley.schema import ApiKey
 from parley.types import text
@@ -37,32 +43,42 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("parley.client")
 CLOSING_TIMEOUT_MS = 10_000
-"""How long `close` tries to abort what is open; after that the broker's transaction time-out does it."""
+"""How long `close` tries to abort what is open; after that the broker's
+transaction time-out does it.
+"""
 WHO_HAS_THE_EPOCH = (
-    "another producer has begun with this transactional id, or the coordinator aborted the transaction after "
-    "transaction_timeout_ms; abort_transaction finds out which: it raises ProducerFencedError, or this producer goes on"
+    "another producer has begun with this transactional id, or the coordinator aborted the "
+    "transaction after "
+    "transaction_timeout_ms; abort_transaction finds out which: it raises "
+    "ProducerFencedError, or this producer goes on"
 )
-"""A partition's leader cannot distinguish the two (KIP-588), so neither does the error of `produce`."""
+"""A partition's leader cannot distinguish the two (KIP-588), so neither
+does the error of `produce`.
+"""
 
 
 class AsyncTransactionProducer:
-    """A transactional producer; made by `AsyncClient.transactions.producer`. Belongs to one event loop.
+    """A transactional producer; made by `AsyncClient.transactions.producer`. Belongs to one event
+    loop.
 
     >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
     ...     async with client.transactions.producer("copier-1") as producer:
     ...         async with producer.transaction():
     ...             await producer.produce("flights", rows)
 
-    One transaction at a time. Errors of a call say what to do next: after TransactionAbortableError, and
-    after any other error of `produce` and `send_offsets_to_transaction`, abort and begin again; after
-    TransactionFatalError (ProducerFencedError is one) close this producer.
+    One transaction at a time. Errors of a call say what to do next: after
+    TransactionAbortableError, and after any other error of `produce` and
+    `send_offsets_to_transaction`, abort and begin again; after TransactionFatalError
+    (ProducerFencedError is one) close this producer.
     """
 
     _cluster: Cluster
     _driver: TransactionDriver
     _writer: TransactionWriter
 
-    def __init__(self, connect: Callable[[], Awaitable[Cluster]], options: TransactionOptions) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[Cluster]], options: TransactionOptions
+    ) -> None:
         self._connect, self._connected, self.options = connect, False, options
         self._txn = TransactionState(options.transactional_id)
         self._written = WrittenTopics()
@@ -72,11 +88,13 @@ class AsyncTransactionProducer:
         self._ending = asyncio.Lock()
         self._closed = False
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     @property
     def transactional_id(self) -> str:
-        """The name under which the coordinator knows this producer and those before and after it."""
+        """The name under which the coordinator knows this producer and
+        those before and after it.
+        """
         return self.options.transactional_id
 
     @property
@@ -91,7 +109,9 @@ class AsyncTransactionProducer:
 
     @property
     def generation(self) -> int:
-        """The protocol's generation of the last transaction: 1, or 2 where transaction.version 2 is finalized."""
+        """The protocol's generation of the last transaction: 1, or 2 where
+        transaction.version 2 is finalized.
+        """
         return self._txn.generation
 
     @property
@@ -100,10 +120,12 @@ class AsyncTransactionProducer:
         return self._txn.state
 
     async def start(self) -> AsyncTransactionProducer:
-        """Take the transactional id over (InitProducerId): fence its former producer, abort what that left open.
+        """Take the transactional id over (InitProducerId): fence its former producer, abort what
+        that left open.
 
-        Raises UnsupportedVersionError, before anything is sent, where the brokers have no transactions (before
-        Kafka 0.11); the broker's error where the coordinator refuses. May be called again.
+        Raises UnsupportedVersionError, before anything is sent, where the brokers have no
+        transactions (before Kafka 0.11); the broker's error where the coordinator refuses. May be
+        called again.
         """
         self._alive()
         if self._txn.state is State.UNINITIALIZED:
@@ -116,10 +138,12 @@ class AsyncTransactionProducer:
         return self
 
     async def resume(self, producer_id: int, producer_epoch: int) -> AsyncTransactionProducer:
-        """Go on as a producer that another process started and that wrote nothing yet; instead of `start`.
+        """Go on as a producer that another process started and that wrote nothing yet; instead of
+        `start`.
 
-        Fences nobody: where another producer has begun since, the first write raises ProducerFencedError. The
-        transaction time-out is the one that the other process gave (`fence` has an option for it).
+        Fences nobody: where another producer has begun since, the first write raises
+        ProducerFencedError. The transaction time-out is the one that the other process gave
+        (`fence` has an option for it).
         """
         self._alive()
         arguments.number("producer_id", producer_id, 0, arguments.INT64)
@@ -135,7 +159,9 @@ class AsyncTransactionProducer:
         await self.start()
 
     async def close(self) -> None:
-        """Abort an open transaction, unless it was handed over, and stop. Idempotent; raises nothing."""
+        """Abort an open transaction, unless it was handed over, and stop.
+        Idempotent; raises nothing.
+        """
         if self._closed:
             return
         self._closed = True
@@ -145,7 +171,9 @@ class AsyncTransactionProducer:
         except LocalProtocolError:
             pass  # it ended while this call waited
         except KafkaError as error:
-            log.warning("the transaction of %s was left to its time-out: %s", self.transactional_id, error)
+            log.warning(
+                "the transaction of %s was left to its time-out: %s", self.transactional_id, error
+            )
         finally:
             if self._connected:
                 await self._writer.close()
@@ -158,11 +186,14 @@ class AsyncTransactionProducer:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
-    # -- transactions ---------------------------------------------------------------------------------
+    # -- transactions ------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
         """Open a transaction. The coordinator hears of it with the first rows."""
@@ -175,12 +206,14 @@ class AsyncTransactionProducer:
     async def commit_transaction(self) -> None:
         """Make the rows and offsets of the open transaction visible, all of them.
 
-        Waits for produce calls that are still running. Raises TransactionAbortableError where the transaction
-        can only be aborted, TransactionFatalError where this producer is done for. After RequestTimedOut or
-        NetworkError it is not known whether the transaction is committed: call this again until it answers.
+        Waits for produce calls that are still running. Raises TransactionAbortableError where the
+        transaction can only be aborted, TransactionFatalError where this producer is done for.
+        After RequestTimedOut or NetworkError it is not known whether the transaction is committed:
+        call this again until it answers.
         """
         self._alive()
-        async with self._ending:  # one end at a time: whoever comes second finds the transaction ended
+        # one end at a time: whoever comes second finds the transaction ended
+        async with self._ending:
             self._txn.commit()
             deadline = self._cluster.deadline()
             await self._flushed()
@@ -192,15 +225,18 @@ class AsyncTransactionProducer:
     async def abort_transaction(self) -> None:
         """Discard the rows and offsets of the open transaction; then the next one may begin.
 
-        Produce calls that are still running fail. Raises TransactionFatalError where the producer cannot go on
-        afterwards. After RequestTimedOut or NetworkError call it again, or close the producer.
+        Produce calls that are still running fail. Raises TransactionFatalError where the producer
+        cannot go on afterwards. After RequestTimedOut or NetworkError call it again, or close the
+        producer.
         """
         self._alive()
         await self._abort(self._cluster.deadline())
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransactionProducer]:
-        """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
+        """Begin a transaction, and commit it at the end of the block; abort it
+        when the block raises.
+        """
         await self.begin_transaction()
         try:
             yield self
@@ -217,12 +253,14 @@ class AsyncTransactionProducer:
         return self._txn.is_open and not self._closed
 
     async def prepare_transaction(self) -> PreparedTransaction:
-        """Hand the open transaction over: return what any process needs to end it with `client.transactions.end`.
+        """Hand the open transaction over: return what any process needs to end it with
+        `client.transactions.end`.
 
-        All rows are acknowledged when this returns, and nothing is ended. The producer is closed without
-        an abort; until the transaction is ended, or its transaction_timeout_ms is over, read_committed readers
-        of its partitions wait at its first record. Beginning again with the same transactional id aborts it.
-        Raises as `commit_transaction` does, and then the transaction is still this producer's.
+        All rows are acknowledged when this returns, and nothing is ended. The producer is closed
+        without an abort; until the transaction is ended, or its transaction_timeout_ms is over,
+        read_committed readers of its partitions wait at its first record. Beginning again with the
+        same transactional id aborts it. Raises as `commit_transaction` does, and then the
+        transaction is still this producer's.
         """
         self._alive()
         self._txn.check_open("prepare_transaction")
@@ -233,14 +271,21 @@ class AsyncTransactionProducer:
             self._txn.prepare()
             identity, empty = self._txn.identity, not self._txn.started
         await self.close()
-        return PreparedTransaction(self.transactional_id, identity.producer_id, identity.epoch, empty)
+        return PreparedTransaction(
+            self.transactional_id, identity.producer_id, identity.epoch, empty
+        )
 
-    # -- what goes into a transaction -----------------------------------------------------------------
+    # -- what goes into a transaction --------------------------------------------------------------
 
     async def produce(
-        self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
+        self,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None = None,
+        options: ProduceOptions | None = None,
     ) -> ProduceResult:
-        """Write rows in the open transaction and return when all are acknowledged; see `AsyncClient.produce`.
+        """Write rows in the open transaction and return when all are acknowledged; see
+        `AsyncClient.produce`.
 
         Any error, and giving the call up, leaves a transaction that can only be aborted.
         """
@@ -265,9 +310,9 @@ class AsyncTransactionProducer:
     ) -> None:
         """Commit a group's offsets (the *next* to be read) with the open transaction.
 
-        `group` is what `group_metadata` of the consumer returns (KIP-447, Kafka 2.5): a member that is not one any
-        more is refused. With a group's id alone nobody is; on brokers below 2.5 give that. Raises the broker's
-        error; then the transaction can only be aborted.
+        `group` is what `group_metadata` of the consumer returns (KIP-447, Kafka 2.5): a member that
+        is not one any more is refused. With a group's id alone nobody is; on brokers below 2.5 give
+        that. Raises the broker's error; then the transaction can only be aborted.
         """
         self._alive()
         if not isinstance(group, ConsumerGroupMetadata):
@@ -284,10 +329,12 @@ class AsyncTransactionProducer:
                 raise
             raise seen from raised
 
-    # -- one write call, for the blocking wrapper too ----------------------------------------------------
+    # -- one write call, for the blocking wrapper too ----------------------------------------------
 
     def enter(self) -> TransactionWriter:
-        """Count a produce call as running and return where it writes to. Raises where none is allowed now."""
+        """Count a produce call as running and return where it writes to. Raises
+        where none is allowed now.
+        """
         self._alive()
         self._txn.check_open("produce")
         self._writes += 1
@@ -301,11 +348,15 @@ class AsyncTransactionProducer:
             self._no_writes.set()
 
     def wrote(self, result: ProduceResult) -> None:
-        """Take note of where rows went. Raises DataLossError where the topic is another one by now."""
+        """Take note of where rows went. Raises DataLossError where the topic
+        is another one by now.
+        """
         self._written.acknowledged(result.partitions.values())
 
     def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
-        """Let an error of a write end the transaction's good state; return what the caller is to see."""
+        """Let an error of a write end the transaction's good state; return
+        what the caller is to see.
+        """
         known = given_up(error)
         if (
             isinstance(known, BrokerError)
@@ -316,7 +367,8 @@ class AsyncTransactionProducer:
         if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
             severity = judge(api, known)
             if _names_unknown_producer(known) and not self._txn.can_renew:
-                severity = Severity.ABORTABLE  # the partitions that say so begin at sequence 0 again
+                # the partitions that say so begin at sequence 0 again
+                severity = Severity.ABORTABLE
             self._txn.failed(severity, known)
             if isinstance(error, DataLossError):
                 self._lost(error)
@@ -324,18 +376,25 @@ class AsyncTransactionProducer:
             return self._txn.trouble()  # its cause is the error
         return error
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _alive(self) -> None:
         if self._closed:
-            raise LocalProtocolError(f"the producer of {self.transactional_id!r} is closed; make a new one")
+            raise LocalProtocolError(
+                f"the producer of {self.transactional_id!r} is closed; make a new one"
+            )
 
     async def _admit(self, batches: list[OutBatch]) -> None:
         """Add the partitions of some batches to the transaction before they may be sent."""
         self._txn.check_writing()
         partitions = {batch.tp for batch in batches}
-        if self._txn.generation > 1 and not self._txn.started and not await self._writer.all_in_second(partitions):
-            self._txn.generation = 1  # nothing was sent yet; a leader is older than what the cluster has finalized
+        if (
+            self._txn.generation > 1
+            and not self._txn.started
+            and not await self._writer.all_in_second(partitions)
+        ):
+            # nothing was sent yet; a leader is older than what the cluster has finalized
+            self._txn.generation = 1
             self._writer.transaction = InTransaction(self.transactional_id, 1)
             for batch in batches:
                 batch.transaction = self._writer.transaction
@@ -352,7 +411,9 @@ class AsyncTransactionProducer:
             raise self._txn.trouble()
 
     async def _still_whole(self, deadline: Deadline) -> None:
-        """Raise, and make an abort necessary, where a topic written to was deleted or created again meanwhile."""
+        """Raise, and make an abort necessary, where a topic written to was deleted or
+        created again meanwhile.
+        """
         try:
             await check_topics(self._cluster, self._written, deadline)
         except DataLossError as error:
@@ -371,7 +432,8 @@ class AsyncTransactionProducer:
         async with self._ending:
             self._txn.abort()
             error = TransactionAbortableError(
-                f"the transaction of {self.transactional_id!r} is being aborted", transactional_id=self.transactional_id
+                f"the transaction of {self.transactional_id!r} is being aborted",
+                transactional_id=self.transactional_id,
             )
             self._writer.abandon_all(error)
             await self._no_writes.wait()
@@ -391,5 +453,11 @@ class AsyncTransactionProducer:
 
 
 def _names_unknown_producer(error: KafkaError) -> bool:
-    """Return whether a partition's leader knows nothing of this producer: its records are gone, or the topic is."""
-    return isinstance(error, BrokerError) and error.code == UNKNOWN_PRODUCER_ID and error.api == ApiKey.PRODUCE.name
+    """Return whether a partition's leader knows nothing of this producer: its records
+    are gone, or the topic is.
+    """
+    return (
+        isinstance(error, BrokerError)
+        and error.code == UNKNOWN_PRODUCER_ID
+        and error.api == ApiKey.PRODUCE.name
+    )

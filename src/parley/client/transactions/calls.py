@@ -1,4 +1,6 @@
-"""What a client has for transactions: `client.transactions`, a part that it owns, asynchronous or blocking."""
+"""What a client has for transactions: `client.transactions`, a part that it owns,
+asynchronous or blocking.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from parley.client.cluster.retry import Deadline
     from parley.client.transactions.async_producer import AsyncTransactionProducer
     from parley.client.transactions.handover import FencedProducer, PreparedTransaction
-    from parley.client.transactions.listing import TransactionDescription, TransactionFilter, TransactionListing
+    from parley.client.transactions.listing import (
+        TransactionDescription,
+        TransactionFilter,
+        TransactionListing,
+    )
     from parley.client.transactions.producer import TransactionProducer
 
 T = TypeVar("T")
@@ -45,13 +51,15 @@ class AsyncTransactions:
         max_generation: int = 2,
         options: ProduceOptions | None = None,
     ) -> AsyncTransactionProducer:
-        """Return a producer whose rows become visible together or not at all; `async with` it, or `start` it.
+        """Return a producer whose rows become visible together or not at all; `async with` it, or
+        `start` it.
 
-        One producer of a transactional id is valid at a time: starting one fences the one before and aborts
-        what that left open. After `transaction_timeout_ms` the coordinator aborts a transaction.
-        `max_generation=1` keeps to the first generation of the protocol (Produce up to v11, EndTxn up to v4)
-        on brokers that have the second (KIP-890). `options` are those of its `produce`. Needs Kafka 0.11;
-        `start` raises UnsupportedVersionError, before anything is sent, on older brokers.
+        One producer of a transactional id is valid at a time: starting one fences the one before
+        and aborts what that left open. After `transaction_timeout_ms` the coordinator aborts a
+        transaction. `max_generation=1` keeps to the first generation of the protocol (Produce up to
+        v11, EndTxn up to v4) on brokers that have the second (KIP-890). `options` are those of its
+        `produce`. Needs Kafka 0.11; `start` raises UnsupportedVersionError, before anything is
+        sent, on older brokers.
         """
         from parley.client.transactions.async_producer import AsyncTransactionProducer
         from parley.client.transactions.options import TransactionOptions
@@ -67,24 +75,30 @@ class AsyncTransactions:
         self._producers.add(made)
         return made
 
-    async def end(self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None) -> None:
-        """Commit (or abort) a transaction that `AsyncTransactionProducer.prepare_transaction` handed over.
+    async def end(
+        self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
+    ) -> None:
+        """Commit (or abort) a transaction that `AsyncTransactionProducer.prepare_transaction`
+        handed over.
 
-        From any process, and as often as wanted: it returns when the transaction has ended as asked, also
-        when it had already. The markers are written a moment later; readers with read_committed see the
-        records then. Raises, where it can no longer end as asked,
+        From any process, and as often as wanted: it returns when the transaction has ended as
+        asked, also when it had already. The markers are written a moment later; readers with
+        read_committed see the records then. Raises, where it can no longer end as asked,
 
         - TransactionAbortedError: a commit came after an abort; the records are discarded;
         - TransactionCommittedError: an abort came after a commit; the records stay;
-        - ProducerFencedError: aborted by its time-out, or by another producer of that id. If it had not
-          been committed before, the records are discarded;
-        - TransactionForgottenError: id or producer id are unknown to the coordinator; it ended long ago.
+        - ProducerFencedError: aborted by its time-out, or by another producer of that id. If it had
+          not been committed before, the records are discarded;
+        - TransactionForgottenError: id or producer id are unknown to the coordinator; it ended long
+          ago.
 
         RequestTimedOut and NetworkError leave it unknown: call again.
         """
         from parley.client.transactions.handover import PreparedTransaction, end_transaction
 
-        arguments.instance("prepared", prepared, PreparedTransaction, how="give what prepare_transaction returned")
+        arguments.instance(
+            "prepared", prepared, PreparedTransaction, how="give what prepare_transaction returned"
+        )
         arguments.flag("committed", committed)
         arguments.timeout(timeout_ms)
         cluster, deadline = await self._begin(timeout_ms)
@@ -97,13 +111,14 @@ class AsyncTransactions:
         transaction_timeout_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> dict[str, FencedProducer]:
-        """Fence the producers of some ids and abort what they left open (InitProducerId); open nothing.
+        """Fence the producers of some ids and abort what they left open (InitProducerId); open
+        nothing.
 
         Returns, for each id, its producer id and new epoch: what `producer` begins with is above
-        it. An id that the coordinator did not know is known to it afterwards. `transaction_timeout_ms` is for
-        identities that `AsyncTransactionProducer.resume` is to write under; leave it out where nothing is written.
-        Raises the first id's error, and UnsupportedVersionError before anything is sent where brokers have no
-        transactions.
+        it. An id that the coordinator did not know is known to it afterwards.
+        `transaction_timeout_ms` is for identities that `AsyncTransactionProducer.resume` is to
+        write under; leave it out where nothing is written. Raises the first id's error, and
+        UnsupportedVersionError before anything is sent where brokers have no transactions.
         """
         from parley.client.transactions.handover import fence
 
@@ -117,10 +132,12 @@ class AsyncTransactions:
     async def list(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
     ) -> builtins.list[TransactionListing]:
-        """Return the transactional ids that the brokers coordinate, each with its producer id and state.
+        """Return the transactional ids that the brokers coordinate, each with its producer id and
+        state.
 
-        Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot say (before Kafka
-        3.0; the filters by duration and pattern need 3.8 and 4.1), and ConfigError for a state no broker knows.
+        Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot say
+        (before Kafka 3.0; the filters by duration and pattern need 3.8 and 4.1), and ConfigError
+        for a state no broker knows.
         """
         from parley.client.transactions.listing import TransactionFilter, list_transactions
 
@@ -133,9 +150,11 @@ class AsyncTransactions:
     async def describe(
         self, transactional_ids: Names, *, timeout_ms: int | None = None
     ) -> dict[str, TransactionDescription | None]:
-        """Return how each transactional id stands at its coordinator, None for one that it does not know.
+        """Return how each transactional id stands at its coordinator, None for one that it does not
+        know.
 
-        Raises UnsupportedVersionError before anything is sent where a coordinator cannot say (before Kafka 3.0).
+        Raises UnsupportedVersionError before anything is sent where a coordinator cannot say
+        (before Kafka 3.0).
         """
         from parley.client.transactions.listing import describe_transactions
 
@@ -151,7 +170,9 @@ class AsyncTransactions:
 
 
 class Transactions:
-    """Transactions of one cluster, blocking: `Client.transactions`. AsyncTransactions says what the calls raise."""
+    """Transactions of one cluster, blocking: `Client.transactions`. AsyncTransactions
+    says what the calls raise.
+    """
 
     def __init__(self, transactions: Callable[[], AsyncTransactions]) -> None:
         self._async = transactions  # asked for at each call: after a fork it is another
@@ -168,7 +189,9 @@ class Transactions:
         max_generation: int = 2,
         options: ProduceOptions | None = None,
     ) -> TransactionProducer:
-        """Return a producer whose rows become visible together or not at all; use it in a `with` block."""
+        """Return a producer whose rows become visible together or not at all;
+        use it in a `with` block.
+        """
         from parley.client.transactions.producer import TransactionProducer
 
         transactions = self._async()

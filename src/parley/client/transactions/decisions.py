@@ -1,4 +1,5 @@
-"""Which error of which request does what to a transaction, as Java's TransactionManager has it: pure tables.
+"""Which error of which request does what to a transaction, as Java's TransactionManager has it:
+pure tables.
 
 | code | name | what it does |
 |---|---|---|
@@ -41,7 +42,9 @@ class Severity(Enum):
     ABORTABLE = "abortable"
     """The transaction can only be aborted."""
     RENEW = "renew"
-    """Abortable, and the next transaction needs a new epoch. Fatal where the coordinator can give none."""
+    """Abortable, and the next transaction needs a new epoch. Fatal where the
+    coordinator can give none.
+    """
     FATAL = "fatal"
 
 
@@ -54,13 +57,25 @@ _EVERYWHERE = {
     UNKNOWN_PRODUCER_ID: Severity.RENEW,
     INVALID_TXN_STATE: Severity.FATAL,
 }
-_GROUP = {22: Severity.ABORTABLE, 25: Severity.ABORTABLE, 30: Severity.ABORTABLE, 82: Severity.ABORTABLE}
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID: the group has moved on."""
+_GROUP = {
+    22: Severity.ABORTABLE,
+    25: Severity.ABORTABLE,
+    30: Severity.ABORTABLE,
+    82: Severity.ABORTABLE,
+}
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, GROUP_AUTHORIZATION_FAILED,
+FENCED_INSTANCE_ID: the group has moved on.
+"""
 _BY_API: dict[ApiKey, dict[int, Severity]] = {
     ApiKey.INIT_PRODUCER_ID: dict.fromkeys((49, 59, 120), Severity.FATAL),
     ApiKey.FIND_COORDINATOR: {30: Severity.ABORTABLE},
     ApiKey.ADD_OFFSETS_TO_TXN: _GROUP,
-    ApiKey.TXN_OFFSET_COMMIT: {**_GROUP, 29: Severity.ABORTABLE, 12: Severity.ABORTABLE, 28: Severity.ABORTABLE},
+    ApiKey.TXN_OFFSET_COMMIT: {
+        **_GROUP,
+        29: Severity.ABORTABLE,
+        12: Severity.ABORTABLE,
+        28: Severity.ABORTABLE,
+    },
     ApiKey.PRODUCE: {
         CLUSTER_AUTHORIZATION_FAILED: Severity.FATAL,
         OUT_OF_ORDER_SEQUENCE_NUMBER: Severity.RENEW,
@@ -69,7 +84,9 @@ _BY_API: dict[ApiKey, dict[int, Severity]] = {
     },
 }
 _OTHERWISE = {ApiKey.ADD_PARTITIONS_TO_TXN: Severity.ABORTABLE, ApiKey.PRODUCE: Severity.ABORTABLE}
-"""For codes that stand nowhere above: what is wrong with a partition is no reason to give the producer up."""
+"""For codes that stand nowhere above: what is wrong with a partition is no
+reason to give the producer up.
+"""
 
 
 def judge_code(api: ApiKey, code: int, *, retriable: bool = False) -> Severity:
@@ -81,18 +98,24 @@ def judge_code(api: ApiKey, code: int, *, retriable: bool = False) -> Severity:
     found = _BY_API.get(api, {}).get(code) or _EVERYWHERE.get(code)
     if found is not None:
         return found
-    return Severity.RETRY if retriable and api is not ApiKey.PRODUCE else _OTHERWISE.get(api, Severity.FATAL)
+    return (
+        Severity.RETRY
+        if retriable and api is not ApiKey.PRODUCE
+        else _OTHERWISE.get(api, Severity.FATAL)
+    )
 
 
 def judge(api: ApiKey, error: KafkaError) -> Severity:
     """Return what an error that ended a request for good does to the transaction.
 
-    `api` is what the caller was about; a broker's error says itself which request it answers. A request
-    that got no answer until its deadline leaves an EndTxn to be asked again; any other can only be
-    followed by an abort.
+    `api` is what the caller was about; a broker's error says itself which request it answers. A
+    request that got no answer until its deadline leaves an EndTxn to be asked again; any other can
+    only be followed by an abort.
     """
     if isinstance(error, BrokerError):
-        api = ApiKey[error.api] if error.api is not None and error.api in ApiKey.__members__ else api
+        api = (
+            ApiKey[error.api] if error.api is not None and error.api in ApiKey.__members__ else api
+        )
         severity = judge_code(api, error.code, retriable=error.retriable)
     elif api is ApiKey.PRODUCE:
         severity = Severity.ABORTABLE

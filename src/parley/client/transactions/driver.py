@@ -1,7 +1,7 @@
 """Sends what the state of a transaction calls for, and feeds it the answers.
 
-Every request goes to the coordinator of the transactional id (TxnOffsetCommit to the group's), is repeated
-while errors may pass, and ends in `transactions.state` with what it brought.
+Every request goes to the coordinator of the transactional id (TxnOffsetCommit to the group's), is
+repeated while errors may pass, and ends in `transactions.state` with what it brought.
 """
 
 from __future__ import annotations
@@ -37,13 +37,19 @@ _API = {Step.INIT_PRODUCER_ID: ApiKey.INIT_PRODUCER_ID, Step.END_TXN: ApiKey.END
 
 
 class TransactionDriver:
-    """The requests of one transactional producer. Belongs to the event loop; mutates the state it is given."""
+    """The requests of one transactional producer. Belongs to the event loop;
+    mutates the state it is given.
+    """
 
-    def __init__(self, cluster: Cluster, options: TransactionOptions, txn: TransactionState) -> None:
+    def __init__(
+        self, cluster: Cluster, options: TransactionOptions, txn: TransactionState
+    ) -> None:
         self._cluster, self._options, self._txn = cluster, options, txn
 
     async def generation(self) -> int:
-        """Return the generation of the protocol for the next transaction: as the brokers connected to can do."""
+        """Return the generation of the protocol for the next transaction: as the
+        brokers connected to can do.
+        """
         if self._options.max_generation < 2:
             return 1
 
@@ -51,20 +57,27 @@ class TransactionDriver:
             brokers = (conn, *self._cluster.pool.connections)
             return generation_of((one.versions for one in brokers), self._options.max_generation)
 
-        return await self._at_coordinator("reaching the coordinator", self._cluster.deadline(), attempt)
+        return await self._at_coordinator(
+            "reaching the coordinator", self._cluster.deadline(), attempt
+        )
 
     async def run(self, deadline: Deadline) -> None:
-        """Send the requests that are due until the application may go on; the identity may be another then.
+        """Send the requests that are due until the application may go on; the identity may be
+        another then.
 
-        Raises what the state makes of an error: it may be called again after one that may pass, or while
-        the producer has not begun.
+        Raises what the state makes of an error: it may be called again after one that may pass, or
+        while the producer has not begun.
         """
         txn = self._txn
         starting = txn.state is State.UNINITIALIZED
         while (step := txn.next_step) is not None:
             txn.sending(step)
             try:
-                await (self._initialize(deadline) if step is Step.INIT_PRODUCER_ID else self._end(deadline))
+                await (
+                    self._initialize(deadline)
+                    if step is Step.INIT_PRODUCER_ID
+                    else self._end(deadline)
+                )
             except KafkaError as error:
                 severity = judge(_API[step], error)
                 if severity is Severity.RETRY or starting:
@@ -92,7 +105,12 @@ class TransactionDriver:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """Make a group's offsets part of the transaction. Raises the broker's error."""
-        cluster, deadline, writer, group_id = self._cluster, self._cluster.deadline(), self._writer(), group.group_id
+        cluster, deadline, writer, group_id = (
+            self._cluster,
+            self._cluster.deadline(),
+            self._writer(),
+            group.group_id,
+        )
 
         async def enrol(conn: BrokerConnection) -> None:
             await add_offsets(cluster, conn, writer, group_id, deadline)
@@ -107,7 +125,7 @@ class TransactionDriver:
         what = f"committing offsets of group {group_id} in a transaction"
         await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, commit)
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _writer(self) -> Writer:
         return Writer(self._options.transactional_id, self._txn.identity, self._txn.generation)
@@ -117,9 +135,13 @@ class TransactionDriver:
         writer = Writer(self._options.transactional_id, identity)
 
         async def attempt(conn: BrokerConnection) -> tuple[Identity, bool]:
-            return await init_producer_id(self._cluster, conn, writer, self._options.transaction_timeout_ms, deadline)
+            return await init_producer_id(
+                self._cluster, conn, writer, self._options.transaction_timeout_ms, deadline
+            )
 
-        identity, renews = await self._at_coordinator("taking a transactional id over", deadline, attempt)
+        identity, renews = await self._at_coordinator(
+            "taking a transactional id over", deadline, attempt
+        )
         self._txn.initialized(identity, can_renew=renews)
 
     async def _end(self, deadline: Deadline) -> None:
@@ -135,11 +157,14 @@ class TransactionDriver:
             maybe_empty = self._txn.generation > 1 or not (self._txn.partitions or self._txn.groups)
             if committed or error.code != INVALID_TXN_STATE or not maybe_empty:
                 raise
-            answer = None  # what should have opened the transaction did not arrive: there is nothing to abort
+            # what should have opened the transaction did not arrive: there is nothing to abort
+            answer = None
         self._txn.end_answered(answer)
 
     async def _at_coordinator(
         self, what: str, deadline: Deadline, attempt: Callable[[BrokerConnection], Awaitable[T]]
     ) -> T:
         key = self._options.transactional_id
-        return await at_coordinator(self._cluster, KeyType.TRANSACTION, key, what, deadline, attempt)
+        return await at_coordinator(
+            self._cluster, KeyType.TRANSACTION, key, what, deadline, attempt
+        )

@@ -1,8 +1,9 @@
 """Transactions that one process opens and another one ends: the two halves of a two-phase commit.
 
-A transaction belongs to a transactional id, a producer id and an epoch, not to a connection. Whoever has
-these three may end it, from any process, as often as it likes: a broker answers the same EndTxn again
-with success. It is sent below v5, so that ending changes no epoch and a repetition stays a repetition.
+A transaction belongs to a transactional id, a producer id and an epoch, not to a connection.
+Whoever has these three may end it, from any process, as often as it likes: a broker answers the
+same EndTxn again with success. It is sent below v5, so that ending changes no epoch and a
+repetition stays a repetition.
 """
 
 from __future__ import annotations
@@ -27,21 +28,28 @@ from parley.errors import (
     TransactionError,
     TransactionForgottenError,
 )
-from parley.errors.codes import INVALID_PRODUCER_ID_MAPPING, INVALID_TRANSACTION_TIMEOUT, INVALID_TXN_STATE
+from parley.errors.codes import (
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TRANSACTION_TIMEOUT,
+    INVALID_TXN_STATE,
+)
 from parley.net import BrokerConnection
 from parley.types import text
 
 FENCING_TIMEOUTS_MS = (30_000, 1_000)
-"""Transaction timeouts that InitProducerId carries where no transaction follows; the next one where a broker allows
-no longer ones. They are not short, for the coordinator gives its replicas so long to take the identity over, and
-answers COORDINATOR_NOT_AVAILABLE when they did not (KAFKA-16047)."""
+"""Transaction timeouts that InitProducerId carries where no transaction follows; the next one where
+a broker allows no longer ones. They are not short, for the coordinator gives its replicas so long
+to take the identity over, and answers COORDINATOR_NOT_AVAILABLE when they did not (KAFKA-16047).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """A transaction whose records are all acknowledged and that nothing has ended yet. Plain and picklable.
+    """A transaction whose records are all acknowledged and that nothing has ended yet. Plain and
+    picklable.
 
-    `is_empty` says that nothing was written: then the coordinator does not know it, and ending it does nothing.
+    `is_empty` says that nothing was written: then the coordinator does not know it, and ending it
+    does nothing.
     """
 
     transactional_id: str
@@ -56,7 +64,9 @@ class PreparedTransaction:
 
 
 class FencedProducer(NamedTuple):
-    """A transactional id after `fence`: its producer id and the epoch that fences every producer before."""
+    """A transactional id after `fence`: its producer id and the epoch that
+    fences every producer before.
+    """
 
     transactional_id: str
     producer_id: int
@@ -69,14 +79,21 @@ async def end_transaction(
     """Commit or abort a prepared transaction; see `AsyncTransactions.end`."""
     if prepared.is_empty:
         return
-    writer = Writer(prepared.transactional_id, Identity(prepared.producer_id, prepared.producer_epoch))
-    what = f"{'committing' if committed else 'aborting'} the transaction of {prepared.transactional_id}"
+    writer = Writer(
+        prepared.transactional_id, Identity(prepared.producer_id, prepared.producer_epoch)
+    )
+    what = (
+        f"{'committing' if committed else 'aborting'} the transaction of "
+        f"{prepared.transactional_id}"
+    )
 
     async def attempt(conn: BrokerConnection) -> None:
         await end_txn(cluster, conn, writer, deadline, committed=committed)
 
     try:
-        await at_coordinator(cluster, KeyType.TRANSACTION, prepared.transactional_id, what, deadline, attempt)
+        await at_coordinator(
+            cluster, KeyType.TRANSACTION, prepared.transactional_id, what, deadline, attempt
+        )
     except BrokerError as error:
         outcome = _outcome(prepared, error, committed=committed)
         if outcome is None:
@@ -84,14 +101,18 @@ async def end_transaction(
         raise outcome from error
 
 
-def _outcome(prepared: PreparedTransaction, error: BrokerError, *, committed: bool) -> TransactionError | None:
+def _outcome(
+    prepared: PreparedTransaction, error: BrokerError, *, committed: bool
+) -> TransactionError | None:
     who = f"the transaction of {prepared.transactional_id!r}"
     kind: type[TransactionError]
     if error.code in FENCED:
         kind, text = (
             ProducerFencedError,
-            f"{who} (producer {prepared.producer_id}, epoch {prepared.producer_epoch}) can no longer be ended: the "
-            "coordinator aborted it after its transaction_timeout_ms, or another producer has begun with this id. "
+            f"{who} (producer {prepared.producer_id}, epoch {prepared.producer_epoch}) can "
+            "no longer be ended: the "
+            "coordinator aborted it after its transaction_timeout_ms, or another producer "
+            "has begun with this id. "
             "If it was not committed before, its records are discarded and must be written again",
         )
     elif error.code == INVALID_TXN_STATE and committed:
@@ -104,8 +125,10 @@ def _outcome(prepared: PreparedTransaction, error: BrokerError, *, committed: bo
     elif error.code == INVALID_PRODUCER_ID_MAPPING:
         kind, text = (
             TransactionForgottenError,
-            f"the coordinator does not know {who} of producer {prepared.producer_id}: the id expired "
-            "(transactional.id.expiration.ms) or has another producer id. It ended earlier, and which way "
+            f"the coordinator does not know {who} of producer {prepared.producer_id}: the id "
+            "expired "
+            "(transactional.id.expiration.ms) or has another producer id. It ended earlier, "
+            "and which way "
             "cannot be known: look for its records",
         )
     else:
@@ -136,7 +159,9 @@ async def fence(
         async def attempt(conn: BrokerConnection, name: str = transactional_id) -> Identity:
             for limit_ms in limits_ms:
                 try:
-                    identity, _ = await init_producer_id(cluster, conn, Writer(name, NOBODY), limit_ms, deadline)
+                    identity, _ = await init_producer_id(
+                        cluster, conn, Writer(name, NOBODY), limit_ms, deadline
+                    )
                     return identity
                 except BrokerError as error:
                     if error.code != INVALID_TRANSACTION_TIMEOUT or limit_ms == limits_ms[-1]:
@@ -144,6 +169,8 @@ async def fence(
             raise AssertionError("the last limit returns or raises")
 
         what = f"fencing {transactional_id}"
-        identity = await at_coordinator(cluster, KeyType.TRANSACTION, transactional_id, what, deadline, attempt)
+        identity = await at_coordinator(
+            cluster, KeyType.TRANSACTION, transactional_id, what, deadline, attempt
+        )
         found[transactional_id] = FencedProducer(transactional_id, *identity)
     return found

@@ -1,4 +1,6 @@
-"""What transactions there are, and how each stands: ListTransactions and DescribeTransactions (KIP-664, Kafka 3.0)."""
+"""What transactions there are, and how each stands: ListTransactions and
+DescribeTransactions (KIP-664, Kafka 3.0).
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,27 @@ from parley.client.cluster.routing import at_all, at_coordinator, find_coordinat
 from parley.client.options import arguments
 from parley.errors import ConfigError, broker_error
 from parley.errors.codes import TRANSACTIONAL_ID_NOT_FOUND
-from parley.messages import DescribeTransactionsRequest, ListTransactionsRequest, ListTransactionsResponse
+from parley.messages import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Names, Several, TopicPartition, several, text, texts
 from parley.versions import Feature, VersionRange
 
 DURATION_VERSION, PATTERN_VERSION = 1, 2
-"""First ListTransactions versions with a filter by duration (KIP-994) and by a pattern of ids (KIP-1152)."""
+"""First ListTransactions versions with a filter by duration (KIP-994) and by a
+pattern of ids (KIP-1152).
+"""
 _MAX = 2**15 - 1
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id that a broker coordinates. `state` is Kafka's word: Ongoing, PrepareCommit, ..."""
+    """A transactional id that a broker coordinates. `state` is Kafka's word:
+    Ongoing, PrepareCommit, ...
+    """
 
     transactional_id: str
     producer_id: int
@@ -37,8 +47,8 @@ class TransactionListing(NamedTuple):
 class TransactionDescription:
     """How a transactional id stands at its coordinator.
 
-    `start_time_ms` is -1 where no transaction is open. `partitions` are those of the open transaction, or
-    those whose markers are still to be written.
+    `start_time_ms` is -1 where no transaction is open. `partitions` are those of the open
+    transaction, or those whose markers are still to be written.
     """
 
     transactional_id: str
@@ -63,7 +73,9 @@ class TransactionFilter:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", texts("states", self.states, "states"))
-        object.__setattr__(self, "producer_ids", several("producer_ids", self.producer_ids, "producer ids"))
+        object.__setattr__(
+            self, "producer_ids", several("producer_ids", self.producer_ids, "producer ids")
+        )
         for producer_id in self.producer_ids:
             arguments.number("producer_ids", producer_id, 0, arguments.INT64)
         arguments.number("duration_ms", self.duration_ms, -1, arguments.INT64)
@@ -73,7 +85,13 @@ class TransactionFilter:
     @property
     def lowest_version(self) -> int:
         """The first ListTransactions version that knows these filters."""
-        return PATTERN_VERSION if self.id_pattern is not None else DURATION_VERSION if self.duration_ms >= 0 else 0
+        return (
+            PATTERN_VERSION
+            if self.id_pattern is not None
+            else DURATION_VERSION
+            if self.duration_ms >= 0
+            else 0
+        )
 
 
 async def list_transactions(
@@ -94,7 +112,9 @@ async def list_transactions(
         if reply.message.error_code:
             where = str(conn.address)
             code = reply.message.error_code
-            raise broker_error(code, api=ApiKey.LIST_TRANSACTIONS.name, version=reply.version, broker=where)
+            raise broker_error(
+                code, api=ApiKey.LIST_TRANSACTIONS.name, version=reply.version, broker=where
+            )
         if reply.message.unknown_state_filters:
             names = ", ".join(reply.message.unknown_state_filters)
             raise ConfigError(f"broker {conn.address} knows no transaction state called {names}")
@@ -124,11 +144,15 @@ async def describe_transactions(
     found: dict[str, TransactionDescription | None] = {}
     for name in wanted:
 
-        async def attempt(conn: BrokerConnection, name: str = name) -> TransactionDescription | None:
+        async def attempt(
+            conn: BrokerConnection, name: str = name
+        ) -> TransactionDescription | None:
             return await _describe_at(cluster, conn, name, deadline)
 
         what = f"describing the transactions of {name}"
-        found[name] = await at_coordinator(cluster, KeyType.TRANSACTION, name, what, deadline, attempt)
+        found[name] = await at_coordinator(
+            cluster, KeyType.TRANSACTION, name, what, deadline, attempt
+        )
     return found
 
 
@@ -151,6 +175,12 @@ async def _describe_at(
             entry.producer_epoch,
             entry.transaction_timeout_ms,
             entry.transaction_start_time_ms,
-            tuple(sorted(TopicPartition(topic.topic, index) for topic in entry.topics for index in topic.partitions)),
+            tuple(
+                sorted(
+                    TopicPartition(topic.topic, index)
+                    for topic in entry.topics
+                    for index in topic.partitions
+                )
+            ),
         )
     return None

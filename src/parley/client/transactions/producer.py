@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 
 class TransactionProducer:
-    """A transactional producer whose calls return when they are done; made by `Client.transactions.producer`.
+    """A transactional producer whose calls return when they are done; made by
+    `Client.transactions.producer`.
 
     >>> import parley, pyarrow
     >>> with parley.Client(bootstrap_servers="localhost:9092") as client:
@@ -34,9 +35,9 @@ class TransactionProducer:
     ...             producer.produce("copies", pyarrow.table({"value": ["one", "two"]})).records
     2
 
-    Methods are those of AsyncTransactionProducer, whose docstrings say what they raise. It belongs to the process
-    that made it: it cannot be pickled, and not be used after a fork. What another process needs in order to
-    end a transaction is what `prepare_transaction` returns.
+    Methods are those of AsyncTransactionProducer, whose docstrings say what they raise. It belongs
+    to the process that made it: it cannot be pickled, and not be used after a fork. What another
+    process needs in order to end a transaction is what `prepare_transaction` returns.
     """
 
     def __init__(self, loop: Loop, producer: AsyncTransactionProducer) -> None:
@@ -44,7 +45,8 @@ class TransactionProducer:
 
     def __reduce__(self) -> NoReturn:
         raise LocalProtocolError(
-            "a transactional producer cannot be sent to another process; prepare_transaction returns what can"
+            "a transactional producer cannot be sent to another process; prepare_transaction "
+            "returns what can"
         )
 
     @property
@@ -78,7 +80,9 @@ class TransactionProducer:
         return self
 
     def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
-        """Go on as a producer that another process started and that wrote nothing yet; instead of `start`."""
+        """Go on as a producer that another process started and that wrote nothing
+        yet; instead of `start`.
+        """
         self._run(self._producer.resume(producer_id, producer_epoch))
         return self
 
@@ -87,7 +91,9 @@ class TransactionProducer:
         self.start()
 
     def close(self) -> None:
-        """Abort an open transaction, unless it was handed over, and stop. Idempotent; raises nothing."""
+        """Abort an open transaction, unless it was handed over, and stop.
+        Idempotent; raises nothing.
+        """
         if self._pid == os.getpid():
             self._run(self._producer.close())
 
@@ -99,7 +105,10 @@ class TransactionProducer:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -109,7 +118,9 @@ class TransactionProducer:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[TransactionProducer]:
-        """Begin a transaction, and commit it at the end of the block; abort it when the block raises."""
+        """Begin a transaction, and commit it at the end of the block; abort it
+        when the block raises.
+        """
         self.begin_transaction()
         try:
             yield self
@@ -123,7 +134,11 @@ class TransactionProducer:
     prepare_transaction = blocking(AsyncTransactionProducer.prepare_transaction)
 
     def produce(
-        self, topic: str | None, rows: Rows, partition: int | None = None, options: ProduceOptions | None = None
+        self,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None = None,
+        options: ProduceOptions | None = None,
     ) -> ProduceResult:
         """Write rows in the open transaction and return when all are acknowledged."""
         producer, loop = self._producer, self._loop
@@ -153,7 +168,9 @@ class TransactionProducer:
     def _run(self, work: Work[T]) -> T:
         if self._pid != os.getpid():
             work.close()
-            raise LocalProtocolError("this transactional producer belongs to the process that was forked; make another")
+            raise LocalProtocolError(
+                "this transactional producer belongs to the process that was forked; make another"
+            )
         result: T = self._loop.call(work)
         return result
 

@@ -1,7 +1,9 @@
-"""The requests of a transaction, one function each: from plain values to plain values, errors raised (KIP-98).
+"""The requests of a transaction, one function each: from plain values to plain values, errors
+raised (KIP-98).
 
-A first-generation transaction stays below the versions that only the second one may use (KIP-890): a
-broker takes them for it. AddPartitionsToTxn is never sent above v3: later ones are for brokers only.
+A first-generation transaction stays below the versions that only the second one may use (KIP-890):
+a broker takes them for it. AddPartitionsToTxn is never sent above v3: later ones are for brokers
+only.
 """
 
 from __future__ import annotations
@@ -31,9 +33,15 @@ RENEWING_VERSION = 3
 GROUP_METADATA_VERSION = 3
 """First TxnOffsetCommit version that says which member of the group commits (KIP-447)."""
 NOT_ATTEMPTED = 55
-"""OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with another one of the request."""
+"""OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with
+another one of the request.
+"""
 _MAX = 2**15 - 1
-_FIRST_GENERATION = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4}
+_FIRST_GENERATION = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +60,15 @@ class Writer:
 def generation_of(brokers: Iterable[BrokerVersions], max_generation: int) -> int:
     """Return the generation of the protocol to use with some brokers.
 
-    The second only where all of them have its versions and it is finalized (KIP-890). A cluster finalizes it
-    when all its brokers can do it; one that was rolled back all the same is found out by the versions.
+    The second only where all of them have its versions and it is finalized (KIP-890). A cluster
+    finalizes it when all its brokers can do it; one that was rolled back all the same is found out
+    by the versions.
     """
-    return 2 if max_generation >= 2 and all(one.supports(Feature.TRANSACTIONS_V2) for one in brokers) else 1
+    return (
+        2
+        if max_generation >= 2 and all(one.supports(Feature.TRANSACTIONS_V2) for one in brokers)
+        else 1
+    )
 
 
 async def init_producer_id(
@@ -63,10 +76,13 @@ async def init_producer_id(
 ) -> tuple[Identity, bool]:
     """Return a new identity, and whether this coordinator can renew one.
 
-    Fences every producer of the id and aborts what it left open. With an identity in `writer` it is that
-    one's next epoch, and fails where it is not the newest (v3+).
+    Fences every producer of the id and aborts what it left open. With an identity in `writer` it is
+    that one's next epoch, and fails where it is not the newest (v3+).
     """
-    renews = conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.EXACTLY_ONCE) >= RENEWING_VERSION
+    renews = (
+        conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.EXACTLY_ONCE)
+        >= RENEWING_VERSION
+    )
     message = InitProducerIdRequest(
         transactional_id=writer.transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -80,9 +96,15 @@ async def init_producer_id(
 
 
 async def add_partitions(
-    cluster: Cluster, conn: BrokerConnection, writer: Writer, partitions: Iterable[TopicPartition], deadline: Deadline
+    cluster: Cluster,
+    conn: BrokerConnection,
+    writer: Writer,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
 ) -> None:
-    """Register with the coordinator the partitions that will be written to. Raises the worst partition's error."""
+    """Register with the coordinator the partitions that will be written to. Raises
+    the worst partition's error.
+    """
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -104,7 +126,13 @@ async def add_partitions(
         if found.partition_error_code
     ]
     for code, topic, partition in sorted(wrong, key=lambda found: found[0] == NOT_ATTEMPTED):
-        _raise(code, ApiKey.ADD_PARTITIONS_TO_TXN, reply.version, conn, TopicPartition(topic, partition))
+        _raise(
+            code,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            reply.version,
+            conn,
+            TopicPartition(topic, partition),
+        )
 
 
 async def add_offsets(
@@ -130,7 +158,9 @@ async def commit_offsets(
     deadline: Deadline,
 ) -> None:
     """Give offsets to the group's coordinator; they count when the transaction commits."""
-    low, feature = (0, None) if group.outside else (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA)
+    low, feature = (
+        (0, None) if group.outside else (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA)
+    )
     allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
     conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
     topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
@@ -166,7 +196,9 @@ async def commit_offsets(
 async def end_txn(
     cluster: Cluster, conn: BrokerConnection, writer: Writer, deadline: Deadline, *, committed: bool
 ) -> Identity | None:
-    """Commit or abort; return the next identity where the second generation's answer brings one (v5)."""
+    """Commit or abort; return the next identity where the second generation's
+    answer brings one (v5).
+    """
     message = EndTxnRequest(
         transactional_id=writer.transactional_id,
         producer_id=writer.identity.producer_id,
@@ -180,9 +212,16 @@ async def end_txn(
     return found if writer.generation >= 2 and found.producer_id >= 0 else None
 
 
-def _raise(code: int, api: ApiKey, version: int, conn: BrokerConnection, tp: TopicPartition | None = None) -> None:
+def _raise(
+    code: int, api: ApiKey, version: int, conn: BrokerConnection, tp: TopicPartition | None = None
+) -> None:
     if code:
         topic, partition = (None, None) if tp is None else (tp.topic, tp.partition)
         raise broker_error(
-            code, topic=topic, partition=partition, api=api.name, version=version, broker=str(conn.address)
+            code,
+            topic=topic,
+            partition=partition,
+            api=api.name,
+            version=version,
+            broker=str(conn.address),
         )

@@ -1,18 +1,23 @@
-"""Where a transactional producer stands: which calls are allowed, and which request comes next. Pure.
+"""Where a transactional producer stands: which calls are allowed, and which request comes next.
+Pure.
 
-    UNINITIALIZED ──initialized──> READY ──begin──> IN_TRANSACTION ──commit──> COMMITTING ──ended──> READY
+    UNINITIALIZED ──initialized──> READY ──begin──> IN_TRANSACTION ──commit──> COMMITTING ──ended──>
+    READY
                                      ^                │      │                    │
                                      │             failure  abort              failure
                                      │                v      v                    v
                                      └───ended─── ABORTING <──abort── ABORTABLE_ERROR       (any) ──> FATAL
 
-1. After an abortable error nothing but an abort goes on, and no commit is ever sent for that transaction.
-2. Once EndTxn(commit) may have reached the coordinator nothing but the same request may follow: whether the
-   transaction is committed is not known until it is answered.
+1. After an abortable error nothing but an abort goes on, and no commit is ever sent for that
+   transaction.
+2. Once EndTxn(commit) may have reached the coordinator nothing but the same request may follow:
+   whether the transaction is committed is not known until it is answered.
 3. FATAL is the end: no request is sent any more.
-4. A transaction to which nothing was added is not known to the coordinator: it is ended without a request.
-5. An epoch that can no longer be trusted (a record's fate is unknown, the broker has forgotten us) is replaced
-   by InitProducerId v3+ after the abort (KIP-360). Before Kafka 2.5 a new producer has to be made instead.
+4. A transaction to which nothing was added is not known to the coordinator: it is ended without a
+   request.
+5. An epoch that can no longer be trusted (a record's fate is unknown, the broker has forgotten us)
+   is replaced by InitProducerId v3+ after the abort (KIP-360). Before Kafka 2.5 a new producer has
+   to be made instead.
 6. In the second generation of the protocol (KIP-890) each EndTxn answers with the next epoch.
 """
 
@@ -46,7 +51,9 @@ class State(Enum):
     ABORTING = "aborting"
     ABORTABLE_ERROR = "abortable error"
     PREPARED = "prepared"
-    """Handed over: another process ends this transaction, and this producer does nothing any more."""
+    """Handed over: another process ends this transaction, and this producer
+    does nothing any more.
+    """
     FATAL = "fatal"
 
 
@@ -88,7 +95,7 @@ class TransactionState:
     end_sent: bool = False
     ended: bool = False
 
-    # -- what the application asks for ----------------------------------------------------------------
+    # -- what the application asks for -------------------------------------------------------------
 
     def begin(self, generation: int = 1) -> None:
         """Open a transaction in one generation of the protocol. Nothing is sent for that."""
@@ -98,7 +105,9 @@ class TransactionState:
         self.generation, self.state, self.error = generation, State.IN_TRANSACTION, None
 
     def resume(self, identity: Identity) -> None:
-        """Take an identity over that another process was given: whether it can be renewed is not known."""
+        """Take an identity over that another process was given: whether it can
+        be renewed is not known.
+        """
         self._expect("resume", State.UNINITIALIZED)
         self.initialized(identity, can_renew=False)
 
@@ -107,7 +116,9 @@ class TransactionState:
         self._expect(call, State.IN_TRANSACTION)
 
     def check_writing(self) -> None:
-        """Raise unless rows of a call that was allowed may still go out: a commit waits for them."""
+        """Raise unless rows of a call that was allowed may still go out: a
+        commit waits for them.
+        """
         self._expect("produce", State.IN_TRANSACTION, State.COMMITTING)
 
     def commit(self) -> None:
@@ -119,7 +130,9 @@ class TransactionState:
         """Go on to ABORTING, whatever went wrong; again after an abort that got no answer."""
         if self.state is State.COMMITTING and not self.end_sent:
             self.state = State.IN_TRANSACTION
-        self._expect("abort_transaction", State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING)
+        self._expect(
+            "abort_transaction", State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING
+        )
         self.state = State.ABORTING
 
     def prepare(self) -> None:
@@ -134,7 +147,7 @@ class TransactionState:
             self.state is State.COMMITTING and not self.end_sent
         )
 
-    # -- which request comes next ---------------------------------------------------------------------
+    # -- which request comes next ------------------------------------------------------------------
 
     @property
     def committed(self) -> bool:
@@ -153,11 +166,15 @@ class TransactionState:
         return None
 
     def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return which partitions have to be added to the transaction before they are written to."""
+        """Return which partitions have to be added to the transaction
+        before they are written to.
+        """
         return [tp for tp in dict.fromkeys(partitions) if tp not in self.partitions]
 
     def adding(self) -> None:
-        """Take note that a request goes out after which the coordinator may know of the transaction."""
+        """Take note that a request goes out after which the coordinator may
+        know of the transaction.
+        """
         self.started = True
 
     def sending(self, step: Step) -> None:
@@ -165,7 +182,7 @@ class TransactionState:
         if step is Step.END_TXN:
             self.end_sent = True
 
-    # -- what came of it ------------------------------------------------------------------------------
+    # -- what came of it ---------------------------------------------------------------------------
 
     def initialized(self, identity: Identity, *, can_renew: bool) -> None:
         """Take the answer to InitProducerId."""
@@ -181,13 +198,19 @@ class TransactionState:
             self.identity, self.must_renew = identity, False
 
     def finish(self) -> None:
-        """Go on to READY when no step is left. Fatal where an epoch should be renewed and cannot be."""
+        """Go on to READY when no step is left. Fatal where an epoch should be
+        renewed and cannot be.
+        """
         if self.state not in (State.COMMITTING, State.ABORTING) or self.next_step is not None:
-            raise LocalProtocolError(f"the transaction of {self.transactional_id} cannot be finished: {self.state}")
+            raise LocalProtocolError(
+                f"the transaction of {self.transactional_id} cannot be finished: {self.state}"
+            )
         if self.must_renew:
             text = (
-                f"the transaction of {self.transactional_id!r} was aborted, but the fate of some of its records is "
-                "unknown and the coordinator cannot renew the epoch (Kafka 2.5 can): close this producer and make a "
+                f"the transaction of {self.transactional_id!r} was aborted, but the fate of "
+                "some of its records is "
+                "unknown and the coordinator cannot renew the epoch (Kafka 2.5 can): close "
+                "this producer and make a "
                 "new one of the same transactional id"
             )
             cause, self.error = self.error, self._described(TransactionFatalError(text))
@@ -197,7 +220,9 @@ class TransactionState:
         self.state, self.error = State.READY, None
 
     def failed(self, severity: Severity, error: KafkaError) -> None:
-        """Take note of what an error does to the transaction. FATAL stays, the first abortable error too."""
+        """Take note of what an error does to the transaction. FATAL stays, the
+        first abortable error too.
+        """
         if self.state in (State.FATAL, State.PREPARED) or severity is Severity.RETRY:
             return
         if severity is Severity.RENEW and not self.can_renew and self.generation < 2:
@@ -209,7 +234,8 @@ class TransactionState:
         forgotten = _code(error) == INVALID_PRODUCER_ID_MAPPING
         if self.state is State.ABORTING:
             if not forgotten or self.ended or not self.can_renew:
-                self.state, self.error = State.FATAL, error  # what cannot even be aborted cannot go on
+                # what cannot even be aborted cannot go on
+                self.state, self.error = State.FATAL, error
                 return
             self.ended = True
             return
@@ -222,7 +248,7 @@ class TransactionState:
         """Take note that a record may still be on its way under this epoch."""
         self.must_renew = True
 
-    # -- errors ---------------------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------
 
     def trouble(self) -> KafkaError:
         """Return what to raise in ABORTABLE_ERROR or FATAL, made from the error behind it."""
@@ -231,16 +257,25 @@ class TransactionState:
             return error
         if self.state is State.FATAL and _code(error) in FENCED:
             made: KafkaError = ProducerFencedError(
-                f"{who} (producer {self.identity.producer_id}, epoch {self.identity.epoch}) is fenced: another "
-                "producer has begun with this transactional id, or the coordinator aborted it after "
-                f"transaction_timeout_ms. What it did not commit is discarded; close this producer. ({error})",
+                f"{who} (producer {self.identity.producer_id}, epoch {self.identity.epoch}) "
+                "is fenced: another "
+                "producer has begun with this transactional id, or the coordinator aborted "
+                "it after "
+                "transaction_timeout_ms. What it did not commit is discarded; close this "
+                f"producer. ({error})",
                 code=_code(error),
             )
         elif self.state is State.FATAL:
-            text = f"{who} met an error after which this producer cannot go on; close it and make a new one: {error}"
+            text = (
+                f"{who} met an error after which this producer cannot go on; close it and make a "
+                f"new one: {error}"
+            )
             made = TransactionFatalError(text, code=_code(error))
         else:
-            text = f"{who} cannot be committed any more; call abort_transaction, then begin it again: {error}"
+            text = (
+                f"{who} cannot be committed any more; call abort_transaction, then begin it "
+                f"again: {error}"
+            )
             made = TransactionAbortableError(text, code=_code(error))
         made = self._described(made)
         made.__cause__ = error
@@ -268,7 +303,11 @@ _REMEDIES = {
     State.IN_TRANSACTION: "a transaction is open already; commit or abort it first",
     State.COMMITTING: "the commit is not over; call commit_transaction again until it is answered",
     State.ABORTING: "the abort is not over; call abort_transaction again until it is answered",
-    State.PREPARED: "the transaction was handed over; end it with client.transactions.end, and make a new producer",
+    State.PREPARED: "the transaction was handed over; end it with client.transactions.end, and "
+    "make "
+    "a "
+    "new "
+    "producer",
 }
 
 

@@ -1,7 +1,7 @@
 """Whether a topic was deleted or created again while a transaction was writing to it.
 
-What was written to the former topic is gone, and a commit would make the rest of the transaction visible
-without it. Two things show it: another topic id (Kafka 2.8), and offsets that start over.
+What was written to the former topic is gone, and a commit would make the rest of the transaction
+visible without it. Two things show it: another topic id (Kafka 2.8), and offsets that start over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ CONFIRMATIONS = 4
 
 
 class WrittenTopics:
-    """What the open transaction has written to: ids of topics, and how far each partition got. Pure."""
+    """What the open transaction has written to: ids of topics, and how far
+    each partition got. Pure.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
@@ -47,13 +49,16 @@ class WrittenTopics:
             self._ids.setdefault(topic, topic_id)
 
     def acknowledged(self, acks: Iterable[PartitionAck]) -> None:
-        """Take note of offsets. Raises DataLossError where they were given out before: the log is another one."""
+        """Take note of offsets. Raises DataLossError where they were given out
+        before: the log is another one.
+        """
         for ack in acks:
             written = self._written.setdefault(ack.partition, [])
             for batch in ack.batches:
                 start, end = batch.base_offset, batch.base_offset + batch.records
                 if start < 0:
-                    continue  # a retry that the broker knew already; it does not always say where it is
+                    # a retry that the broker knew already; it does not always say where it is
+                    continue
                 at = bisect(written, (start, end))
                 before, after = written[at - 1 : at], written[at : at + 1]
                 if (before and before[0][1] > start) or (after and after[0][0] < end):
@@ -72,7 +77,8 @@ class WrittenTopics:
 
 
 async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadline) -> None:
-    """Ask whether the topics written to are still the same. Raises DataLossError where brokers keep denying it.
+    """Ask whether the topics written to are still the same. Raises DataLossError where brokers keep
+    denying it.
 
     Asked again for a moment first: a broker may be behind.
     """
@@ -91,13 +97,18 @@ async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadl
             return
         except DataLossError:
             if attempt + 1 == CONFIRMATIONS:
-                await cluster.refresh_quietly(deadline)  # the next transaction begins with the new ids
+                # the next transaction begins with the new ids
+                await cluster.refresh_quietly(deadline)
                 raise
         await cluster.pause(attempt, deadline)
 
 
-async def _topic_ids(cluster: Cluster, topics: list[str], deadline: Deadline) -> dict[str, bytes] | None:
-    """Return the ids that topics have now, as a broker says; None where the one asked has no ids."""
+async def _topic_ids(
+    cluster: Cluster, topics: list[str], deadline: Deadline
+) -> dict[str, bytes] | None:
+    """Return the ids that topics have now, as a broker says; None where
+    the one asked has no ids.
+    """
     conn = await cluster.connection(None)
     usable = conn.versions.usable(ApiKey.METADATA)
     if usable is None or usable.max < TOPIC_IDS_VERSION:
@@ -109,13 +120,19 @@ async def _topic_ids(cluster: Cluster, topics: list[str], deadline: Deadline) ->
         VersionRange(TOPIC_IDS_VERSION, 2**15 - 1),
     )
     update = await read_answer(reply)
-    return {topic.name: topic.topic_id for topic in update.topics if topic.error_code in (NONE, LEADER_NOT_AVAILABLE)}
+    return {
+        topic.name: topic.topic_id
+        for topic in update.topics
+        if topic.error_code in (NONE, LEADER_NOT_AVAILABLE)
+    }
 
 
 def _lost(topic: str, partition: int | None = None) -> DataLossError:
     return DataLossError(
-        f'topic "{topic}" was deleted, and maybe created again, while a transaction was writing to it: what the '
-        "transaction had written there is gone. Call abort_transaction, then write all of it again.",
+        f'topic "{topic}" was deleted, and maybe created again, while a transaction was '
+        "writing to it: what the "
+        "transaction had written there is gone. Call abort_transaction, then write all of it "
+        "again.",
         topic=topic,
         partition=partition,
     )

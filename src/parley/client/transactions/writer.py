@@ -1,4 +1,6 @@
-"""The writing side of one transactional producer: the ordinary one, with an identity that it is given."""
+"""The writing side of one transactional producer: the ordinary one, with an
+identity that it is given.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,16 @@ class TransactionWriter(Producer):
             self.sender.abandon(call, error)
 
     async def in_doubt(self) -> bool:
-        """Return, when no request is under way, whether a record may be in a log that nobody acknowledged."""
+        """Return, when no request is under way, whether a record may be in a log
+        that nobody acknowledged.
+        """
         await self.sender.quiet()
         return any(log.in_doubt for log in self.sender.logs.values())
 
     def write_as(self, identity: Identity) -> None:
-        """Write under an identity from now on: under another one every partition's sequences begin at 0."""
+        """Write under an identity from now on: under another one every
+        partition's sequences begin at 0.
+        """
         if self._identity != tuple(identity):
             self._identity = (identity.producer_id, identity.epoch)
             for log in self.sender.logs.values():
@@ -68,11 +74,15 @@ class TransactionWriter(Producer):
             log.rewind()
 
     async def all_in_second(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Return whether the leaders of partitions can do the second generation of the protocol, where reachable."""
+        """Return whether the leaders of partitions can do the second generation of the
+        protocol, where reachable.
+        """
         leaders = {self._cluster.leader(tp).node for tp in partitions}
         for leader in leaders:
             with contextlib.suppress(KafkaError):
-                conn = await self._cluster.connection(leader.id, LANE) if leader is not None else None
+                conn = (
+                    await self._cluster.connection(leader.id, LANE) if leader is not None else None
+                )
                 if conn is not None and not conn.versions.supports(Feature.TRANSACTIONS_V2):
                     return False
         return True
@@ -86,13 +96,20 @@ class TransactionWriter(Producer):
                 log.in_doubt = doubt
 
     def forget_unknown(self) -> None:
-        """Begin the sequences at 0 again where the leader said that it knows nothing of this producer (59).
+        """Begin the sequences at 0 again where the leader said that it knows nothing of this
+        producer (59).
 
-        Nowhere else: where it remembers earlier batches, it would take the same sequences for repetitions.
+        Nowhere else: where it remembers earlier batches, it would take the same sequences for
+        repetitions.
         """
         for log in self.sender.logs.values():
-            if isinstance(log.last_error, BrokerError) and log.last_error.code == UNKNOWN_PRODUCER_ID:
+            if (
+                isinstance(log.last_error, BrokerError)
+                and log.last_error.code == UNKNOWN_PRODUCER_ID
+            ):
                 log.renumber()
 
     async def _renew(self) -> tuple[int, int]:
-        raise LocalProtocolError("a transaction's records are never numbered again; it has to be aborted")
+        raise LocalProtocolError(
+            "a transaction's records are never numbered again; it has to be aborted"
+        )

@@ -1,8 +1,8 @@
 """The control calls as commands with arguments: one table, made from the cluster's own methods.
 
 Rules of this file:
-1. A command is a method of `AsyncLocalCluster` by its name with dashes; its arguments are the method's,
-   with their types and defaults, and its help the docstring. Nothing is written twice.
+1. A command is a method of `AsyncLocalCluster` by its name with dashes; its arguments are the
+   method's, with their types and defaults, and its help the docstring. Nothing is written twice.
 2. Values come from JSON, or as text from a command line; both are checked against the types here.
 """
 
@@ -20,11 +20,16 @@ from parley.devcluster.cluster import AsyncLocalCluster
 from parley.errors import ConfigError, nearest_hint
 
 METHODS = (
-    "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records", "apply_retention",
-    "leaders", "isr", "move_leader", "elect_preferred", "elect_unclean", "start_broker", "stop_broker",
-    "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag", "catch_up",
-    "shrink_isr", "transactions", "move_coordinator", "move_group_coordinator", "fail", "cut", "delay", "drop",
-    "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance", "seed",
+    "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records",
+    "apply_retention",
+    "leaders", "isr", "move_leader", "elect_preferred", "elect_unclean", "start_broker",
+    "stop_broker",
+    "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag",
+    "catch_up",
+    "shrink_isr", "transactions", "move_coordinator", "move_group_coordinator", "fail", "cut",
+    "delay", "drop",
+    "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance",
+    "seed",
     "check_replicas", "replicas_agree",
 )  # fmt: skip
 """The control calls, in the order of the documentation."""
@@ -35,7 +40,9 @@ _KINDS = {int: "number", str: "text", float: "number", bool: "yes or no"}
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: `types` are what it takes, `many` whether it is a list, `pairs` whether it maps text to text."""
+    """One argument: `types` are what it takes, `many` whether it is a list, `pairs`
+    whether it maps text to text.
+    """
 
     name: str
     parameter: str
@@ -123,7 +130,11 @@ class Command:
         """How it is called on a command line."""
         parts = [self.name]
         for one in self.arguments:
-            shown = f"{one.option} {one.name.upper()}" if bool not in one.types else f"[{one.option} yes|no]"
+            shown = (
+                f"{one.option} {one.name.upper()}"
+                if bool not in one.types
+                else f"[{one.option} yes|no]"
+            )
             parts.append(shown if one.required or bool in one.types else f"[{shown}]")
         return " ".join(parts)
 
@@ -133,7 +144,10 @@ class Command:
         for name in given:
             if name not in known:
                 have = ", ".join(known) or "none"
-                raise ConfigError(f'{self.name} has no argument "{name}".{nearest_hint(name, known)} It takes: {have}')
+                raise ConfigError(
+                    f'{self.name} has no argument "{name}".{nearest_hint(name, known)} It '
+                    f"takes: {have}"
+                )
         for one in self.arguments:
             if one.required and one.name not in given:
                 raise ConfigError(f"{self.name} needs {one.name}: {self.usage}")
@@ -165,18 +179,29 @@ def _command_of(method: str) -> Command:
         hint = hints[parameter.name]
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # Unpack[On]: the keys of a TypedDict
             keys = typing.get_type_hints(typing.get_args(hint)[0])
-            arguments += [_argument(name, kind, inspect.Parameter.empty, optional=True) for name, kind in keys.items()]
+            arguments += [
+                _argument(name, kind, inspect.Parameter.empty, optional=True)
+                for name, kind in keys.items()
+            ]
         else:
             arguments.append(_argument(parameter.name, hint, parameter.default, optional=False))
-    return Command(method.replace("_", "-"), method, tuple(arguments), inspect.getdoc(function) or "")
+    return Command(
+        method.replace("_", "-"), method, tuple(arguments), inspect.getdoc(function) or ""
+    )
 
 
 def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument:
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    members = [one for one in (typing.get_args(hint) if union else (hint,)) if one is not type(None)]
-    pairs = any(typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Mapping) for one in members)
+    members = [
+        one for one in (typing.get_args(hint) if union else (hint,)) if one is not type(None)
+    ]
+    pairs = any(
+        typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Mapping)
+        for one in members
+    )
     many = not pairs and any(
-        typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Sequence) for one in members
+        typing.get_origin(one) is not None and issubclass(typing.get_origin(one), Sequence)
+        for one in members
     )
     if many:
         members = list(typing.get_args(members[0]))

@@ -35,7 +35,9 @@ _log = logging.getLogger("parley.devcluster")
 
 
 class Control:
-    """The control socket of a running cluster. `async with Control(cluster, folder) as control:`."""
+    """The control socket of a running cluster. `async with
+    Control(cluster, folder) as control:`.
+    """
 
     def __init__(self, cluster: AsyncLocalCluster, folder: Path) -> None:
         self.path = folder / SOCKET_NAME
@@ -43,7 +45,9 @@ class Control:
         self._server: LineServer | None = None
 
     async def __aenter__(self) -> Control:
-        too_long = f"a line has at most {MAX_LINE_BYTES} bytes; send smaller commands, one line each"
+        too_long = (
+            f"a line has at most {MAX_LINE_BYTES} bytes; send smaller commands, one line each"
+        )
         self._server = await serve_lines(self.path, self.answer, too_long=_refused(too_long))
         return self
 
@@ -63,14 +67,21 @@ class Control:
             return _refused(str(error), echo)
         except Exception as error:
             _log.exception("the control command %r failed", line[:200])
-            return _refused(f"the command failed inside the cluster, which is a fault of parley: {error!r}", echo)
+            return _refused(
+                f"the command failed inside the cluster, which is a fault of parley: {error!r}",
+                echo,
+            )
         return _line({**echo, "ok": True, "result": as_json(result, self._cluster)})
 
     async def _carry_out(self, request: Mapping[str, Any]) -> Any:
         if request["command"] == "help":
-            return {name: {"usage": one.usage, "help": one.help} for name, one in commands().items()}
+            return {
+                name: {"usage": one.usage, "help": one.help} for name, one in commands().items()
+            }
         command = find_command(request["command"])
-        result = getattr(self._cluster, command.method)(**command.keywords(request.get("arguments") or {}))
+        result = getattr(self._cluster, command.method)(
+            **command.keywords(request.get("arguments") or {})
+        )
         return await result if inspect.isawaitable(result) else result
 
 
@@ -78,12 +89,19 @@ def _read(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f'the line is no JSON ({error}); send {{"command": "help"}}, on one line') from error
+        raise ConfigError(
+            f'the line is no JSON ({error}); send {{"command": "help"}}, on one line'
+        ) from error
     if not isinstance(request, dict) or "command" not in request:
-        raise ConfigError('a request is an object with a "command", and "arguments" if it has any; try "help"')
+        raise ConfigError(
+            'a request is an object with a "command", and "arguments" if it has any; try "help"'
+        )
     unknown = sorted(request.keys() - _KNOWN_KEYS)
     if unknown:
-        raise ConfigError(f'a request has command, arguments and id, not "{unknown[0]}"; arguments go into "arguments"')
+        raise ConfigError(
+            f'a request has command, arguments and id, not "{unknown[0]}"; arguments go into '
+            '"arguments"'
+        )
     if not isinstance(request.get("arguments") or {}, dict):
         raise ConfigError('"arguments" is an object: {"topic": "t", "partition": 0}')
     return request
@@ -100,7 +118,9 @@ def _line(document: Mapping[str, Any]) -> bytes:
 def as_json(value: Any, cluster: AsyncLocalCluster) -> Any:
     """Return what a control call returned as plain JSON values."""
     if isinstance(value, JournalEntry):
-        shown = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "message"}
+        shown = {
+            f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.name != "message"
+        }
         return {**shown, "asked": value.asked(cluster.state.image.names)}
     if isinstance(value, LostRecords):
         return {**dataclasses.asdict(value), "records": value.records}
@@ -114,5 +134,8 @@ def as_json(value: Any, cluster: AsyncLocalCluster) -> Any:
     if isinstance(value, Mapping):
         return {str(key): as_json(one, cluster) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [as_json(one, cluster) for one in (sorted(value) if isinstance(value, set | frozenset) else value)]
+        return [
+            as_json(one, cluster)
+            for one in (sorted(value) if isinstance(value, set | frozenset) else value)
+        ]
     return value

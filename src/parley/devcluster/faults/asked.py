@@ -1,9 +1,11 @@
-"""Which topics and partitions a request asks about, for every API alike; and requests and answers in parts.
+"""Which topics and partitions a request asks about, for every API alike; and requests and answers
+in parts.
 
 Rules of this file:
 1. It knows no API: topics are recognised by how Kafka's definitions name them.
 2. Topic ids become names by the names that are given; an id without a name stays its own text.
-3. A request is only split where its topics are at its top level, as in all that clients send to leaders.
+3. A request is only split where its topics are at its top level, as in all that clients send to
+   leaders.
 """
 
 from __future__ import annotations
@@ -59,7 +61,11 @@ def _name_of(topic: Topic, names: Mapping[bytes, str]) -> str:
         return topic
     topic_id = getattr(topic, "topic_id", ZERO_UUID)
     for name in _NAMES:
-        found = getattr(topic, name, None) if any(field.name == name for field in topic.FIELDS) else None
+        found = (
+            getattr(topic, name, None)
+            if any(field.name == name for field in topic.FIELDS)
+            else None
+        )
         if isinstance(found, str) and (found or topic_id == ZERO_UUID):
             return found
     return names.get(topic_id) or format_uuid(topic_id)
@@ -67,7 +73,9 @@ def _name_of(topic: Topic, names: Mapping[bytes, str]) -> str:
 
 def _partitions_field(topic: Topic) -> str | None:
     fields = getattr(topic, "FIELDS", ())
-    return next((field.name for field in fields if field.is_array and "partition" in field.name), None)
+    return next(
+        (field.name for field in fields if field.is_array and "partition" in field.name), None
+    )
 
 
 def _index_of(partition: MessageStruct | int) -> int:
@@ -81,15 +89,21 @@ Wanted = Callable[[str, int | None], bool]
 """Whether a part is wanted: a topic's name, and a partition or None for a topic as a whole."""
 
 
-def split(request: Message, names: Mapping[bytes, str], wanted: Wanted) -> tuple[Message | None, Message | None]:
+def split(
+    request: Message, names: Mapping[bytes, str], wanted: Wanted
+) -> tuple[Message | None, Message | None]:
     """Return the part of a request that is not wanted, and the part that is; None for an empty one.
 
     A request whose topics are not at its top level is wanted whole if any of it is.
     """
-    place = next((field.name for field in request.FIELDS if field.is_array and field.name in _TOPICS), None)
+    place = next(
+        (field.name for field in request.FIELDS if field.is_array and field.name in _TOPICS), None
+    )
     if place is None or not getattr(request, place):
         asked = asked_about(request, names)
-        hit = any(wanted(topic, index) for topic, indexes in asked.items() for index in indexes or (None,))
+        hit = any(
+            wanted(topic, index) for topic, indexes in asked.items() for index in indexes or (None,)
+        )
         return (None, request) if hit else (request, None)
     kept: list[Topic] = []
     taken: list[Topic] = []
@@ -100,7 +114,9 @@ def split(request: Message, names: Mapping[bytes, str], wanted: Wanted) -> tuple
     return _with(request, place, kept), _with(request, place, taken)
 
 
-def _split_topic(topic: Topic, names: Mapping[bytes, str], wanted: Wanted) -> tuple[Topic | None, Topic | None]:
+def _split_topic(
+    topic: Topic, names: Mapping[bytes, str], wanted: Wanted
+) -> tuple[Topic | None, Topic | None]:
     name, place = _name_of(topic, names), _partitions_field(topic)
     if place is None or isinstance(topic, str):
         return (None, topic) if wanted(name, None) else (topic, None)
@@ -119,8 +135,17 @@ def _with(whole: S, place: str, parts: Sequence[object]) -> S | None:
 
 
 def joined(answer: Message, other: Message, names: Mapping[bytes, str]) -> Message:
-    """Return `answer` with the topics and partitions of `other` in it, which replace those of the same name."""
-    place = next((field.name for field in answer.FIELDS if field.is_array and field.name in _ANSWERED_TOPICS), None)
+    """Return `answer` with the topics and partitions of `other` in it, which
+    replace those of the same name.
+    """
+    place = next(
+        (
+            field.name
+            for field in answer.FIELDS
+            if field.is_array and field.name in _ANSWERED_TOPICS
+        ),
+        None,
+    )
     if place is None:
         return other
     topics = list(getattr(answer, place) or ())
@@ -133,6 +158,8 @@ def joined(answer: Message, other: Message, names: Mapping[bytes, str]) -> Messa
             topics[at] = added
         else:
             new = {_index_of(part) for part in getattr(added, partitions)}
-            old = [part for part in getattr(topics[at], partitions) or () if _index_of(part) not in new]
+            old = [
+                part for part in getattr(topics[at], partitions) or () if _index_of(part) not in new
+            ]
             topics[at] = _with(topics[at], partitions, [*old, *getattr(added, partitions)])
     return _with(answer, place, topics) or other

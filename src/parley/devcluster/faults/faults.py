@@ -1,8 +1,9 @@
-"""Faults on request: answer an error, cut the connection, delay, drop, reorder or corrupt the answer.
+"""Faults on request: answer an error, cut the connection, delay, drop, reorder or corrupt the
+answer.
 
 Rules of this file:
-1. A fault names what it acts on (API, broker, client, topic, partition; or all of them) and how often; after
-   that it is gone.
+1. A fault names what it acts on (API, broker, client, topic, partition; or all of them) and how
+   often; after that it is gone.
 2. Faults act in the order in which they were asked for; at most one of each kind acts on a request.
 3. Chance comes from the `rng` that is given: with the cluster's seed the same faults hit again.
 """
@@ -98,24 +99,39 @@ class Target:
 
     def wants(self, topic: str, partition: int | None) -> bool:
         """Whether it acts on a partition, or on a topic as a whole (None)."""
-        return self.topic in (None, topic) and (self.partition is None or partition in (None, self.partition))
+        return self.topic in (None, topic) and (
+            self.partition is None or partition in (None, self.partition)
+        )
 
-    def fits(self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]) -> bool:
-        """Whether it acts on a request; `asked` names the topics and partitions, when that is looked at."""
-        if self.api not in (None, api) or self.broker not in (None, broker) or self.client_id not in (None, client_id):
+    def fits(
+        self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]
+    ) -> bool:
+        """Whether it acts on a request; `asked` names the topics and partitions,
+        when that is looked at.
+        """
+        if (
+            self.api not in (None, api)
+            or self.broker not in (None, broker)
+            or self.client_id not in (None, client_id)
+        ):
             return False
         if self.topic is None:
             return True
-        return any(self.wants(topic, index) for topic, indexes in asked().items() for index in indexes or (None,))
+        return any(
+            self.wants(topic, index)
+            for topic, indexes in asked().items()
+            for index in indexes or (None,)
+        )
 
 
 @dataclass(slots=True)
 class Fault:
     """One thing that shall go wrong, `times` times (-1: always).
 
-    `executed`: whether the broker acts on the request all the same (the answer is lost, late or wrong) or
-    does not (the request is lost). `after_bytes`: how much of the answer, size included, gets through a cut;
-    None resets the connection instead. `at_byte`: which byte is corrupted, None for a random one.
+    `executed`: whether the broker acts on the request all the same (the answer is lost, late or
+    wrong) or does not (the request is lost). `after_bytes`: how much of the answer, size included,
+    gets through a cut; None resets the connection instead. `at_byte`: which byte is corrupted, None
+    for a random one.
     """
 
     kind: Kind
@@ -151,11 +167,17 @@ class Faults:
         """Forget all of them."""
         self._waiting.clear()
 
-    def take(self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]) -> dict[Kind, Fault]:
+    def take(
+        self, api: int, broker: int, client_id: str | None, asked: Callable[[], Asked]
+    ) -> dict[Kind, Fault]:
         """Return what happens to a request, and count it."""
         taken: dict[Kind, Fault] = {}
         for fault in self._waiting:
-            if fault.kind in taken or not fault.times or not fault.target.fits(api, broker, client_id, asked):
+            if (
+                fault.kind in taken
+                or not fault.times
+                or not fault.target.fits(api, broker, client_id, asked)
+            ):
                 continue
             if fault.target.probability < 1 and self.rng.random() >= fault.target.probability:
                 continue

@@ -20,7 +20,8 @@ VersionsUsed = dict[int, dict[str, dict[str, tuple[int, ...]]]]
 class JournalEntry:
     """One request. `message` is None where it was refused before it was read; `refused` says why.
 
-    `size_bytes` is the length of its frame. Record bytes are not kept: a Produce request's `records` are None here.
+    `size_bytes` is the length of its frame. Record bytes are not kept: a Produce request's
+    `records` are None here.
     """
 
     at_ms: int
@@ -34,7 +35,9 @@ class JournalEntry:
     size_bytes: int = 0
 
     def asked(self, names: Mapping[bytes, str] | None = None) -> Asked:
-        """Return the topics and partitions that it asks about; `names` are the topics by their ids."""
+        """Return the topics and partitions that it asks about; `names` are
+        the topics by their ids.
+        """
         return {} if self.message is None else asked_about(self.message, names or {})
 
 
@@ -51,7 +54,9 @@ class Requests:
         self.total += 1
         self._entries.append(entry)
         if entry.refused is None:
-            self._versions.setdefault((entry.broker, entry.client_id or "", entry.api), set()).add(entry.version)
+            self._versions.setdefault((entry.broker, entry.client_id or "", entry.api), set()).add(
+                entry.version
+            )
 
     def select(
         self, api: str | int | None = None, broker: int | None = None, client_id: str | None = None
@@ -61,7 +66,9 @@ class Requests:
         return [
             entry
             for entry in self._entries
-            if name in (None, entry.api) and broker in (None, entry.broker) and client_id in (None, entry.client_id)
+            if name in (None, entry.api)
+            and broker in (None, entry.broker)
+            and client_id in (None, entry.client_id)
         ]
 
     def versions_used(self) -> VersionsUsed:

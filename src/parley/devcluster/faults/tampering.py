@@ -1,11 +1,12 @@
 """What faults do to one request and its answer.
 
 Rules of this file:
-1. Whether a fault acts was decided by `faults`; here it is done, always in this order: delay, error or
-   the real answer, corruption, then whether and how the answer leaves.
+1. Whether a fault acts was decided by `faults`; here it is done, always in this order: delay, error
+   or the real answer, corruption, then whether and how the answer leaves.
 2. A part of an answer is a part of the bytes that would have been sent, size in front included.
-3. A Fetch within a session is always acted on: the reader and the broker count its epochs. What is refused of it
-   is every partition that it asks for, named in this request or before, and it does not wait.
+3. A Fetch within a session is always acted on: the reader and the broker count its epochs. What is
+   refused of it is every partition that it asks for, named in this request or before, and it does
+   not wait.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from parley.protocol import RequestReceived
 SIZE_BYTES = 4
 
 Act = Callable[[Message], Awaitable[Message | NoAnswer | None]]
-"""Acts on a request message and returns its answer, a NoAnswer, or None when the connection is over."""
+"""Acts on a request message and returns its answer, a NoAnswer, or None
+when the connection is over.
+"""
 
 
 class Tampering:
-    """One request under faults. `act` is what the broker does with it, `names` gives topics by their ids.
+    """One request under faults. `act` is what the broker does with it, `names` gives topics by
+    their ids.
 
     `whole` is the request with all that it asks for, where that is more than it names.
     """
@@ -67,7 +71,8 @@ class Tampering:
         if cut is not None:
             await self._cut(cut, answer)
         elif drop is not None:
-            await self._connection.wait_closed()  # later requests wait behind it: the answer never comes
+            # later requests wait behind it: the answer never comes
+            await self._connection.wait_closed()
         elif isinstance(answer, NoAnswer):
             self._connection.drop(self._request)
             if answer.close:
@@ -81,7 +86,9 @@ class Tampering:
         if fault is None:
             return await self._act(message)
         whole = self._whole
-        kept, refused = split(whole, self._names, fault.target.wants) if fault.target.topic else (None, whole)
+        kept, refused = (
+            split(whole, self._names, fault.target.wants) if fault.target.topic else (None, whole)
+        )
         acted = message if fault.executed else kept
         if kept is not None and isinstance(message, FetchRequest) and message.session_epoch >= 0:
             acted = at_once = copy.copy(message)
@@ -89,12 +96,18 @@ class Tampering:
         answer = None if acted is None else await self._act(acted)
         if isinstance(answer, NoAnswer):  # acks=0: its error is a closed connection
             return NoAnswer(close=True)
-        refusal = HANDLERS[self._request.api_key].refuse(refused, self._request.version, fault.error)
+        refusal = HANDLERS[self._request.api_key].refuse(
+            refused, self._request.version, fault.error
+        )
         return refusal if kept is None or answer is None else joined(answer, refusal, self._names)
 
     def _pretended(self) -> Message:
-        """Return an answer of a broker that did nothing: what is seen of it before the cut looks well."""
-        return HANDLERS[self._request.api_key].refuse(self._request.message, self._request.version, 0)
+        """Return an answer of a broker that did nothing: what is seen of it
+        before the cut looks well.
+        """
+        return HANDLERS[self._request.api_key].refuse(
+            self._request.message, self._request.version, 0
+        )
 
     async def _cut(self, cut: Fault, answer: Message | NoAnswer | None) -> None:
         if cut.after_bytes and answer is not None and not isinstance(answer, NoAnswer):
@@ -109,7 +122,8 @@ class Tampering:
 
         def change(data: bytes) -> bytes:
             if corrupt is not None:
-                first = min(SIZE_BYTES, len(data) - 1)  # the size stays right unless it is asked for
+                # the size stays right unless it is asked for
+                first = min(SIZE_BYTES, len(data) - 1)
                 at = rng.randrange(first, len(data)) if corrupt.at_byte is None else corrupt.at_byte
                 if at < len(data):
                     data = b"%b%c%b" % (data[:at], data[at] ^ 0xFF, data[at + 1 :])

@@ -1,4 +1,6 @@
-"""What the brokers of the embedded cluster answer: one module per API that they act on, one table for the rest."""
+"""What the brokers of the embedded cluster answer: one module per API that they act
+on, one table for the rest.
+"""
 
 import pkgutil
 import re
@@ -12,7 +14,9 @@ from parley.schema import VersionRange
 
 MODULES = tuple(
     import_module(f"{__name__}.{name}")
-    for name in sorted(found.name for found in pkgutil.iter_modules(__path__) if re.match(r"h\d\d_", found.name))
+    for name in sorted(
+        found.name for found in pkgutil.iter_modules(__path__) if re.match(r"h\d\d_", found.name)
+    )
 )
 """The modules of the APIs that are acted on: all that are named after an API's key."""
 

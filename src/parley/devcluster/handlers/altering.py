@@ -1,4 +1,5 @@
-"""Changing the settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in common.
+"""Changing the settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have
+in common.
 
 Rules of this file:
 1. A resource is changed whole or not at all, and not at all with validate_only.
@@ -17,13 +18,22 @@ from parley.devcluster.handlers.mirror import Chain, each
 from parley.devcluster.release.configs import BROKER, TOPIC, Config, Configs, configs_of
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
-from parley.errors.codes import INVALID_CONFIG, INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from parley.messages import Message
 
 if TYPE_CHECKING:
     from parley.messages import AlterConfigsRequest, IncrementalAlterConfigsRequest
 
-    Resource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
+    Resource = (
+        AlterConfigsRequest.AlterConfigsResource
+        | IncrementalAlterConfigsRequest.AlterConfigsResource
+    )
 
 Q = TypeVar("Q", "AlterConfigsRequest", "IncrementalAlterConfigsRequest")
 Change = Callable[[Mapping[str, str], Configs], dict[str, str]]
@@ -63,7 +73,10 @@ def _alter(call: Call, asked: Resource, change: Change, *, validate_only: bool) 
     elif asked.resource_type == BROKER and call.profile.behaviour.alters_brokers:
         _alter_broker(call, asked.resource_name, change, validate_only=validate_only)
     else:
-        raise Refused(INVALID_REQUEST, f"settings of resource type {asked.resource_type} cannot be changed here")
+        raise Refused(
+            INVALID_REQUEST,
+            f"settings of resource type {asked.resource_type} cannot be changed here",
+        )
 
 
 def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) -> None:
@@ -102,7 +115,9 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
 
 
 def check_topic_config(known: Configs, name: str, value: str, value_code: int) -> None:
-    """Raise Refused when the release has no such setting of topics (INVALID_CONFIG), or not with that value."""
+    """Raise Refused when the release has no such setting of topics
+    (INVALID_CONFIG), or not with that value.
+    """
     config: Config | None = known.get(name)
     if config is None:
         raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")

@@ -1,8 +1,8 @@
 """What every handler is given and may answer.
 
 A handler is a synchronous function from a request to a response. It translates between messages and
-`state`; it keeps nothing itself. Some answers are no messages: `Wait` (not yet), `Slices` (much to do),
-`NoAnswer` (acks=0).
+`state`; it keeps nothing itself. Some answers are no messages: `Wait` (not yet), `Slices` (much to
+do), `NoAnswer` (acks=0).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Q = TypeVar("Q", bound=Message)
 class Call:
     """One request's surroundings: who is asked, in which version, when.
 
-    `listener` names the listener that the client came by; None is the first, whose addresses the image has.
+    `listener` names the listener that the client came by; None is the first, whose addresses the
+    image has.
     """
 
     cluster: ClusterState
@@ -63,13 +64,17 @@ class Call:
         return () if self.reported_eligible(partition) else partition.isr
 
     def reported_eligible(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Return the replicas that are reported as eligible leaders: those that all records are on, and none runs."""
+        """Return the replicas that are reported as eligible leaders: those that all
+        records are on, and none runs.
+        """
         gone = partition.leader == NO_LEADER and self.profile.behaviour.names_eligible_leaders
         return partition.isr if gone else ()
 
 
 class Watched(Protocol):
-    """What an answer may wait for: a replica, or an answer that other members have to bring about."""
+    """What an answer may wait for: a replica, or an answer that other
+    members have to bring about.
+    """
 
     @property
     def on_change(self) -> list[Callable[[], None]]:
@@ -78,9 +83,11 @@ class Watched(Protocol):
 
 @dataclass(slots=True)
 class Wait:
-    """No answer yet: `attempt(False)` is asked whenever something of `on` changes, `attempt(True)` at the end.
+    """No answer yet: `attempt(False)` is asked whenever something of `on` changes, `attempt(True)`
+    at the end.
 
-    `attempt` returns None while there is still nothing to say; the last one always answers, with a message or slices.
+    `attempt` returns None while there is still nothing to say; the last one always answers, with a
+    message or slices.
     """
 
     on: Sequence[Watched]
@@ -99,8 +106,8 @@ class NoAnswer:
 class Slices:
     """Much to do: the broker takes one of `steps` after the other, and serves others between them.
 
-    The last one is the answer. Each before it is None, or work that a thread does before the next step is asked for;
-    it may touch no state. The state may change between them.
+    The last one is the answer. Each before it is None, or work that a thread does before the next
+    step is asked for; it may touch no state. The state may change between them.
     """
 
     steps: Iterator[Message | Callable[[], None] | None]
@@ -114,8 +121,8 @@ class Handler(Generic[Q]):
     """One API: its key, the versions written here, and its two functions.
 
     `refuse(request, version, code)` gives a response that says `code` wherever this API has a place
-    for it; fault injection uses it. `ahead` returns work for a thread that takes too long for the loop of
-    all brokers, or None; `handle` runs after it.
+    for it; fault injection uses it. `ahead` returns work for a thread that takes too long for the
+    loop of all brokers, or None; `handle` runs after it.
     """
 
     key: ApiKey
@@ -126,7 +133,9 @@ class Handler(Generic[Q]):
 
 
 def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int = -1) -> Replica:
-    """Return this broker's replica, as its leader. Raises Refused (3, 6, 74, 75) in Kafka's order."""
+    """Return this broker's replica, as its leader. Raises Refused (3, 6,
+    74, 75) in Kafka's order.
+    """
     replica = call.broker.find(topic, index)
     replica.check_epoch(current_leader_epoch)
     replica.require_leader()
@@ -138,10 +147,11 @@ Hinted = FetchResponse.PartitionData | ProduceResponse.PartitionProduceResponse
 
 
 class LeaderHints:
-    """The new leaders and their endpoints that a response names for partitions that moved (KIP-951).
+    """The new leaders and their endpoints that a response names for partitions that moved
+    (KIP-951).
 
-    `codes` are the errors that carry a hint. Endpoints are collected once per node (K14); a partition
-    whose leader is unknown or not alive gets (-1, -1) and no endpoint (K16).
+    `codes` are the errors that carry a hint. Endpoints are collected once per node (K14); a
+    partition whose leader is unknown or not alive gets (-1, -1) and no endpoint (K16).
     """
 
     def __init__(
@@ -171,9 +181,13 @@ class LeaderHints:
         """Put the endpoints into the response."""
         response, brokers = self._response, self._nodes.values()
         if isinstance(response, FetchResponse):
-            response.node_endpoints = [_endpoint(response.NodeEndpoint, broker) for broker in brokers]
+            response.node_endpoints = [
+                _endpoint(response.NodeEndpoint, broker) for broker in brokers
+            ]
         else:
-            response.node_endpoints = [_endpoint(response.NodeEndpoint, broker) for broker in brokers]
+            response.node_endpoints = [
+                _endpoint(response.NodeEndpoint, broker) for broker in brokers
+            ]
 
 
 def _endpoint(kind: type[E], broker: BrokerImage) -> E:

@@ -10,7 +10,9 @@ from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_
 
 
 def find_coordinator(call: Call, key: str, kind: int = GROUP) -> BrokerImage:
-    """Return the coordinator of a key. Raises Refused (COORDINATOR_NOT_AVAILABLE) when no broker is alive."""
+    """Return the coordinator of a key. Raises Refused (COORDINATOR_NOT_AVAILABLE)
+    when no broker is alive.
+    """
     brokers = call.image.brokers
     found = brokers.get(call.cluster.coordinators.of(kind, key, brokers.keys()))
     if found is None:
@@ -25,10 +27,18 @@ def require_coordinator(call: Call, key: str, kind: int = GROUP) -> None:
 
 
 def require_transaction_coordinator(call: Call, transactional_id: str) -> None:
-    """Raise Refused: INVALID_REQUEST for no name, NOT_COORDINATOR unless this broker coordinates the id."""
+    """Raise Refused: INVALID_REQUEST for no name, NOT_COORDINATOR unless this
+    broker coordinates the id.
+    """
     if not transactional_id:
         raise Refused(INVALID_REQUEST, "a transactional id is not empty")
     cluster = call.cluster
-    # A coordinator that was deposed behind its back finds that out by its log: the newest image counts.
-    if cluster.coordinators.of(TRANSACTION, transactional_id, cluster.image.brokers.keys()) != call.broker.id:
-        raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {transactional_id!r}")
+    # A coordinator that was deposed behind its back finds that out by its log: the newest image
+    # counts.
+    if (
+        cluster.coordinators.of(TRANSACTION, transactional_id, cluster.image.brokers.keys())
+        != call.broker.id
+    ):
+        raise Refused(
+            NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {transactional_id!r}"
+        )

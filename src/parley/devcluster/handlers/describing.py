@@ -1,7 +1,9 @@
-"""The settings of topics and brokers as a broker describes them: each with the places that it may come from.
+"""The settings of topics and brokers as a broker describes them: each with the places that it may
+come from.
 
-A topic's own setting comes before the broker's that it inherits; a broker's dynamic one before that of all
-brokers, before server.properties, before Kafka's default. DescribeConfigs shows all of them as synonyms.
+A topic's own setting comes before the broker's that it inherits; a broker's dynamic one before that
+of all brokers, before server.properties, before Kafka's default. DescribeConfigs shows all of them
+as synonyms.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
 RETENTION_MS = "retention.ms"
 RETENTION_BY_UNIT = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
-"""What a topic's retention.ms inherits: the finest unit that is set. Here the first always is (static_configs)."""
+"""What a topic's retention.ms inherits: the finest unit that is set. Here the first
+always is (static_configs).
+"""
 
 
 class Place(NamedTuple):
@@ -39,12 +43,16 @@ class Described:
     config: Config
     places: tuple[Place, ...]
     inherits: bool = True
-    """Whether a broker's setting stands behind it; the bare default of a topic's setting is no synonym."""
+    """Whether a broker's setting stands behind it; the bare default of a
+    topic's setting is no synonym.
+    """
 
     @property
     def synonyms(self) -> tuple[Place, ...]:
         """The places that have a value."""
-        return tuple(p for p in self.places if p.value is not None and (self.inherits or p.source != DEFAULT))
+        return tuple(
+            p for p in self.places if p.value is not None and (self.inherits or p.source != DEFAULT)
+        )
 
     @property
     def value(self) -> str | None:
@@ -72,12 +80,17 @@ def _inherited(call: Call, config: Config, brokers: _BrokerPlaces) -> list[Place
     """Return the places of the brokers' settings that stand behind one of a topic's."""
     if config.name == RETENTION_MS:
         of_brokers = configs_of(call.profile.release, BROKER)
-        found = [place for name in RETENTION_BY_UNIT for place in brokers.places(name, of_brokers[name].default)]
+        found = [
+            place
+            for name in RETENTION_BY_UNIT
+            for place in brokers.places(name, of_brokers[name].default)
+        ]
     else:
         found = [] if config.inherits is None else brokers.places(config.inherits, config.default)
     if call.profile.behaviour.alters_brokers:
         return found
-    return [place._replace(source=DEFAULT) for place in found]  # before 1.1 what a topic does not set is a default
+    # before 1.1 what a topic does not set is a default
+    return [place._replace(source=DEFAULT) for place in found]
 
 
 def broker_configs(call: Call) -> Iterator[Described]:
@@ -87,7 +100,8 @@ def broker_configs(call: Call) -> Iterator[Described]:
     for config in table.values():
         places = brokers.places(config.name, config.default) or [Place(config.name, None, DEFAULT)]
         yield Described(config, tuple(places))
-    for name in {*brokers.own, *brokers.shared} - table.keys():  # Kafka takes names that it does not know
+    # Kafka takes names that it does not know
+    for name in {*brokers.own, *brokers.shared} - table.keys():
         unknown = Config(name, "-", dynamic=True, sensitive=True, inherits=None, default=None)
         yield Described(unknown, tuple(brokers.places(name, None)))
 
@@ -96,7 +110,9 @@ def shared_configs(call: Call) -> Iterator[Described]:
     """Yield the dynamic settings of all brokers."""
     table = configs_of(call.profile.release, BROKER)
     for name, value in _BrokerPlaces(call).shared.items():
-        config = table.get(name, Config(name, "-", dynamic=True, sensitive=True, inherits=None, default=None))
+        config = table.get(
+            name, Config(name, "-", dynamic=True, sensitive=True, inherits=None, default=None)
+        )
         yield Described(config, (Place(name, value, DYNAMIC_DEFAULT),))
 
 
@@ -107,7 +123,8 @@ class _BrokerPlaces:
         self.own = call.cluster.broker_configs(str(call.broker.id))
         self.shared = dict(call.cluster.broker_configs(""))
         if call.profile.release.finalized_features.get(ELIGIBLE_LEADERS, 0) > 0:
-            # With KIP-966 on, the controller itself sets what was only a default before (seen from 4.1 on).
+            # With KIP-966 on, the controller itself sets what was only a default before (seen from
+            # 4.1 on).
             self.shared.setdefault(MIN_ISR, "1")
         self.static = static_configs(call)
 

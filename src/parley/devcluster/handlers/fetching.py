@@ -1,4 +1,5 @@
-"""Fetch requests and the sessions that they belong to (KIP-227): which partitions one asks for, and what it is sent.
+"""Fetch requests and the sessions that they belong to (KIP-227): which partitions one asks for, and
+what it is sent.
 
 What a session keeps is in `state.fetch_sessions`; here requests and answers are translated.
 """
@@ -28,7 +29,9 @@ FIRST_ID_VERSION = 13
 
 @dataclass(slots=True)
 class Answered:
-    """One partition of an answer; `worth_sending` where there are records or a word about where to read."""
+    """One partition of an answer; `worth_sending` where there are records or a
+    word about where to read.
+    """
 
     followed: Followed
     part: FetchResponse.PartitionData
@@ -36,7 +39,9 @@ class Answered:
 
 
 class Reading:
-    """What one request asks for, its session included. Raises Refused (70, 71, 106) when it does not go on so."""
+    """What one request asks for, its session included. Raises Refused (70, 71, 106)
+    when it does not go on so.
+    """
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
         self._call = call
@@ -57,11 +62,15 @@ class Reading:
                 now_ms=call.now_ms,
             )
         self.partitions: Sequence[Followed] = (
-            [one for _, one in asked] if self._session is None else list(self._session.partitions.values())
+            [one for _, one in asked]
+            if self._session is None
+            else list(self._session.partitions.values())
         )
 
     def answer(self, response: FetchResponse, answered: Iterable[Answered]) -> FetchResponse:
-        """Put into an answer what its reader does not know yet. Mutates: the session, which one there is then."""
+        """Put into an answer what its reader does not know yet. Mutates: the session,
+        which one there is then.
+        """
         session = self._session
         if session is not None and session.epoch != next_epoch(self._epoch):
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
@@ -69,7 +78,9 @@ class Reading:
         kept = [one for one in answered if self._takes(one)]
         if self._begins:
             partitions = {self._key(one.followed): one.followed for one in kept}
-            response.session_id = self._sessions.begin(partitions, by_id=self._by_id, now_ms=self._call.now_ms)
+            response.session_id = self._sessions.begin(
+                partitions, by_id=self._by_id, now_ms=self._call.now_ms
+            )
         for one in kept:
             _add(response, one.followed, one.part)
         return response
@@ -93,17 +104,23 @@ class Reading:
 
 
 def whole_request(sessions: FetchSessions, request: FetchRequest, version: int) -> FetchRequest:
-    """Return a Fetch request with every partition that it asks for: those too that its session knows."""
+    """Return a Fetch request with every partition that it asks for: those too
+    that its session knows.
+    """
     session = sessions.look_up(request.session_id)
     if session is None or request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return request
     by_id = version >= FIRST_ID_VERSION
-    known = FetchSession(session.id, by_id, 0, 0, {key: copy.copy(one) for key, one in session.partitions.items()})
+    known = FetchSession(
+        session.id, by_id, 0, 0, {key: copy.copy(one) for key, one in session.partitions.items()}
+    )
     known.update(_asked(request, by_id), _forgotten(request, by_id))
     whole = copy.copy(request)
     topics: dict[str | bytes, FetchRequest.FetchTopic] = {}
     for (topic, _), one in known.partitions.items():
-        made = topics.setdefault(topic, FetchRequest.FetchTopic(topic=one.topic, topic_id=one.topic_id))
+        made = topics.setdefault(
+            topic, FetchRequest.FetchTopic(topic=one.topic, topic_id=one.topic_id)
+        )
         made.partitions.append(one.asked)
     whole.topics = list(topics.values())
     return whole
@@ -124,7 +141,9 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[PartitionKey]:
 
 
 def _add(response: FetchResponse, one: Followed, part: FetchResponse.PartitionData) -> None:
-    """Put a partition into an answer: beside the one before if that is of the same topic, as brokers do."""
+    """Put a partition into an answer: beside the one before if that is of the
+    same topic, as brokers do.
+    """
     last = response.responses[-1] if response.responses else None
     if last is None or (last.topic, last.topic_id) != (one.topic, one.topic_id):
         last = response.FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id)

@@ -1,27 +1,31 @@
 """Produce (0), v0-13.
 
 Behaviours:
-- Large record sets are checked in a thread first (produce_ahead.py), so that no other connection waits for them.
-- Appends to the leader's log and, in the same step, to the in-sync followers; acks=-1 waits until the
-  high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
+- Large record sets are checked in a thread first (produce_ahead.py), so that no other connection
+  waits for them.
+- Appends to the leader's log and, in the same step, to the in-sync followers; acks=-1 waits until
+  the high watermark has passed the batch, at most `timeout_ms` (then REQUEST_TIMED_OUT).
 - acks=0 gets no answer; if a partition failed, the connection is closed, as brokers do.
 - Idempotent producers: the last five batches are recognised and answered with their first offsets.
-- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 and is refused later;
-  one without a batch at its front closes it in 2.1 to 2.7 in every version. A tail that is cut off is dropped.
-- Messages of magic 0 and 1 are counted as they stand: the offsets that producers write there mean nothing.
+- A record set that is no single batch of magic 2 (v3+) closes the connection before 2.1 and is
+  refused later; one without a batch at its front closes it in 2.1 to 2.7 in every version. A tail
+  that is cut off is dropped.
+- Messages of magic 0 and 1 are counted as they stand: the offsets that producers write there mean
+  nothing.
 - A disk that refuses: KAFKA_STORAGE_ERROR, nothing of the batch is kept.
-- A transactional batch needs its partition in the transaction since 3.6 (INVALID_TXN_STATE); v12+ adds it.
-- Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing appended;
-  NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
-- A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+ with the
-  records that are refused (KIP-467); 2.4 names the first one only.
+- A transactional batch needs its partition in the transaction since 3.6 (INVALID_TXN_STATE); v12+
+  adds it.
+- Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing
+  appended; NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
+- A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+
+  with the records that are refused (KIP-467); 2.4 names the first one only.
 
 Version notes:
 - v0-1 bring magic 0, v2 magic 1 (KIP-32), v3+ exactly one batch of magic 2 per partition (KIP-98);
   the log keeps its release's own format and converts.
-- v1+ throttle time, v2+ log append time, v5+ log start offset, v7+ zstd (KIP-110), v8+ error message
-  (KIP-467), v10+ leader hints (KIP-951), v12+ transactions of the second generation (KIP-890), v13+ topic ids
-  (KIP-516).
+- v1+ throttle time, v2+ log append time, v5+ log start offset, v7+ zstd (KIP-110), v8+ error
+  message (KIP-467), v10+ leader hints (KIP-951), v12+ transactions of the second generation
+  (KIP-890), v13+ topic ids (KIP-516).
 - 4.x advertises v0-2 and closes on them (KAFKA-18659); the profile does that.
 
 Not implemented: timestamp bounds (message.timestamp.*.max.ms), recompression by compression.type.
@@ -33,7 +37,15 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, NoAnswer, Wait, leader_replica
+from parley.devcluster.handlers.base import (
+    Answer,
+    Call,
+    Handler,
+    LeaderHints,
+    NoAnswer,
+    Wait,
+    leader_replica,
+)
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.release.profile import InvalidRecords
@@ -65,10 +77,13 @@ from parley.schema import ApiKey, VersionRange
 log = logging.getLogger("parley.devcluster")
 
 CODES_WITH_LOG_START = frozenset(
-    {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+    {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+     INVALID_TXN_STATE,
      UNKNOWN_PRODUCER_ID, UNKNOWN_SERVER_ERROR}
 )  # fmt: skip
-"""Refusals of the log itself: they carry its start offset, those from before it is touched do not [measured]."""
+"""Refusals of the log itself: they carry its start offset, those from before it is
+touched do not [measured].
+"""
 
 FIRST_HINT_VERSION = 10
 FIRST_ID_VERSION = 13
@@ -153,18 +168,28 @@ def _name_of(call: Call, topic: ProduceRequest.TopicProduceData) -> str | None:
 
 def _settings_of(call: Call, name: str) -> TopicSettings:
     known = call.image.topics.get(name)
-    return call.cluster.settings.topic_defaults if known is None else call.cluster.topic_settings(known.configs)
+    return (
+        call.cluster.settings.topic_defaults
+        if known is None
+        else call.cluster.topic_settings(known.configs)
+    )
 
 
 def _readable(call: Call, request: ProduceRequest) -> bool:
-    """Whether the release answers the request at all; those before 2.8 close on record sets they cannot take."""
+    """Whether the release answers the request at all; those before 2.8 close on
+    record sets they cannot take.
+    """
     manner = call.profile.behaviour.invalid_records
-    records = (partition.records for topic in request.topic_data for partition in topic.partition_data)
+    records = (
+        partition.records for topic in request.topic_data for partition in topic.partition_data
+    )
     if manner is InvalidRecords.ANSWER:
         return True
     if manner is InvalidRecords.CLOSE_IF_EMPTY:
         return all(_begins(receive(data, most=1)) for data in records)
-    return call.version < FIRST_BATCH_VERSION or all(_is_one_batch(receive(data, most=2)) for data in records)
+    return call.version < FIRST_BATCH_VERSION or all(
+        _is_one_batch(receive(data, most=2)) for data in records
+    )
 
 
 def _begins(received: Received) -> bool:
@@ -178,7 +203,9 @@ def _is_one_batch(received: Received) -> bool:
     return len(headers) == 1 and headers[0].magic == 2
 
 
-def _append_topic(call: Call, request: ProduceRequest, topic: ProduceRequest.TopicProduceData) -> _Topic:
+def _append_topic(
+    call: Call, request: ProduceRequest, topic: ProduceRequest.TopicProduceData
+) -> _Topic:
     name = _name_of(call, topic)
     code = UNKNOWN_TOPIC_ID if name is None else NONE
     name = name or ""
@@ -191,7 +218,9 @@ def _append_topic(call: Call, request: ProduceRequest, topic: ProduceRequest.Top
     return result
 
 
-def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: memoryview | None) -> None:
+def _append(
+    call: Call, request: ProduceRequest, outcome: _Outcome, records: memoryview | None
+) -> None:
     replica: Replica | None = None
     explained = False  # whether the answer says why, in words
     acks = request.acks
@@ -202,13 +231,16 @@ def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: mem
         if outcome.topic in call.image.topics:
             check_shape(records, _rules(call, settings))
         leader = leader_replica(call, outcome.topic, outcome.index)
-        explained = call.profile.behaviour.explains_verification and request.transactional_id is not None
+        explained = (
+            call.profile.behaviour.explains_verification and request.transactional_id is not None
+        )
         admit_batch(call, request.transactional_id, leader, records)
         replica, explained = leader, False
         if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
             raise Refused(
                 NOT_ENOUGH_REPLICAS,
-                f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} are required",
+                f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} "
+                "are required",
             )
         sets = prepared(call, records, _rules(call, settings), (outcome.topic, outcome.index))
         if not sets:
@@ -217,23 +249,37 @@ def _append(call: Call, request: ProduceRequest, outcome: _Outcome, records: mem
         rules = call.profile.behaviour.producer_rules
         appended = call.cluster.append(replica, sets, now_ms=call.now_ms, rules=rules)
     except Refused as error:
-        # Brokers put a text into the answer only for records refused one by one (KIP-467), and for this.
-        log.debug("Produce to %s-%d is refused with %d: %s", outcome.topic, outcome.index, error.code, error.message)
+        # Brokers put a text into the answer only for records refused one by one (KIP-467), and for
+        # this.
+        log.debug(
+            "Produce to %s-%d is refused with %d: %s",
+            outcome.topic,
+            outcome.index,
+            error.code,
+            error.message,
+        )
         outcome.code = error.code
         if replica is None and (explained or error.code == INVALID_TXN_STATE):
             outcome.message = error.message
         if isinstance(error, RefusedRecords) and error.code == INVALID_RECORD:
             outcome.invalid, outcome.message = error, error.message
-        if replica is not None and (outcome.invalid is not None or error.code in CODES_WITH_LOG_START):
+        if replica is not None and (
+            outcome.invalid is not None or error.code in CODES_WITH_LOG_START
+        ):
             outcome.log_start_offset = replica.log.start_offset
     except OSError as error:
         log.warning("the disk refuses records of %s-%d: %s", outcome.topic, outcome.index, error)
         outcome.code = KAFKA_STORAGE_ERROR
     else:
-        outcome.base_offset, outcome.last_offset, outcome.replica = appended.base_offset, appended.last_offset, replica
+        outcome.base_offset, outcome.last_offset, outcome.replica = (
+            appended.base_offset,
+            appended.last_offset,
+            replica,
+        )
         outcome.log_start_offset = replica.log.start_offset
         outcome.min_isr = settings.min_insync_replicas
-        if appended.duplicate:  # Kafka returns the remembered batch's time, whatever kind of time it is
+        # Kafka returns the remembered batch's time, whatever kind of time it is
+        if appended.duplicate:
             outcome.log_append_time_ms = appended.duplicate_timestamp_ms
         elif settings.log_append_time:
             outcome.log_append_time_ms = call.now_ms
@@ -279,7 +325,9 @@ def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
                 hints.hint(partition, outcome.code, topic.name, outcome.index)
             partitions.append(partition)
         response.responses.append(
-            response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+            response.TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+            )
         )
     if call.version >= FIRST_HINT_VERSION:
         hints.write()
@@ -287,12 +335,19 @@ def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
 
 
 def _name_records(
-    call: Call, response: ProduceResponse, partition: ProduceResponse.PartitionProduceResponse, invalid: RefusedRecords
+    call: Call,
+    response: ProduceResponse,
+    partition: ProduceResponse.PartitionProduceResponse,
+    invalid: RefusedRecords,
 ) -> None:
-    """Name the records that are refused, as the release does (v8+; older versions have no place for it)."""
+    """Name the records that are refused, as the release does (v8+; older
+    versions have no place for it).
+    """
     lists, records = call.profile.behaviour.lists_invalid_records, invalid.records
     partition.record_errors = [
-        response.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=invalid.message if lists else None)
+        response.BatchIndexAndErrorMessage(
+            batch_index=at, batch_index_error_message=invalid.message if lists else None
+        )
         for at in (records if lists else records[:1])
     ]
     if lists:
@@ -304,11 +359,15 @@ def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
     response = ProduceResponse()
     for topic in request.topic_data:
         partitions = [
-            response.PartitionProduceResponse(index=partition.index, error_code=code, base_offset=-1)
+            response.PartitionProduceResponse(
+                index=partition.index, error_code=code, base_offset=-1
+            )
             for partition in topic.partition_data
         ]
         response.responses.append(
-            response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+            response.TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+            )
         )
     return response
 

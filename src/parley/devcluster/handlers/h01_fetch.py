@@ -1,15 +1,18 @@
 """Fetch (1), v0-18.
 
 Behaviours:
-- Waits until `min_bytes` are there, an error is found or `max_wait_ms` is over; it is woken by appends.
+- Waits until `min_bytes` are there, an error is found or `max_wait_ms` is over; it is woken by
+  appends.
 - Records are sent by reference from the log, never copied.
-- Consumers read up to the high watermark, of committed records up to the last stable offset, with the list
-  of aborted transactions; from a follower too since v11 (KIP-392).
-- A consumer that names its rack is sent to an in-sync replica there: from 2.4 on, where brokers have racks.
+- Consumers read up to the high watermark, of committed records up to the last stable offset, with
+  the list of aborted transactions; from a follower too since v11 (KIP-392).
+- A consumer that names its rack is sent to an in-sync replica there: from 2.4 on, where brokers
+  have racks.
 - An old reader is given records in its own format: magic 0 for v0-1, at most magic 1 for v2-3.
 - Leader epochs are checked since v9 (KIP-320): FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 - Incremental sessions (KIP-227, `fetching`): a later request is answered with what has changed.
-- A session keeps the name that it found for a topic id: once another topic has that name, INCONSISTENT_TOPIC_ID.
+- A session keeps the name that it found for a topic id: once another topic has that name,
+  INCONSISTENT_TOPIC_ID.
 
 Version notes:
 - v1+ throttle time, v3+ max_bytes and at least one batch (KIP-74), v4+ isolation level (KIP-98),
@@ -83,8 +86,14 @@ class _Wanted:
 
     @property
     def turn(self) -> int:
-        """Where it stands in an answer: brokers list unknown ids behind the rest, and unknown partitions last."""
-        return (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION).index(self.code) + 1 if self.unknown else 0
+        """Where it stands in an answer: brokers list unknown ids behind the rest, and
+        unknown partitions last.
+        """
+        return (
+            (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION).index(self.code) + 1
+            if self.unknown
+            else 0
+        )
 
     @property
     def unknown(self) -> bool:
@@ -101,7 +110,9 @@ class _Read:
     size: int = 0
     aborted: Sequence[AbortedTransaction] = ()
     rewrite: Callable[[], tuple[Sequence[memoryview | bytes], int]] | None = None
-    """Returns the same in the reader's format, and its size. Raises Refused. It touches no state."""
+    """Returns the same in the reader's format, and its size. Raises
+    Refused. It touches no state.
+    """
 
     def rewritten(self) -> None:
         """Put the records into the reader's format. Mutates."""
@@ -126,7 +137,11 @@ def handle(call: Call, request: FetchRequest) -> Answer:
     answer = fetch.attempt(request.max_wait_ms <= 0 or not wanted)
     if answer is not None:
         return answer
-    return Wait([one.replica for one in wanted if one.replica is not None], request.max_wait_ms, fetch.attempt)
+    return Wait(
+        [one.replica for one in wanted if one.replica is not None],
+        request.max_wait_ms,
+        fetch.attempt,
+    )
 
 
 def _find(call: Call, followed: Followed) -> _Wanted:
@@ -143,20 +158,26 @@ def _find(call: Call, followed: Followed) -> _Wanted:
 
 
 def _name(call: Call, followed: Followed) -> int:
-    """Give a topic id its name unless its session knows one; return the error where it has none, or lost it."""
+    """Give a topic id its name unless its session knows one; return the error where
+    it has none, or lost it.
+    """
     if not followed.topic:
         image = call.image.topic_by_id(followed.topic_id)
         if image is None:
             return UNKNOWN_TOPIC_ID
         followed.topic = image.name
     image = call.image.topics.get(followed.topic)
-    return INCONSISTENT_TOPIC_ID if image is not None and image.topic_id != followed.topic_id else NONE
+    return (
+        INCONSISTENT_TOPIC_ID if image is not None and image.topic_id != followed.topic_id else NONE
+    )
 
 
 class _Fetch:
     """One request while it is being answered."""
 
-    def __init__(self, call: Call, request: FetchRequest, reading: Reading, wanted: Sequence[_Wanted]) -> None:
+    def __init__(
+        self, call: Call, request: FetchRequest, reading: Reading, wanted: Sequence[_Wanted]
+    ) -> None:
         self._call = call
         self._request = request
         self._reading = reading
@@ -164,7 +185,9 @@ class _Fetch:
         self._whole = call.version >= FIRST_WHOLE_BATCH_VERSION
 
     def attempt(self, final: bool) -> FetchResponse | Slices | None:
-        """Return the response if there is enough to say; sizes are those of the log, as with brokers."""
+        """Return the response if there is enough to say; sizes are those of
+        the log, as with brokers.
+        """
         left = min(self._request.max_bytes, MOST_BYTES) if self._whole else MOST_BYTES
         reads, size, settled = [], 0, final
         for one in self._wanted:
@@ -172,7 +195,12 @@ class _Fetch:
             reads.append(read)
             size += read.size
             left = max(0, left - read.size)
-            settled = settled or read.code != NONE or one.diverging is not None or one.preferred is not None
+            settled = (
+                settled
+                or read.code != NONE
+                or one.diverging is not None
+                or one.preferred is not None
+            )
         if not settled and size < self._request.min_bytes:
             return None
         todo = [read for read in reads if read.rewrite is not None]
@@ -182,7 +210,9 @@ class _Fetch:
             read.rewritten()
         return self._response(reads)
 
-    def _rewritten(self, reads: Sequence[_Read], todo: Sequence[_Read]) -> Iterator[FetchResponse | Callable[[], None]]:
+    def _rewritten(
+        self, reads: Sequence[_Read], todo: Sequence[_Read]
+    ) -> Iterator[FetchResponse | Callable[[], None]]:
         """Have large conversions done in a thread, then answer."""
         yield from (read.rewritten for read in todo)
         yield self._response(reads)
@@ -215,11 +245,21 @@ class _Fetch:
         found = replica.log.read(
             asked.fetch_offset, limit, end_offset=end, at_least_one=at_least_one or not self._whole
         )
-        # Brokers slice the log at the limit, inside a batch if need be: that is what conversion may fill.
+        # Brokers slice the log at the limit, inside a batch if need be: that is what conversion may
+        # fill.
         sliced = found.size if found.next_offset >= end else max(found.size, limit)
         rewrite, version, has_zstd = None, self._call.version, CODEC_ZSTD in replica.codecs
-        if found.parts and (version < FIRST_MAGIC_2_VERSION or (version < FIRST_ZSTD_VERSION and has_zstd)):
-            rewrite = partial(self._in_readers_format, one, has_zstd, found, sliced, None if self._whole else limit)
+        if found.parts and (
+            version < FIRST_MAGIC_2_VERSION or (version < FIRST_ZSTD_VERSION and has_zstd)
+        ):
+            rewrite = partial(
+                self._in_readers_format,
+                one,
+                has_zstd,
+                found,
+                sliced,
+                None if self._whole else limit,
+            )
         aborted: Sequence[AbortedTransaction] = ()
         if self._request.isolation_level == READ_COMMITTED:
             beyond = not found.parts and self._call.profile.behaviour.aborted_when_empty
@@ -228,7 +268,11 @@ class _Fetch:
         return _Read(NONE, found.parts, found.size, aborted, rewrite)
 
     def _preferred(self, replica: Replica, offset: int) -> int | None:
-        if not (self._request.rack_id and replica.is_leader and self._call.profile.behaviour.selects_replicas):
+        if not (
+            self._request.rack_id
+            and replica.is_leader
+            and self._call.profile.behaviour.selects_replicas
+        ):
             return None
         return preferred_replica(replica, self._call.image.brokers, self._request.rack_id, offset)
 
@@ -237,8 +281,12 @@ class _Fetch:
             return replica.last_stable_offset
         return replica.high_watermark
 
-    def _diverging(self, replica: Replica, asked: FetchRequest.FetchPartition) -> tuple[int, int] | None:
-        """Return epoch and end offset where the reader's history leaves this log's (KIP-595), else None."""
+    def _diverging(
+        self, replica: Replica, asked: FetchRequest.FetchPartition
+    ) -> tuple[int, int] | None:
+        """Return epoch and end offset where the reader's history leaves this
+        log's (KIP-595), else None.
+        """
         if self._call.version < FIRST_DIVERGING_VERSION or asked.last_fetched_epoch < 0:
             return None
         found = replica.end_of_epoch(asked.last_fetched_epoch)
@@ -251,13 +299,17 @@ class _Fetch:
     def _in_readers_format(
         self, one: _Wanted, has_zstd: bool, found: ReadResult, sliced: int, most: int | None
     ) -> tuple[Sequence[memoryview | bytes], int]:
-        """Return what the reader's version can read, cut to `most` bytes, and its size. Raises Refused."""
+        """Return what the reader's version can read, cut to `most` bytes, and
+        its size. Raises Refused.
+        """
         version, size = self._call.version, found.size
         parts: Sequence[memoryview | bytes] = found.parts
         if has_zstd and any(facts.codec == CODEC_ZSTD for part in parts for _, facts in walk(part)):
             raise Refused(UNSUPPORTED_COMPRESSION_TYPE)
         magic = 1 if version >= 2 else 0
-        if version < FIRST_MAGIC_2_VERSION and any(f.magic > magic for part in parts for _, f in walk(part)):
+        if version < FIRST_MAGIC_2_VERSION and any(
+            f.magic > magic for part in parts for _, f in walk(part)
+        ):
             parts, size = self._converted(one, parts, magic, sliced)
         if most is not None and size > most:
             parts, size = [b"".join(parts)[:most]], most
@@ -275,7 +327,8 @@ class _Fetch:
             raise Refused(UNSUPPORTED_COMPRESSION_TYPE) from error
         except CorruptRecordError as error:
             raise Refused(CORRUPT_MESSAGE) from error
-        if self._call.profile.behaviour.cuts_conversion:  # but for the first batch (LazyDownConversionRecords)
+        # but for the first batch (LazyDownConversionRecords)
+        if self._call.profile.behaviour.cuts_conversion:
             data = data[: max(sliced, least)]
         return [data], len(data)
 
@@ -284,16 +337,22 @@ class _Fetch:
         answered = []
         for one, read in zip(self._wanted, reads, strict=True):
             worth_sending = read.size > 0 or one.preferred is not None or one.diverging is not None
-            answered.append(Answered(one.followed, self._partition(response, one, read), worth_sending))
+            answered.append(
+                Answered(one.followed, self._partition(response, one, read), worth_sending)
+            )
         answer = self._reading.answer(response, answered)
         if self._call.version >= FIRST_HINT_VERSION:
             hints = LeaderHints(self._call.image, answer, HINT_CODES)
             for shown in answered:
-                hints.hint(shown.part, shown.part.error_code, shown.followed.topic, shown.followed.index)
+                hints.hint(
+                    shown.part, shown.part.error_code, shown.followed.topic, shown.followed.index
+                )
             hints.write()
         return answer
 
-    def _partition(self, response: FetchResponse, one: _Wanted, read: _Read) -> FetchResponse.PartitionData:
+    def _partition(
+        self, response: FetchResponse, one: _Wanted, read: _Read
+    ) -> FetchResponse.PartitionData:
         behaviour = self._call.profile.behaviour
         committed = self._request.isolation_level == READ_COMMITTED
         partition = response.PartitionData(
@@ -302,7 +361,9 @@ class _Fetch:
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            aborted_transactions=[] if one.replica is None and behaviour.aborted_of_unknown else None,
+            aborted_transactions=[]
+            if one.replica is None and behaviour.aborted_of_unknown
+            else None,
             records=list(read.parts),
         )
         replica = one.replica
@@ -313,13 +374,17 @@ class _Fetch:
                 partition.last_stable_offset = replica.last_stable_offset
             if committed:
                 partition.aborted_transactions = [
-                    response.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    response.AbortedTransaction(
+                        producer_id=entry.producer_id, first_offset=entry.first_offset
+                    )
                     for entry in read.aborted
                 ]
             if one.preferred is not None:
                 partition.preferred_read_replica = one.preferred
             if one.diverging is not None:
-                partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = one.diverging
+                partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = (
+                    one.diverging
+                )
         return partition
 
 
@@ -328,11 +393,15 @@ def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
     response = FetchResponse()
     for topic in request.topics:
         partitions = [
-            response.PartitionData(partition_index=partition.partition, error_code=code, high_watermark=-1, records=b"")
+            response.PartitionData(
+                partition_index=partition.partition, error_code=code, high_watermark=-1, records=b""
+            )
             for partition in topic.partitions
         ]
         response.responses.append(
-            response.FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+            response.FetchableTopicResponse(
+                topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+            )
         )
     return response
 

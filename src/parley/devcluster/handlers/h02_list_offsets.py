@@ -1,8 +1,8 @@
 """ListOffsets (2), v0-11.
 
 Behaviours:
-- Answered by the leader only: -1 the high watermark, -2 the log's start, a time the first record at or
-  after it, found inside its batch.
+- Answered by the leader only: -1 the high watermark, -2 the log's start, a time the first record at
+  or after it, found inside its batch.
 - v0 lists the first offsets of segments not newer than the time, newest first, as old brokers do.
 - Leader epochs are checked and returned since v4 (KIP-320).
 
@@ -10,8 +10,8 @@ Version notes:
 - v1+ one offset with its timestamp (KIP-79), v2+ isolation level (KIP-98), v7+ -3 the largest
   timestamp (KIP-734), v8+ -4 the earliest local offset (KIP-405), v9+ -5 the latest tiered offset
   (KIP-1005), v10+ timeout, v11+ -6 the earliest offset not uploaded yet (KIP-1023).
-- A special time below its version is refused since 3.9, understood before, and a plain time to releases
-  that do not know it. 2.1 returns no leader epoch, though v4 has the field.
+- A special time below its version is refused since 3.9, understood before, and a plain time to
+  releases that do not know it. 2.1 returns no leader epoch, though v4 has the field.
 - Asking for a time is refused with UNSUPPORTED_FOR_MESSAGE_FORMAT where the log is of magic 0.
 
 Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
@@ -20,11 +20,21 @@ Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
-from parley.devcluster.release.profile import EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST_TIERED, MAX_TIMESTAMP
+from parley.devcluster.release.profile import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.log.times import FoundRecord, first_at_time, with_largest_time
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import KAFKA_STORAGE_ERROR, NONE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION
+from parley.errors.codes import (
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    UNSUPPORTED_VERSION,
+)
 from parley.messages import ListOffsetsRequest, ListOffsetsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -39,8 +49,12 @@ def handle(call: Call, request: ListOffsetsRequest) -> Answer:
     """Look up each partition's offset."""
     response = ListOffsetsResponse()
     for topic in request.topics:
-        partitions = [_partition(call, request, response, topic.name, asked) for asked in topic.partitions]
-        response.topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        partitions = [
+            _partition(call, request, response, topic.name, asked) for asked in topic.partitions
+        ]
+        response.topics.append(
+            response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+        )
     return response
 
 
@@ -55,9 +69,15 @@ def _partition(
     try:
         replica = leader_replica(call, topic, asked.partition_index, asked.current_leader_epoch)
         if call.version < FIRST_SINGLE_VERSION:
-            answer.old_style_offsets = _segment_offsets(replica, asked.timestamp, asked.max_num_offsets)
+            answer.old_style_offsets = _segment_offsets(
+                replica, asked.timestamp, asked.max_num_offsets
+            )
             return answer
-        end = replica.last_stable_offset if request.isolation_level == READ_COMMITTED else replica.high_watermark
+        end = (
+            replica.last_stable_offset
+            if request.isolation_level == READ_COMMITTED
+            else replica.high_watermark
+        )
         found = _find(call, replica, asked.timestamp, end)
     except Refused as error:
         answer.error_code = error.code
@@ -66,7 +86,10 @@ def _partition(
     else:
         answer.error_code = NONE
         answer.offset, answer.timestamp = found.offset, found.timestamp_ms
-        if call.version >= FIRST_EPOCH_VERSION and call.profile.behaviour.returns_list_offsets_epoch:
+        if (
+            call.version >= FIRST_EPOCH_VERSION
+            and call.profile.behaviour.returns_list_offsets_epoch
+        ):
             answer.leader_epoch = found.leader_epoch
     return answer
 
@@ -82,12 +105,18 @@ def _find(call: Call, replica: Replica, timestamp: int, end: int) -> FoundRecord
         return NOTHING
     if call.profile.release.record_magic == 0:
         raise Refused(UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    found = with_largest_time(replica) if special == MAX_TIMESTAMP else first_at_time(replica, timestamp)
+    found = (
+        with_largest_time(replica)
+        if special == MAX_TIMESTAMP
+        else first_at_time(replica, timestamp)
+    )
     return found if found is not None and found.offset < end else NOTHING
 
 
 def _special_time(call: Call, timestamp: int) -> int | None:
-    """Return the special time that a negative number means to this release; None for a plain time."""
+    """Return the special time that a negative number means to this release;
+    None for a plain time.
+    """
     behaviour = call.profile.behaviour
     since = behaviour.known_times.get(timestamp)
     if behaviour.checks_times and timestamp < 0 and (since is None or call.version < since):
@@ -98,7 +127,9 @@ def _special_time(call: Call, timestamp: int) -> int | None:
 def _segment_offsets(replica: Replica, timestamp: int, most: int) -> list[int]:
     """Return what brokers before 0.10.1 did: segments' first offsets and the end, newest first."""
     log, end = replica.log, replica.high_watermark
-    known = [(segment.base_offset, segment.last_append_ms) for segment in log.segments] or [(log.start_offset, -1)]
+    known = [(segment.base_offset, segment.last_append_ms) for segment in log.segments] or [
+        (log.start_offset, -1)
+    ]
     known.append((end, -1))
     if timestamp == LATEST:
         newest = len(known)
@@ -115,10 +146,14 @@ def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsR
     response = ListOffsetsResponse()
     for topic in request.topics:
         partitions = [
-            response.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+            response.ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index, error_code=code
+            )
             for asked in topic.partitions
         ]
-        response.topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        response.topics.append(
+            response.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+        )
     return response
 
 

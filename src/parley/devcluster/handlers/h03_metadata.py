@@ -3,15 +3,16 @@
 Behaviours:
 - Reports what *this* broker knows; a broker kept stale reports old leaders with old epochs.
 - A topic that does not exist is created if the request and the cluster allow it; the answer to the
-  creating request still says LEADER_NOT_AVAILABLE (ZooKeeper releases) or UNKNOWN_TOPIC_OR_PARTITION
-  (KRaft, 3.3+).
+  creating request still says LEADER_NOT_AVAILABLE (ZooKeeper releases) or
+  UNKNOWN_TOPIC_OR_PARTITION (KRaft, 3.3+).
 - A partition without leader: LEADER_NOT_AVAILABLE, leader -1.
 
 Version notes:
 - v0: no topics listed means all; v1+: null means all, an empty list none. v1+ controller, rack,
-  internal (KIP-4), v2+ cluster id (KIP-78), v3+ throttle time, v4+ allow_auto_topic_creation (KIP-204;
-  always true before), v5+ offline replicas (KIP-112), v7+ leader epoch (KIP-320), v8+ authorized
-  operations (KIP-430; 8-10 for the cluster), v10+ topic ids (KIP-516), v12+ asked by topic id.
+  internal (KIP-4), v2+ cluster id (KIP-78), v3+ throttle time, v4+ allow_auto_topic_creation
+  (KIP-204; always true before), v5+ offline replicas (KIP-112), v7+ leader epoch (KIP-320), v8+
+  authorized operations (KIP-430; 8-10 for the cluster), v10+ topic ids (KIP-516), v12+ asked by
+  topic id.
 - Leader epochs of v7-8 are given too: clients must not trust them (KAFKA-9212).
 
 Not implemented: authorization (every operation is allowed).
@@ -38,11 +39,13 @@ from parley.types import ZERO_UUID
 
 FIRST_NULL_VERSION = 1
 FIRST_ID_VERSION = 12
-UNUSABLE_ID_VERSIONS = VersionRange(10, 11)  # the id is in the request, but may not be asked for (KAFKA-12701)
+# the id is in the request, but may not be asked for (KAFKA-12701)
+UNUSABLE_ID_VERSIONS = VersionRange(10, 11)
 FIRST_OPERATIONS_VERSION = 8
 CLUSTER_OPERATIONS_VERSIONS = VersionRange(8, 10)
 # Bits of AclOperation that a broker without authorizer returns: all that the resource knows.
-CLUSTER_OPERATIONS = 0b1_1111_1010_0000  # create, alter, describe, cluster action, configs, idempotent write
+# create, alter, describe, cluster action, configs, idempotent write
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 TOPIC_OPERATIONS = 0b0_1101_1111_1000  # read, write, create, delete, alter, describe, configs
 
 
@@ -50,15 +53,21 @@ def handle(call: Call, request: MetadataRequest) -> Answer:
     """Describe brokers and topics."""
     image = call.image
     named = request.topics or ()
-    if call.version in UNUSABLE_ID_VERSIONS and any(t.name is None or t.topic_id != ZERO_UUID for t in named):
+    if call.version in UNUSABLE_ID_VERSIONS and any(
+        t.name is None or t.topic_id != ZERO_UUID for t in named
+    ):
         return refuse(request, call.version, INVALID_REQUEST)
     response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
     for broker in image.brokers.values():
         response.brokers.append(
-            response.MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+            response.MetadataResponseBroker(
+                node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack
+            )
         )
     if request.topics is None or (call.version < FIRST_NULL_VERSION and not request.topics):
-        response.topics = [_described(call, request, response, topic) for topic in image.topics.values()]
+        response.topics = [
+            _described(call, request, response, topic) for topic in image.topics.values()
+        ]
     else:
         response.topics = [_asked(call, request, response, asked) for asked in request.topics]
     if call.version in CLUSTER_OPERATIONS_VERSIONS:
@@ -68,7 +77,10 @@ def handle(call: Call, request: MetadataRequest) -> Answer:
 
 
 def _asked(
-    call: Call, request: MetadataRequest, response: MetadataResponse, asked: MetadataRequest.MetadataRequestTopic
+    call: Call,
+    request: MetadataRequest,
+    response: MetadataResponse,
+    asked: MetadataRequest.MetadataRequestTopic,
 ) -> MetadataResponse.MetadataResponseTopic:
     if asked.name is None or (asked.topic_id != ZERO_UUID and not asked.name):
         found = call.image.topic_by_id(asked.topic_id)
@@ -93,7 +105,9 @@ def _missing(call: Call, request: MetadataRequest, name: str) -> int:
     if name in call.cluster.image.topics:  # created, and this broker has not heard of it
         return LEADER_NOT_AVAILABLE
     try:
-        assignment = call.cluster.controller.spread(settings.num_partitions, settings.default_replication_factor)
+        assignment = call.cluster.controller.spread(
+            settings.num_partitions, settings.default_replication_factor
+        )
         call.cluster.create_topic(name, assignment, {}, now_ms=call.now_ms)
     except Refused as error:
         return error.code
@@ -114,9 +128,16 @@ def _without(
 def _described(
     call: Call, request: MetadataRequest, response: MetadataResponse, topic: TopicImage
 ) -> MetadataResponse.MetadataResponseTopic:
-    partitions = [_partition(call, response, index, partition) for index, partition in enumerate(topic.partitions)]
+    partitions = [
+        _partition(call, response, index, partition)
+        for index, partition in enumerate(topic.partitions)
+    ]
     answer = response.MetadataResponseTopic(
-        error_code=NONE, name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=partitions
+        error_code=NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=partitions,
     )
     if call.version >= FIRST_OPERATIONS_VERSION:
         asked = request.include_topic_authorized_operations

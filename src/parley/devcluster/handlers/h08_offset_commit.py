@@ -2,17 +2,19 @@
 
 Behaviours:
 - Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
-- Commits without membership (generation -1) are taken by groups without members. A classic group takes those of its
-  generation, but not between join and sync. A group of the consumer protocol
-  takes those of its members, with their epochs (KIP-848), from 4.3 on with older ones for partitions kept (KIP-1251).
+- Commits without membership (generation -1) are taken by groups without members. A classic group
+  takes those of its generation, but not between join and sync. A group of the consumer protocol
+  takes those of its members, with their epochs (KIP-848), from 4.3 on with older ones for
+  partitions kept (KIP-1251).
 - Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed. Before 2.0 only the
   topic has to exist.
-- A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is changed.
+- A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is
+  changed.
 
 Version notes:
-- v0 went to ZooKeeper; here it is kept like the others (KRaft releases: UNSUPPORTED_VERSION). v1 has a
-  timestamp, v2-4 a retention time (both ignored: offsets do not expire), v3+ throttle time, v6+ leader
-  epoch (KIP-320), v7+ group instance id (KIP-345), v10+ topic ids (KIP-848).
+- v0 went to ZooKeeper; here it is kept like the others (KRaft releases: UNSUPPORTED_VERSION). v1
+  has a timestamp, v2-4 a retention time (both ignored: offsets do not expire), v3+ throttle time,
+  v6+ leader epoch (KIP-320), v7+ group instance id (KIP-345), v10+ topic ids (KIP-848).
 
 Not implemented: expiry of offsets.
 """
@@ -20,7 +22,12 @@ Not implemented: expiry of offsets.
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.membership import check_commit, check_epoch, live_group, require_group
+from parley.devcluster.handlers.membership import (
+    check_commit,
+    check_epoch,
+    live_group,
+    require_group,
+)
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
@@ -54,7 +61,9 @@ def handle(call: Call, request: OffsetCommitRequest) -> Answer:
 
 
 def _group_code(call: Call, request: OffsetCommitRequest) -> int:
-    """Return the code of every partition that exists: what the coordinator says of the group and its member."""
+    """Return the code of every partition that exists: what the coordinator says of
+    the group and its member.
+    """
     if call.version == 0 and not call.profile.behaviour.names_controller:
         return UNSUPPORTED_VERSION  # v0 went to ZooKeeper, which KRaft releases do not have
     try:
@@ -93,12 +102,19 @@ def _topic(
         code = _partition_code(call, request, asked, part, group_code) if found else missing
         if code == NONE:
             accepted[name, asked.partition_index] = CommittedOffset(
-                asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
+                asked.committed_offset,
+                asked.committed_leader_epoch,
+                asked.committed_metadata or "",
+                call.now_ms,
             )
         partitions.append(
-            response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+            response.OffsetCommitResponsePartition(
+                partition_index=asked.partition_index, error_code=code
+            )
         )
-    return response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+    return response.OffsetCommitResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, partitions=partitions
+    )
 
 
 def _partition_code(
@@ -123,11 +139,15 @@ def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommi
     response = OffsetCommitResponse()
     for topic in request.topics:
         partitions = [
-            response.OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+            response.OffsetCommitResponsePartition(
+                partition_index=asked.partition_index, error_code=code
+            )
             for asked in topic.partitions
         ]
         response.topics.append(
-            response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+            response.OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
         )
     return response
 

@@ -1,16 +1,18 @@
 """OffsetFetch (9), v0-10.
 
 Behaviours:
-- Answered by the group's coordinator; a partition without a committed offset has offset -1 and no error.
+- Answered by the group's coordinator; a partition without a committed offset has offset -1 and no
+  error.
 - Null topics ask for every offset of the group.
-- A member of the consumer protocol that says its epoch is held to it: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
+- A member of the consumer protocol that says its epoch is held to it: UNKNOWN_MEMBER_ID,
+  STALE_MEMBER_EPOCH.
 
 Version notes:
 - v0 read from ZooKeeper; here it reads the same offsets as the others. A partition without one has
-  UNKNOWN_TOPIC_OR_PARTITION then, and KRaft releases (3.3 to 3.9) refuse v0 with UNSUPPORTED_VERSION. v2+
-  null topics and a group error (KIP-88), v3+ throttle time, v5+ leader epoch (KIP-320), v7+ require_stable
-  (KIP-447): UNSTABLE_OFFSET_COMMIT while an open transaction would change the offset, v8+ several groups
-  (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
+  UNKNOWN_TOPIC_OR_PARTITION then, and KRaft releases (3.3 to 3.9) refuse v0 with
+  UNSUPPORTED_VERSION. v2+ null topics and a group error (KIP-88), v3+ throttle time, v5+ leader
+  epoch (KIP-320), v7+ require_stable (KIP-447): UNSTABLE_OFFSET_COMMIT while an open transaction
+  would change the offset, v8+ several groups (KIP-709), v9+ member epoch (KIP-848), v10+ topic ids.
 
 Not implemented: -
 """
@@ -39,7 +41,11 @@ ZOOKEEPER_VERSION = 0
 FIRST_GROUP_ERROR_VERSION = 2
 FIRST_GROUPS_VERSION = 8
 FIRST_ID_VERSION = 10
-P = TypeVar("P", OffsetFetchResponse.OffsetFetchResponsePartition, OffsetFetchResponse.OffsetFetchResponsePartitions)
+P = TypeVar(
+    "P",
+    OffsetFetchResponse.OffsetFetchResponsePartition,
+    OffsetFetchResponse.OffsetFetchResponsePartitions,
+)
 Wanted = tuple[str, bytes, Iterable[int]]
 """A topic's name and id, and the partitions asked for."""
 
@@ -48,7 +54,9 @@ def handle(call: Call, request: OffsetFetchRequest) -> Answer:
     """Return the committed offsets of the groups asked for."""
     response = OffsetFetchResponse()
     if call.version >= FIRST_GROUPS_VERSION:
-        response.groups = [_group(call, response, asked, stable=request.require_stable) for asked in request.groups]
+        response.groups = [
+            _group(call, response, asked, stable=request.require_stable) for asked in request.groups
+        ]
         return response
     try:
         require_coordinator(call, request.group_id)
@@ -59,14 +67,19 @@ def handle(call: Call, request: OffsetFetchRequest) -> Answer:
     for name, _, indexes in _wanted(call, request.group_id, request.topics):
         kind = response.OffsetFetchResponsePartition
         partitions = [
-            _partition(call, kind, request.group_id, name, index, stable=request.require_stable) for index in indexes
+            _partition(call, kind, request.group_id, name, index, stable=request.require_stable)
+            for index in indexes
         ]
         response.topics.append(response.OffsetFetchResponseTopic(name=name, partitions=partitions))
     return response
 
 
 def _group(
-    call: Call, response: OffsetFetchResponse, asked: OffsetFetchRequest.OffsetFetchRequestGroup, *, stable: bool
+    call: Call,
+    response: OffsetFetchResponse,
+    asked: OffsetFetchRequest.OffsetFetchRequestGroup,
+    *,
+    stable: bool,
 ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     group = response.OffsetFetchResponseGroup(group_id=asked.group_id)
     try:
@@ -99,7 +112,10 @@ def _check_member(call: Call, asked: OffsetFetchRequest.OffsetFetchRequestGroup)
 def _wanted(
     call: Call,
     group: str,
-    topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic | OffsetFetchRequest.OffsetFetchRequestTopics] | None,
+    topics: Sequence[
+        OffsetFetchRequest.OffsetFetchRequestTopic | OffsetFetchRequest.OffsetFetchRequestTopics
+    ]
+    | None,
 ) -> list[Wanted]:
     if topics is None:
         by_topic: dict[str, list[int]] = {}
@@ -113,7 +129,9 @@ def _wanted(
     wanted: list[Wanted] = []
     for topic in topics:
         name, topic_id = topic.name, ZERO_UUID
-        if call.version >= FIRST_ID_VERSION and isinstance(topic, OffsetFetchRequest.OffsetFetchRequestTopics):
+        if call.version >= FIRST_ID_VERSION and isinstance(
+            topic, OffsetFetchRequest.OffsetFetchRequestTopics
+        ):
             image = call.image.topic_by_id(topic.topic_id)
             name, topic_id = image.name if image is not None else "", topic.topic_id
         wanted.append((name, topic_id, topic.partition_indexes))
@@ -129,7 +147,13 @@ def _partition(call: Call, kind: type[P], group: str, topic: str, index: int, *,
     found = call.cluster.groups.committed(group, topic, index)
     if found is None:
         code = UNKNOWN_TOPIC_OR_PARTITION if call.version == ZOOKEEPER_VERSION else NONE
-        return kind(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
+        return kind(
+            partition_index=index,
+            committed_offset=-1,
+            committed_leader_epoch=-1,
+            metadata="",
+            error_code=code,
+        )
     return kind(
         partition_index=index,
         committed_offset=found.offset,
@@ -144,7 +168,8 @@ def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchR
     response = OffsetFetchResponse()
     if version >= FIRST_GROUPS_VERSION:
         response.groups = [
-            response.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups
+            response.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code)
+            for asked in request.groups
         ]
         return response
     response.error_code = code
@@ -155,7 +180,9 @@ def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchR
             )
             for index in topic.partition_indexes
         ]
-        response.topics.append(response.OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+        response.topics.append(
+            response.OffsetFetchResponseTopic(name=topic.name, partitions=partitions)
+        )
     return response
 
 

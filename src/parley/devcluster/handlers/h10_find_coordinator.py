@@ -3,12 +3,13 @@
 Behaviours:
 - The coordinator follows from the key's Java hash over the brokers alive: the same answer from each
   broker, another one when a broker comes or goes. There is no wait for `__consumer_offsets`.
-- A key type that does not exist closes the connection before 2.3, is UNKNOWN_SERVER_ERROR up to 2.4 and
-  INVALID_REQUEST in 2.8 and later.
+- A key type that does not exist closes the connection before 2.3, is UNKNOWN_SERVER_ERROR up to 2.4
+  and INVALID_REQUEST in 2.8 and later.
 
 Version notes:
-- v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+ key
-  type 2, share groups (KIP-932): answered UNSUPPORTED_VERSION below and INVALID_REQUEST without support.
+- v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+
+  key type 2, share groups (KIP-932): answered UNSUPPORTED_VERSION below and INVALID_REQUEST without
+  support.
 
 Not implemented: share group coordinators (INVALID_REQUEST), the `__consumer_offsets` topic.
 """
@@ -28,7 +29,10 @@ FIRST_KEYS_VERSION = 4
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Answer:
     """Name the coordinators of the keys."""
-    if request.key_type not in (GROUP, TRANSACTION) and call.profile.behaviour.unknown_key_type_code is None:
+    if (
+        request.key_type not in (GROUP, TRANSACTION)
+        and call.profile.behaviour.unknown_key_type_code is None
+    ):
         return NoAnswer(close=True)
     response = FindCoordinatorResponse()
     if call.version >= FIRST_KEYS_VERSION:
@@ -50,7 +54,10 @@ def _fill(
     try:
         if request.key_type not in (GROUP, TRANSACTION):
             code = call.profile.behaviour.unknown_key_type_code
-            raise Refused(INVALID_REQUEST if code is None else code, f"key type {request.key_type} is not served")
+            raise Refused(
+                INVALID_REQUEST if code is None else code,
+                f"key type {request.key_type} is not served",
+            )
         broker = find_coordinator(call, key, request.key_type)
     except Refused as error:
         answer.error_code, answer.error_message = error.code, error.message
@@ -67,7 +74,8 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
     response = FindCoordinatorResponse()
     if version >= FIRST_KEYS_VERSION:
         response.coordinators = [
-            response.Coordinator(key=key, node_id=-1, port=-1, error_code=code) for key in request.coordinator_keys
+            response.Coordinator(key=key, node_id=-1, port=-1, error_code=code)
+            for key in request.coordinator_keys
         ]
     else:
         response.error_code, response.node_id, response.port = code, -1, -1

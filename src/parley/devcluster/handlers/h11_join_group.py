@@ -1,16 +1,17 @@
 """JoinGroup (11), v0-9.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR), when all members of the group have joined, or
-  the rebalance timeout of the slowest is over (H4, H6). The machine is `state.groups.classic`.
+- Answered by the group's coordinator (others: NOT_COORDINATOR), when all members of the group have
+  joined, or the rebalance timeout of the slowest is over (H4, H6). The machine is
+  `state.groups.classic`.
 - A group whose members speak the consumer protocol: INCONSISTENT_GROUP_PROTOCOL.
 - Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
 
 Version notes:
-- v0 has no rebalance timeout: the session timeout stands for it. v2+ throttle time. v4+ a newcomer joins
-  again with the id that it is given: MEMBER_ID_REQUIRED (KIP-394). v5+ static members (KIP-345). v7+ the
-  protocol type, and no protocol is null (KIP-559). v8+ a reason. v9+ a static leader that returns need not
-  assign (KIP-814).
+- v0 has no rebalance timeout: the session timeout stands for it. v2+ throttle time. v4+ a newcomer
+  joins again with the id that it is given: MEMBER_ID_REQUIRED (KIP-394). v5+ static members
+  (KIP-345). v7+ the protocol type, and no protocol is null (KIP-559). v8+ a reason. v9+ a static
+  leader that returns need not assign (KIP-814).
 
 Not implemented: conversion between the classic and the consumer protocol.
 """
@@ -66,19 +67,37 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
 def _check(call: Call, request: JoinGroupRequest) -> None:
     """Raise Refused for what no group would take in, and for a group that takes nobody more."""
     group = call.cluster.classic_groups.get(request.group_id)
-    if not SHORTEST_SESSION_MS <= request.session_timeout_ms <= call.profile.behaviour.longest_session_ms:
-        raise Refused(INVALID_SESSION_TIMEOUT, "the session timeout is not between those that the broker allows")
+    if (
+        not SHORTEST_SESSION_MS
+        <= request.session_timeout_ms
+        <= call.profile.behaviour.longest_session_ms
+    ):
+        raise Refused(
+            INVALID_SESSION_TIMEOUT,
+            "the session timeout is not between those that the broker allows",
+        )
     modern = call.cluster.consumer_groups.get(request.group_id)
     if modern is not None and modern.members:
-        raise Refused(INCONSISTENT_GROUP_PROTOCOL, "the group's members speak the consumer protocol")
+        raise Refused(
+            INCONSISTENT_GROUP_PROTOCOL, "the group's members speak the consumer protocol"
+        )
     if group is None or not (group.members or group.pending):
         if request.member_id:
             raise Refused(UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
         return
     known = request.member_id in group.members or request.member_id in group.pending
-    replaces = request.group_instance_id is not None and group.static(request.group_instance_id) is not None
-    if not known and not replaces and len(group.members) + len(group.pending) >= group.rules.max_size:
-        raise Refused(GROUP_MAX_SIZE_REACHED, f"group {request.group_id} has its largest size already")
+    replaces = (
+        request.group_instance_id is not None
+        and group.static(request.group_instance_id) is not None
+    )
+    if (
+        not known
+        and not replaces
+        and len(group.members) + len(group.pending) >= group.rules.max_size
+    ):
+        raise Refused(
+            GROUP_MAX_SIZE_REACHED, f"group {request.group_id} has its largest size already"
+        )
 
 
 def _join(call: Call, request: JoinGroupRequest) -> Join:
@@ -98,7 +117,9 @@ def _join(call: Call, request: JoinGroupRequest) -> Join:
 
 
 def _response(call: Call, answer: JoinAnswer) -> JoinGroupResponse:
-    generation = answer.generation if answer.error_code == 0 else call.profile.behaviour.refused_generation
+    generation = (
+        answer.generation if answer.error_code == 0 else call.profile.behaviour.refused_generation
+    )
     response = JoinGroupResponse(
         error_code=answer.error_code,
         generation_id=generation,
@@ -109,7 +130,9 @@ def _response(call: Call, answer: JoinAnswer) -> JoinGroupResponse:
         skip_assignment=answer.skip_assignment,
     )
     response.members = [
-        response.JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+        response.JoinGroupResponseMember(
+            member_id=member_id, group_instance_id=instance_id, metadata=metadata
+        )
         for member_id, instance_id, metadata in answer.members
     ]
     if answer.protocol is None and call.version < FIRST_NULL_PROTOCOL_VERSION:
@@ -123,7 +146,9 @@ def _refused(call: Call, request: JoinGroupRequest, code: int, member_id: str) -
     return response
 
 
-def refuse(request: JoinGroupRequest, version: int, code: int, generation: int = -1) -> JoinGroupResponse:
+def refuse(
+    request: JoinGroupRequest, version: int, code: int, generation: int = -1
+) -> JoinGroupResponse:
     """Answer `code`; from v7 on no protocol is null, as real brokers have it."""
     response = top(request, version, code)
     response.member_id, response.generation_id = request.member_id, generation

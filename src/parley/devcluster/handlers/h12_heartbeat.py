@@ -1,11 +1,12 @@
 """Heartbeat (12), v0-4.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR). REBALANCE_IN_PROGRESS asks a member to join again;
-  between join and sync up to 2.5 too (H5, H7).
+- Answered by the group's coordinator (others: NOT_COORDINATOR). REBALANCE_IN_PROGRESS asks a member
+  to join again; between join and sync up to 2.5 too (H5, H7).
 
 Version notes:
-- v1+ throttle time, v3+ group instance ids (KIP-345): FENCED_INSTANCE_ID for a member that was replaced.
+- v1+ throttle time, v3+ group instance ids (KIP-345): FENCED_INSTANCE_ID for a member that was
+  replaced.
 
 Not implemented: -
 """

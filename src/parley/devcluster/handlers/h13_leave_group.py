@@ -1,12 +1,13 @@
 """LeaveGroup (13), v0-5.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR); the others rebalance, and with its last member the
-  group is Empty (H14). Members of the consumer protocol go as well (measured on 4.0.0, 4.1.1 and 4.3.0).
+- Answered by the group's coordinator (others: NOT_COORDINATOR); the others rebalance, and with its
+  last member the group is Empty (H14). Members of the consumer protocol go as well (measured on
+  4.0.0, 4.1.1 and 4.3.0).
 
 Version notes:
-- Up to v2 one member, whose error stands at the top. v3+ several, each with its own; a static member may be
-  named by its instance id alone (KIP-345). v5+ reasons.
+- Up to v2 one member, whose error stands at the top. v3+ several, each with its own; a static
+  member may be named by its instance id alone (KIP-345). v5+ reasons.
 
 Not implemented: -
 """
@@ -36,7 +37,9 @@ def handle(call: Call, request: LeaveGroupRequest) -> Answer:
     for one in request.members:
         code = _leave(call, request.group_id, one.member_id, one.group_instance_id)
         response.members.append(
-            response.MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
+            response.MemberResponse(
+                member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code
+            )
         )
     return response
 

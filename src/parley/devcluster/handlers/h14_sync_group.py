@@ -1,13 +1,14 @@
 """SyncGroup (14), v0-5.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR), once the leader's assignment is in the journal; a
-  member that the leader left out gets no bytes (H8). Once all have it, it is answered at once.
+- Answered by the group's coordinator (others: NOT_COORDINATOR), once the leader's assignment is in
+  the journal; a member that the leader left out gets no bytes (H8). Once all have it, it is
+  answered at once.
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails.
 
 Version notes:
-- v1+ throttle time, v3+ group instance ids (KIP-345), v5+ the protocol's type and name, which must be the group's
-  (KIP-559): INCONSISTENT_GROUP_PROTOCOL.
+- v1+ throttle time, v3+ group instance ids (KIP-345), v5+ the protocol's type and name, which must
+  be the group's (KIP-559): INCONSISTENT_GROUP_PROTOCOL.
 
 Not implemented: -
 """
@@ -34,7 +35,9 @@ def handle(call: Call, request: SyncGroupRequest) -> Answer:
     try:
         require_group(call, request.group_id)
         if call.version >= FIRST_PROTOCOL_VERSION and None in named:
-            raise Refused(INCONSISTENT_GROUP_PROTOCOL, "SyncGroup names the protocol from version 5 on")
+            raise Refused(
+                INCONSISTENT_GROUP_PROTOCOL, "SyncGroup names the protocol from version 5 on"
+            )
         group = classic_group(call, request.group_id)
         member = group.check(request.member_id, request.group_instance_id, request.generation_id)
         _check_protocol(call, group, named)
@@ -53,7 +56,10 @@ def handle(call: Call, request: SyncGroupRequest) -> Answer:
 
 def _check_protocol(call: Call, group: ClassicGroup, named: tuple[str | None, str | None]) -> None:
     if call.version >= FIRST_PROTOCOL_VERSION and named != (group.protocol_type, group.protocol):
-        raise Refused(INCONSISTENT_GROUP_PROTOCOL, f"group {group.name} is of {group.protocol_type}, {group.protocol}")
+        raise Refused(
+            INCONSISTENT_GROUP_PROTOCOL,
+            f"group {group.name} is of {group.protocol_type}, {group.protocol}",
+        )
 
 
 def _response(answer: SyncAnswer) -> SyncGroupResponse:

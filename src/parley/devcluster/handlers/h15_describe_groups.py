@@ -1,9 +1,9 @@
 """DescribeGroups (15), v0-6.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR). A classic group has its members; one that has only
-  committed offsets is Empty, before 0.10.1 Dead; any other one is Dead, one of the consumer protocol too, which
-  ConsumerGroupDescribe describes.
+- Answered by the group's coordinator (others: NOT_COORDINATOR). A classic group has its members;
+  one that has only committed offsets is Empty, before 0.10.1 Dead; any other one is Dead, one of
+  the consumer protocol too, which ConsumerGroupDescribe describes.
 
 Version notes:
 - v1+ throttle time, v3+ authorized operations (KIP-430), v4+ group instance ids (KIP-345), v6+
@@ -36,7 +36,9 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Answer:
         group = response.DescribedGroup(group_id=name)
         if call.version >= FIRST_OPERATIONS_VERSION:
             behaviour, included = call.profile.behaviour, request.include_authorized_operations
-            group.authorized_operations = behaviour.group_operations if included else behaviour.unasked_operations
+            group.authorized_operations = (
+                behaviour.group_operations if included else behaviour.unasked_operations
+            )
         try:
             require_coordinator(call, name)
             _describe(call, group, name)
@@ -51,7 +53,9 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Answer:
 def _describe(call: Call, described: DescribeGroupsResponse.DescribedGroup, name: str) -> None:
     modern, classic = call.cluster.consumer_groups.get(name), call.cluster.classic_groups.get(name)
     has_empty = call.profile.behaviour.has_empty_groups
-    if classic is not None and (classic.members or (has_empty and (modern is None or not modern.members))):
+    if classic is not None and (
+        classic.members or (has_empty and (modern is None or not modern.members))
+    ):
         _describe_members(call, described, classic)
     elif modern is None and has_empty and name in call.cluster.groups.names():
         described.group_state = EMPTY
@@ -63,10 +67,17 @@ def _describe(call: Call, described: DescribeGroupsResponse.DescribedGroup, name
             raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} {how}")
 
 
-def _describe_members(call: Call, described: DescribeGroupsResponse.DescribedGroup, group: ClassicGroup) -> None:
-    """Metadata is shown while the group is Stable; before 4.0 assignments too are not shown otherwise."""
+def _describe_members(
+    call: Call, described: DescribeGroupsResponse.DescribedGroup, group: ClassicGroup
+) -> None:
+    """Metadata is shown while the group is Stable; before 4.0 assignments too
+    are not shown otherwise.
+    """
     stable = group.state is GroupState.STABLE
-    described.group_state, described.protocol_type = state_name(call, group), group.protocol_type or ""
+    described.group_state, described.protocol_type = (
+        state_name(call, group),
+        group.protocol_type or "",
+    )
     described.protocol_data = (group.protocol or "") if stable else ""
     described.members = [
         DescribeGroupsResponse.DescribedGroupMember(

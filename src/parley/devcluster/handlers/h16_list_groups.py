@@ -1,8 +1,8 @@
 """ListGroups (16), v0-5.
 
 Behaviours:
-- Lists the groups that this broker coordinates: those with members, of either protocol, and those that have only
-  committed offsets, which are Empty; 0.9 leaves these out.
+- Lists the groups that this broker coordinates: those with members, of either protocol, and those
+  that have only committed offsets, which are Empty; 0.9 leaves these out.
 
 Version notes:
 - v1+ throttle time, v4+ filter by state and the state itself (KIP-518), v5+ by type (KIP-848).
@@ -31,7 +31,9 @@ def handle(call: Call, request: ListGroupsRequest) -> Answer:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     for found in _groups(call):
-        wanted = (not states or found.group_state.lower() in states) and (not types or found.group_type in types)
+        wanted = (not states or found.group_state.lower() in states) and (
+            not types or found.group_type in types
+        )
         if wanted and find_coordinator(call, found.group_id).id == call.broker.id:
             response.groups.append(found)
     return response
@@ -44,7 +46,9 @@ def _groups(call: Call) -> Iterator[ListGroupsResponse.ListedGroup]:
     for name in sorted({*call.cluster.groups.names(), *modern, *classic}):
         if name in modern and not (name in classic and classic[name].members):
             state = modern[name].state
-            yield listed(group_id=name, protocol_type=CONSUMER, group_state=state, group_type=CONSUMER)
+            yield listed(
+                group_id=name, protocol_type=CONSUMER, group_state=state, group_type=CONSUMER
+            )
         elif name in classic and (classic[name].members or call.profile.behaviour.has_empty_groups):
             kind, state = classic[name].protocol_type or "", state_name(call, classic[name])
             yield listed(group_id=name, protocol_type=kind, group_state=state, group_type=CLASSIC)

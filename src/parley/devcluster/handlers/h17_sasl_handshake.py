@@ -1,8 +1,8 @@
 """SaslHandshake (17), v0-1.
 
 Behaviours:
-- On listeners without SASL: ILLEGAL_SASL_STATE, with the mechanisms that the broker has enabled: GSSAPI up
-  to 1.0, none later. The connection goes on.
+- On listeners without SASL: ILLEGAL_SASL_STATE, with the mechanisms that the broker has enabled:
+  GSSAPI up to 1.0, none later. The connection goes on.
 - On SASL listeners the connection itself answers (protocol.broker_login); no request comes here.
 
 Version notes:

@@ -2,13 +2,13 @@
 
 Behaviours:
 - Lists what this broker's release advertises, of the APIs that are served.
-- A version above the release's is answered by the profile before it comes here: error 35 in v0 shape,
-  with the range of ApiVersions itself since 2.4 (KIP-511).
+- A version above the release's is answered by the profile before it comes here: error 35 in v0
+  shape, with the range of ApiVersions itself since 2.4 (KIP-511).
 - A client name or version that KIP-511 does not allow: INVALID_REQUEST (2.4+).
 
 Version notes:
-- v1+ throttle time, v3+ client name, supported and finalized features (KIP-584), v4+ supported features
-  whose minimum is 0 (left out in v3).
+- v1+ throttle time, v3+ client name, supported and finalized features (KIP-584), v4+ supported
+  features whose minimum is 0 (left out in v3).
 - The response header is v0 in every version.
 
 Not implemented: -
@@ -50,7 +50,9 @@ def handle(call: Call, request: ApiVersionsRequest) -> Answer:
             )
     for name, level in release.finalized_features.items():
         response.finalized_features.append(
-            response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            response.FinalizedFeatureKey(
+                name=name, max_version_level=level, min_version_level=level
+            )
         )
     return response
 
@@ -61,7 +63,9 @@ def unsupported(profile: Profile) -> ApiVersionsResponse:
     if profile.behaviour.names_range_in_error_35:
         own = profile.ranges[int(ApiKey.API_VERSIONS)]
         response.api_keys.append(
-            response.ApiVersion(api_key=int(ApiKey.API_VERSIONS), min_version=own.min, max_version=own.max)
+            response.ApiVersion(
+                api_key=int(ApiKey.API_VERSIONS), min_version=own.min, max_version=own.max
+            )
         )
     return response
 

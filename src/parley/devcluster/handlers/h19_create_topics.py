@@ -1,18 +1,19 @@
 """CreateTopics (19), v0-7.
 
 Behaviours:
-- Done by the controller; other brokers answer NOT_CONTROLLER in releases with ZooKeeper and pass it on
-  in KRaft releases (3.3+).
+- Done by the controller; other brokers answer NOT_CONTROLLER in releases with ZooKeeper and pass it
+  on in KRaft releases (3.3+).
 - The topic is in the journal and known to every broker before the answer.
 - Names, partition counts, replication factors, assignments and settings are checked as Kafka does.
 
 Version notes:
-- v1+ validate_only and error message (KIP-4), v2+ throttle time, v5+ the topic's numbers and configs (KIP-525),
-  v7+ topic id (KIP-516). v4 says that -1 means the broker's default partitions and replication factor (KIP-464):
-  releases from 2.4 on take it in every version.
+- v1+ validate_only and error message (KIP-4), v2+ throttle time, v5+ the topic's numbers and
+  configs (KIP-525), v7+ topic id (KIP-516). v4 says that -1 means the broker's default partitions
+  and replication factor (KIP-464): releases from 2.4 on take it in every version.
 
-Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes, message.timestamp.type,
-retention and cleanup.policy (compacted topics demand keys, nothing is compacted) have no effect; `timeout_ms`.
+Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes,
+message.timestamp.type, retention and cleanup.policy (compacted topics demand keys, nothing is
+compacted) have no effect; `timeout_ms`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def handle(call: Call, request: CreateTopicsRequest) -> Answer:
         except Refused as error:
             result.error_code, result.error_message = error.code, error.message
         except OSError as error:
-            result.error_code, result.error_message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
+            result.error_code, result.error_message = (
+                KAFKA_STORAGE_ERROR,
+                f"the disk refused: {error.strerror}",
+            )
     return response
 
 
@@ -94,9 +98,13 @@ def _assignment(call: Call, asked: CreateTopicsRequest.CreatableTopic) -> list[l
     settings = call.cluster.settings
     if given:
         if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
-            raise Refused(INVALID_REQUEST, "Both numPartitions or replicationFactor and assignments were set.")
+            raise Refused(
+                INVALID_REQUEST, "Both numPartitions or replicationFactor and assignments were set."
+            )
         if sorted(given) != list(range(len(given))):
-            raise Refused(INVALID_REPLICA_ASSIGNMENT, "partitions must be assigned from 0 on without a gap")
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT, "partitions must be assigned from 0 on without a gap"
+            )
         return [given[index] for index in range(len(given))]
     partitions, factor = asked.num_partitions, asked.replication_factor
     if call.profile.behaviour.has_topic_defaults:
@@ -120,7 +128,10 @@ def _describe(
     result.replication_factor = len(assignment[0])
     result.configs = [
         response.CreatableTopicConfigs(
-            name=one.config.name, value=one.value, config_source=one.source, is_sensitive=one.config.sensitive
+            name=one.config.name,
+            value=one.value,
+            config_source=one.source,
+            is_sensitive=one.config.sensitive,
         )
         for one in topic_configs(call, configs)
     ]
@@ -129,7 +140,9 @@ def _describe(
 def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
     """Answer `code` for each topic."""
     response = CreateTopicsResponse()
-    response.topics = [response.CreatableTopicResult(name=asked.name, error_code=code) for asked in request.topics]
+    response.topics = [
+        response.CreatableTopicResult(name=asked.name, error_code=code) for asked in request.topics
+    ]
     return response
 
 

@@ -1,12 +1,12 @@
 """DeleteTopics (20), v0-6.
 
 Behaviours:
-- Done by the controller, as CreateTopics. Records and committed offsets go with the topic; fetches that
-  wait on it are answered.
+- Done by the controller, as CreateTopics. Records and committed offsets go with the topic; fetches
+  that wait on it are answered.
 
 Version notes:
-- v1+ throttle time, v5+ error message (KIP-599; empty before 3.3), v6+ by name or by id (KIP-516; the id
-  of a topic named is returned since 3.3).
+- v1+ throttle time, v5+ error message (KIP-599; empty before 3.3), v6+ by name or by id (KIP-516;
+  the id of a topic named is returned since 3.3).
 
 Not implemented: delete.topic.enable=false, `timeout_ms`.
 """
@@ -15,7 +15,12 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import INVALID_REQUEST, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_TOPIC_ID
+from parley.errors.codes import (
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NOT_CONTROLLER,
+    UNKNOWN_TOPIC_ID,
+)
 from parley.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from parley.schema import ApiKey, VersionRange
 from parley.types import ZERO_UUID
@@ -45,11 +50,16 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Answer:
             if call.profile.behaviour.deletion_details:
                 result.error_message = error.message
         except OSError as error:
-            result.error_code, result.error_message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
+            result.error_code, result.error_message = (
+                KAFKA_STORAGE_ERROR,
+                f"the disk refused: {error.strerror}",
+            )
     return response
 
 
-def _delete(call: Call, name: str | None, topic_id: bytes, result: DeleteTopicsResponse.DeletableTopicResult) -> None:
+def _delete(
+    call: Call, name: str | None, topic_id: bytes, result: DeleteTopicsResponse.DeletableTopicResult
+) -> None:
     image = call.cluster.image
     if name is not None and topic_id != ZERO_UUID:
         raise Refused(INVALID_REQUEST, "You may not specify both topic name and topic id.")

@@ -1,8 +1,8 @@
 """DeleteRecords (21), v0-2.
 
 Behaviours:
-- Done by the leader: the log begins at the offset given, -1 means the high watermark; offsets above it are
-  OFFSET_OUT_OF_RANGE. The start survives a restart, and reaches replicas that were stopped.
+- Done by the leader: the log begins at the offset given, -1 means the high watermark; offsets above
+  it are OFFSET_OUT_OF_RANGE. The start survives a restart, and reaches replicas that were stopped.
 - Answers the lowest start among the replicas that run.
 - A topic that is only compacted: POLICY_VIOLATION; Kafka's own topics: INVALID_TOPIC_EXCEPTION.
 
@@ -31,7 +31,9 @@ def handle(call: Call, request: DeleteRecordsRequest) -> Answer:
         result = response.DeleteRecordsTopicResult(name=topic.name)
         response.topics.append(result)
         for asked in topic.partitions:
-            answer = response.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
+            answer = response.DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=-1
+            )
             try:
                 answer.low_watermark = _delete(call, topic.name, asked)
             except (Refused, OSError) as error:

@@ -3,14 +3,15 @@
 Behaviours:
 - Without a transactional id: a new producer id with epoch 0, from any broker. Ids are journaled and
   never given twice.
-- With one: the coordinator's (others NOT_COORDINATOR) identity, its epoch raised by one each time; after
-  epoch 32766 a new producer id.
-- An open transaction is aborted, its producer fenced: CONCURRENT_TRANSACTIONS, and the next try is answered.
+- With one: the coordinator's (others NOT_COORDINATOR) identity, its epoch raised by one each time;
+  after epoch 32766 a new producer id.
+- An open transaction is aborted, its producer fenced: CONCURRENT_TRANSACTIONS, and the next try is
+  answered.
 - A transaction may last transaction.max.timeout.ms at most: INVALID_TRANSACTION_TIMEOUT.
 
 Version notes:
-- v3+ the producer names the identity it holds and gets the next epoch (KIP-360), v4+ PRODUCER_FENCED
-  instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ transactions v2 (KIP-890).
+- v3+ the producer names the identity it holds and gets the next epoch (KIP-360), v4+
+  PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ transactions v2 (KIP-890).
 
 Not implemented: -
 """

@@ -1,13 +1,13 @@
 """OffsetForLeaderEpoch (23), v0-4.
 
 Behaviours:
-- Answered by the leader: the end of the epoch asked for, or of the largest known one below it; (-1, -1)
-  when the log knows neither (KIP-279).
+- Answered by the leader: the end of the epoch asked for, or of the largest known one below it; (-1,
+  -1) when the log knows neither (KIP-279).
 - Clients' leader epochs are checked since v2 (KIP-320).
 
 Version notes:
-- v1+ the epoch found is returned, v2+ current leader epoch and throttle time, v3+ replica id (-1 for
-  consumers; allowed with DESCRIBE on the topic), v4 flexible.
+- v1+ the epoch found is returned, v2+ current leader epoch and throttle time, v3+ replica id (-1
+  for consumers; allowed with DESCRIBE on the topic), v4 flexible.
 - Clients use v3+ only: earlier ones needed CLUSTER permission (KAFKA-8422).
 
 Not implemented: replica ids of brokers are treated as consumers.
@@ -48,14 +48,18 @@ def _partition(
     return answer
 
 
-def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
+def refuse(
+    request: OffsetForLeaderEpochRequest, version: int, code: int
+) -> OffsetForLeaderEpochResponse:
     """Answer `code` for each partition."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         result = response.OffsetForLeaderTopicResult(topic=topic.topic)
         for asked in topic.partitions:
             result.partitions.append(
-                response.EpochEndOffset(partition=asked.partition, error_code=code, leader_epoch=-1, end_offset=-1)
+                response.EpochEndOffset(
+                    partition=asked.partition, error_code=code, leader_epoch=-1, end_offset=-1
+                )
             )
         response.topics.append(result)
     return response

@@ -1,13 +1,15 @@
 """AddPartitionsToTxn (24), v0-5.
 
 Behaviours:
-- Answered by the transactional id's coordinator (others NOT_COORDINATOR), in the journal before it is answered.
-- All or nothing: where a partition does not exist it has UNKNOWN_TOPIC_OR_PARTITION, the others have
-  OPERATION_NOT_ATTEMPTED.
+- Answered by the transactional id's coordinator (others NOT_COORDINATOR), in the journal before it
+  is answered.
+- All or nothing: where a partition does not exist it has UNKNOWN_TOPIC_OR_PARTITION, the others
+  have OPERATION_NOT_ATTEMPTED.
 
 Version notes:
-- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v4+ several transactions at once, and
-  `verify_only`, as brokers ask each other (KIP-890); any client may ask so where nobody authorizes.
+- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v4+ several transactions at once,
+  and `verify_only`, as brokers ask each other (KIP-890); any client may ask so where nobody
+  authorizes.
 - v5+ TRANSACTION_ABORTABLE (KIP-890); 3.8 and later say it in v4 too.
 
 Not implemented: -
@@ -47,7 +49,9 @@ def handle(call: Call, request: AddPartitionsToTxnRequest) -> Answer:
     return response
 
 
-def _first_form(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
+def _first_form(
+    request: AddPartitionsToTxnRequest,
+) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
     """Return the one transaction of a request before v4."""
     return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -63,7 +67,10 @@ def _codes(call: Call, asked: AddPartitionsToTxnRequest.AddPartitionsToTxnTransa
     if call.profile.behaviour.adds_unknown_partitions:
         unknown = {at for at in unknown if at[0] not in call.image.topics}
     if unknown:
-        return {at: UNKNOWN_TOPIC_OR_PARTITION if at in unknown else OPERATION_NOT_ATTEMPTED for at in partitions}
+        return {
+            at: UNKNOWN_TOPIC_OR_PARTITION if at in unknown else OPERATION_NOT_ATTEMPTED
+            for at in partitions
+        }
     producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)
     transactions, name = call.cluster.transactions, asked.transactional_id
     codes = dict.fromkeys(partitions, NONE)
@@ -98,7 +105,9 @@ def _results(
     ]
 
 
-def refuse(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
+def refuse(
+    request: AddPartitionsToTxnRequest, version: int, code: int
+) -> AddPartitionsToTxnResponse:
     """Answer `code` for each partition, from v4 on at the head."""
     response = AddPartitionsToTxnResponse()
     if version >= FIRST_BATCH_VERSION:

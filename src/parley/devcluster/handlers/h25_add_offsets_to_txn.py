@@ -1,11 +1,12 @@
 """AddOffsetsToTxn (25), v0-4.
 
 Behaviours:
-- Answered by the transactional id's coordinator (others NOT_COORDINATOR): the group's part of the offsets
-  log joins the transaction, in the journal before it is answered.
+- Answered by the transactional id's coordinator (others NOT_COORDINATOR): the group's part of the
+  offsets log joins the transaction, in the journal before it is answered.
 
 Version notes:
-- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v4+ TRANSACTION_ABORTABLE (KIP-890).
+- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v4+ TRANSACTION_ABORTABLE
+  (KIP-890).
 
 Not implemented: -
 """

@@ -1,13 +1,15 @@
 """EndTxn (26), v0-5.
 
 Behaviours:
-- Answered by the transactional id's coordinator (others NOT_COORDINATOR) once the end is in the journal;
-  the markers are in the logs then, but for partitions without a leader, which get theirs with the leader.
+- Answered by the transactional id's coordinator (others NOT_COORDINATOR) once the end is in the
+  journal; the markers are in the logs then, but for partitions without a leader, which get theirs
+  with the leader.
 - Asked again, the same end is a success and the other one INVALID_TXN_STATE.
 
 Version notes:
-- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ the second generation (KIP-890): each
-  end raises the epoch, which is returned with the producer id, and an abort may end a transaction without records.
+- v2+ PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588), v5+ the second generation
+  (KIP-890): each end raises the epoch, which is returned with the producer id, and an abort may end
+  a transaction without records.
 
 Not implemented: -
 """

@@ -1,10 +1,12 @@
 """TxnOffsetCommit (28), v0-5.
 
 Behaviours:
-- Answered by the group's coordinator (others NOT_COORDINATOR). The offsets are in the journal before it is
-  answered, and nobody reads them until the transaction is committed; OffsetFetch calls them unstable.
+- Answered by the group's coordinator (others NOT_COORDINATOR). The offsets are in the journal
+  before it is answered, and nobody reads them until the transaction is committed; OffsetFetch calls
+  them unstable.
 - Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are taken.
-- Releases from 3.7 on ask whether the group's offsets are part of the transaction; before, nobody does.
+- Releases from 3.7 on ask whether the group's offsets are part of the transaction; before, nobody
+  does.
 
 Version notes:
 - v2+ leader epoch, v3+ the group's generation and member (KIP-447), held to those of the group's
@@ -55,7 +57,10 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
             codes[at] = _metadata_code(asked) if known else UNKNOWN_TOPIC_OR_PARTITION
             if codes[at] == NONE:
                 accepted[at] = CommittedOffset(
-                    asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata or "", call.now_ms
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata or "",
+                    call.now_ms,
                 )
     known_partitions = [at for at, code in codes.items() if code != UNKNOWN_TOPIC_OR_PARTITION]
     if known_partitions:
@@ -75,7 +80,9 @@ def _metadata_code(asked: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
     return NONE
 
 
-def _keep(call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str, int], CommittedOffset]) -> None:
+def _keep(
+    call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str, int], CommittedOffset]
+) -> None:
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     behaviour = call.profile.behaviour
     if not request.group_id and not behaviour.commits_for_nobody:
@@ -84,22 +91,33 @@ def _keep(call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str,
     admit_offsets(call, request.transactional_id, producer, request.group_id)
     check_member(call, request)
     if accepted:
-        call.cluster.transactions.add_offsets(producer, request.group_id, accepted, fences=behaviour.fences_offsets)
+        call.cluster.transactions.add_offsets(
+            producer, request.group_id, accepted, fences=behaviour.fences_offsets
+        )
 
 
 def check_member(call: Call, request: TxnOffsetCommitRequest) -> None:
     """Raise Refused when the producer speaks for a member that may not commit (KIP-447)."""
     behaviour = call.profile.behaviour
-    modern, classic = live_group(call, request.group_id), call.cluster.classic_groups.live(request.group_id)
+    modern, classic = (
+        live_group(call, request.group_id),
+        call.cluster.classic_groups.live(request.group_id),
+    )
     if modern is not None or classic is not None:
         # Who says nothing of itself passes, also into a group with members.
-        named = request.generation_id != NO_GENERATION or request.member_id or request.group_instance_id is not None
+        named = (
+            request.generation_id != NO_GENERATION
+            or request.member_id
+            or request.group_instance_id is not None
+        )
         if named and modern is not None:
             _check_epoch(modern, request)
         elif named and classic is not None:
             classic.check(request.member_id, request.group_instance_id, request.generation_id)
         return
-    if request.generation_id != NO_GENERATION or (behaviour.refuses_lone_members and request.member_id):
+    if request.generation_id != NO_GENERATION or (
+        behaviour.refuses_lone_members and request.member_id
+    ):
         code = UNKNOWN_MEMBER_ID if request.member_id else behaviour.lone_generation_code
         raise Refused(code, f'group "{request.group_id}" has no members')
 
@@ -118,17 +136,24 @@ def _response(request: TxnOffsetCommitRequest, codes: Codes) -> TxnOffsetCommitR
     for topic in request.topics:
         partitions = [
             response.TxnOffsetCommitResponsePartition(
-                partition_index=asked.partition_index, error_code=codes[topic.name, asked.partition_index]
+                partition_index=asked.partition_index,
+                error_code=codes[topic.name, asked.partition_index],
             )
             for asked in topic.partitions
         ]
-        response.topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        response.topics.append(
+            response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions)
+        )
     return response
 
 
 def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
     """Answer `code` for each partition."""
-    codes = {(topic.name, one.partition_index): code for topic in request.topics for one in topic.partitions}
+    codes = {
+        (topic.name, one.partition_index): code
+        for topic in request.topics
+        for one in topic.partitions
+    }
     return _response(request, codes)
 
 

@@ -1,14 +1,16 @@
 """DescribeConfigs (32), v0-4.
 
 Behaviours:
-- Topics, the broker that is asked (others: INVALID_REQUEST), all brokers by the empty name (1.1+); metrics
-  and group resources with their defaults where the release has them, no loggers.
+- Topics, the broker that is asked (others: INVALID_REQUEST), all brokers by the empty name (1.1+);
+  metrics and group resources with their defaults where the release has them, no loggers.
 - What a release lists, with type, default and what a topic inherits, is measured on real brokers.
-- Sensitive values are null. A topic that does not exist has defaults before 2.0, later it is an error.
+- Sensitive values are null. A topic that does not exist has defaults before 2.0, later it is an
+  error.
 
 Version notes:
-- v0 says only whether a value is the default (2.8 to 3.9: never); v1+ its source and synonyms (KIP-226), v3+ type and
-  documentation (KIP-569; in parley's own words, null where the setting has no effect here).
+- v0 says only whether a value is the default (2.8 to 3.9: never); v1+ its source and synonyms
+  (KIP-226), v3+ type and documentation (KIP-569; in parley's own words, null where the setting has
+  no effect here).
 
 Not implemented: loggers (an empty list), dynamic settings of groups and metrics.
 """
@@ -43,13 +45,18 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Answer:
     """Describe each resource."""
     response = DescribeConfigsResponse()
     for asked in request.resources:
-        result = response.DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
+        result = response.DescribeConfigsResult(
+            resource_type=asked.resource_type, resource_name=asked.resource_name
+        )
         response.results.append(result)
         try:
             found = list(_described(call, asked.resource_type, asked.resource_name))
         except Refused as error:
             result.error_code, result.error_message = error.code, error.message
-            if asked.resource_type not in KNOWN_TYPES and not call.profile.behaviour.echoes_unknown_resources:
+            if (
+                asked.resource_type not in KNOWN_TYPES
+                and not call.profile.behaviour.echoes_unknown_resources
+            ):
                 result.resource_type = 0
             continue
         result.error_message = "" if call.profile.behaviour.describes_with_text else None
@@ -75,7 +82,9 @@ def _described(call: Call, kind: int, name: str) -> Iterable[Described]:
     if kind == LOGGER and behaviour.knows_loggers:
         require_this_broker(call, name)
         return ()
-    if (kind == METRICS and behaviour.knows_metrics_resources) or (kind == GROUP and behaviour.knows_group_resources):
+    if (kind == METRICS and behaviour.knows_metrics_resources) or (
+        kind == GROUP and behaviour.knows_group_resources
+    ):
         return _defaults(call, kind)
     raise Refused(INVALID_REQUEST, f"resources of type {kind} are not known")
 
@@ -91,12 +100,16 @@ def require_this_broker(call: Call, name: str) -> None:
         raise Refused(INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != call.broker.id:
         raise Refused(
-            INVALID_REQUEST, f"Unexpected broker id, expected {call.broker.id} or empty string, but received {name}"
+            INVALID_REQUEST,
+            f"Unexpected broker id, expected {call.broker.id} or empty string, but received {name}",
         )
 
 
 def _entry(
-    call: Call, request: DescribeConfigsRequest, response: DescribeConfigsResponse, described: Described
+    call: Call,
+    request: DescribeConfigsRequest,
+    response: DescribeConfigsResponse,
+    described: Described,
 ) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     config = described.config
     entry = response.DescribeConfigsResourceResult(
@@ -107,12 +120,16 @@ def _entry(
         config_source=described.source,
     )
     if call.version < FIRST_SOURCE_VERSION:
-        entry.is_default = described.source == DEFAULT and call.profile.behaviour.returns_defaults_in_v0
+        entry.is_default = (
+            described.source == DEFAULT and call.profile.behaviour.returns_defaults_in_v0
+        )
         return entry
     if request.include_synonyms:
         entry.synonyms = [
             response.DescribeConfigsSynonym(
-                name=place.name, value=None if config.sensitive else place.value, source=place.source
+                name=place.name,
+                value=None if config.sensitive else place.value,
+                source=place.source,
             )
             for place in described.synonyms
         ]

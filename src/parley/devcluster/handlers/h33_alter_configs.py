@@ -1,10 +1,10 @@
 """AlterConfigs (33), v0-2.
 
 Behaviours:
-- Replaces all settings of a topic, or all dynamic ones of the broker that is asked or of every broker (the
-  empty name, 1.1+); those left out return to their defaults.
-- Settings of topics are checked by what the release knows; those of brokers by whether they can change
-  while it runs.
+- Replaces all settings of a topic, or all dynamic ones of the broker that is asked or of every
+  broker (the empty name, 1.1+); those left out return to their defaults.
+- Settings of topics are checked by what the release knows; those of brokers by whether they can
+  change while it runs.
 
 Version notes:
 - v2 flexible.

@@ -6,8 +6,8 @@ Behaviours:
 - A cluster in memory calls its place `memory`.
 
 Version notes:
-- v3+ an error for the whole answer, v4+ the size of the volume and what is free (-1 in memory; KIP-827),
-  v5+ whether the directory is cordoned (never).
+- v3+ an error for the whole answer, v4+ the size of the volume and what is free (-1 in memory;
+  KIP-827), v5+ whether the directory is cordoned (never).
 
 Not implemented: several directories, moving replicas between them.
 """
@@ -50,7 +50,9 @@ def handle(call: Call, request: DescribeLogDirsRequest) -> Answer:
 
 
 def _asked(call: Call, request: DescribeLogDirsRequest) -> dict[str, list[Replica]]:
-    held = sorted(call.broker.replicas.values(), key=lambda replica: (replica.topic, replica.key.partition))
+    held = sorted(
+        call.broker.replicas.values(), key=lambda replica: (replica.topic, replica.key.partition)
+    )
     by_topic: dict[str, list[Replica]] = {}
     wanted: dict[str, Iterable[int]] | None = None
     if request.topics is not None:

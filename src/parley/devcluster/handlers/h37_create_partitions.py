@@ -1,9 +1,10 @@
 """CreatePartitions (37), v0-3.
 
 Behaviours:
-- Done by the controller, as CreateTopics; in the journal and known to every broker before the answer.
-- `count` is the new total and must be larger than the present one; with assignments there is one for each
-  new partition.
+- Done by the controller, as CreateTopics; in the journal and known to every broker before the
+  answer.
+- `count` is the new total and must be larger than the present one; with assignments there is one
+  for each new partition.
 
 Version notes:
 - v2+ flexible, v3 throttling (KIP-599).
@@ -46,18 +47,24 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Answer:
         except Refused as error:
             result.error_code, result.error_message = error.code, error.message
         except OSError as error:
-            result.error_code, result.error_message = KAFKA_STORAGE_ERROR, f"the disk refused: {error.strerror}"
+            result.error_code, result.error_message = (
+                KAFKA_STORAGE_ERROR,
+                f"the disk refused: {error.strerror}",
+            )
     return response
 
 
-def _create(call: Call, asked: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool) -> None:
+def _create(
+    call: Call, asked: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
+) -> None:
     topic = call.cluster.image.topics.get(asked.name)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{asked.name}' does not exist.")
     present = len(topic.partitions)
     if asked.count <= present:
         raise Refused(
-            INVALID_PARTITIONS, f"Topic currently has {present} partitions, which is not fewer than {asked.count}."
+            INVALID_PARTITIONS,
+            f"Topic currently has {present} partitions, which is not fewer than {asked.count}.",
         )
     added, factor = asked.count - present, len(topic.partitions[0].replicas)
     if asked.assignments is None:
@@ -65,9 +72,14 @@ def _create(call: Call, asked: CreatePartitionsRequest.CreatePartitionsTopic, *,
     else:
         assignment = [list(entry.broker_ids) for entry in asked.assignments]
         if len(assignment) != added:
-            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"{added} partitions are added, {len(assignment)} are assigned.")
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"{added} partitions are added, {len(assignment)} are assigned.",
+            )
         if any(len(replicas) != factor for replicas in assignment):
-            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"Each partition of this topic has {factor} replicas.")
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT, f"Each partition of this topic has {factor} replicas."
+            )
     call.cluster.controller.check_assignment(assignment)
     if not validate_only:
         call.cluster.add_partitions(asked.name, assignment, now_ms=call.now_ms)

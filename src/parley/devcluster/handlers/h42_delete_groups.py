@@ -17,7 +17,12 @@ from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.membership import exists, has_members
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, INVALID_GROUP_ID, NON_EMPTY_GROUP
+from parley.errors.codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    INVALID_GROUP_ID,
+    NON_EMPTY_GROUP,
+)
 from parley.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from parley.schema import ApiKey, VersionRange
 

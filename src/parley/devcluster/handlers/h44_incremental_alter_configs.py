@@ -1,10 +1,10 @@
 """IncrementalAlterConfigs (44), v0-1.
 
 Behaviours:
-- Sets, deletes, appends to and subtracts from single settings (KIP-339); the others stay. Resources as in
-  AlterConfigs.
-- Appending and subtracting is for lists only: INVALID_CONFIG in KRaft releases, INVALID_REQUEST before;
-  2.3 and 2.4 fail (UNKNOWN_SERVER_ERROR) where the topic does not set the list itself.
+- Sets, deletes, appends to and subtracts from single settings (KIP-339); the others stay. Resources
+  as in AlterConfigs.
+- Appending and subtracting is for lists only: INVALID_CONFIG in KRaft releases, INVALID_REQUEST
+  before; 2.3 and 2.4 fail (UNKNOWN_SERVER_ERROR) where the topic does not set the list itself.
 
 Version notes:
 - v1 flexible.
@@ -31,7 +31,9 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Answer:
     """Change single settings of each resource."""
     not_list = INVALID_REQUEST if call.profile.behaviour.names_controller else INVALID_CONFIG
-    return alter_each(call, request, _changes(not_list, fragile=call.profile.behaviour.fragile_appends))
+    return alter_each(
+        call, request, _changes(not_list, fragile=call.profile.behaviour.fragile_appends)
+    )
 
 
 def _changes(
@@ -52,12 +54,18 @@ def _changes(
 
 
 def _check_fragile(
-    present: Mapping[str, str], known: Configs, asked: IncrementalAlterConfigsRequest.AlterConfigsResource
+    present: Mapping[str, str],
+    known: Configs,
+    asked: IncrementalAlterConfigsRequest.AlterConfigsResource,
 ) -> None:
-    """Fail where the first releases with this API do: on null, and on lists that the topic itself does not set."""
+    """Fail where the first releases with this API do: on null, and on lists that the
+    topic itself does not set.
+    """
     for config in asked.configs:
         is_list = config.name in known and known[config.name].type == "list"
-        to_list = is_list and config.config_operation in (APPEND, SUBTRACT) and config.name not in present
+        to_list = (
+            is_list and config.config_operation in (APPEND, SUBTRACT) and config.name not in present
+        )
         if to_list:
             raise Refused(UNKNOWN_SERVER_ERROR, f"key not found: {config.name}")
         if config.value is None and config.config_operation != DELETE:
@@ -65,7 +73,10 @@ def _check_fragile(
 
 
 def _apply(
-    configs: dict[str, str], known: Configs, asked: IncrementalAlterConfigsRequest.AlterableConfig, not_list: int
+    configs: dict[str, str],
+    known: Configs,
+    asked: IncrementalAlterConfigsRequest.AlterableConfig,
+    not_list: int,
 ) -> None:
     name, value = asked.name, asked.value
     if asked.config_operation not in (SET, DELETE, APPEND, SUBTRACT):
@@ -80,7 +91,9 @@ def _apply(
         return
     config = known.get(name)
     if config is None or config.type != "list":
-        raise Refused(not_list, f"Config value append or subtract is not allowed for config key: {name}")
+        raise Refused(
+            not_list, f"Config value append or subtract is not allowed for config key: {name}"
+        )
     held = [entry for entry in configs.get(name, config.default or "").split(",") if entry]
     given = [entry.strip() for entry in value.split(",")]
     if asked.config_operation == APPEND:

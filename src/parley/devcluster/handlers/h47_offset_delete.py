@@ -1,10 +1,10 @@
 """OffsetDelete (47), v0-0.
 
 Behaviours:
-- Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets is GROUP_ID_NOT_FOUND
-  for the whole answer.
-- Partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION each; the others are deleted, with or without an
-  offset. Those of topics that members subscribe to: GROUP_SUBSCRIBED_TO_TOPIC.
+- Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets is
+  GROUP_ID_NOT_FOUND for the whole answer.
+- Partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION each; the others are deleted, with or
+  without an offset. Those of topics that members subscribe to: GROUP_SUBSCRIBED_TO_TOPIC.
 
 Version notes:
 - v0 (KIP-496) is the only one.
@@ -46,7 +46,9 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
                 code = GROUP_SUBSCRIBED_TO_TOPIC
             if code == NONE:
                 known.append((topic.name, index))
-            result.partitions.append(response.OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+            result.partitions.append(
+                response.OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+            )
     try:
         _check_group(call, request.group_id)
         call.cluster.delete_offsets(request.group_id, known)

@@ -1,10 +1,10 @@
 """DescribeQuorum (55), v0-2.
 
 Behaviours:
-- The controller is the quorum's only voter and its leader, the other brokers alive observe it. Every
-  image of the cluster counts as one record of the metadata log, which everybody has read.
-- Asked for anything else than partition 0 of `__cluster_metadata`, alone: UNKNOWN_TOPIC_OR_PARTITION at
-  each partition, as real brokers do.
+- The controller is the quorum's only voter and its leader, the other brokers alive observe it.
+  Every image of the cluster counts as one record of the metadata log, which everybody has read.
+- Asked for anything else than partition 0 of `__cluster_metadata`, alone:
+  UNKNOWN_TOPIC_OR_PARTITION at each partition, as real brokers do.
 
 Version notes:
 - v1+ when each replica last fetched and was last caught up (KIP-836).
@@ -29,7 +29,11 @@ NOT_HERE = "This server does not host this topic-partition."
 
 def handle(call: Call, request: DescribeQuorumRequest) -> Answer:
     """Describe the quorum of the metadata log."""
-    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    asked = [
+        (topic.topic_name, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+    ]
     if asked != [METADATA_LOG]:
         return each(request, call.version, lambda chain: UNKNOWN_TOPIC_OR_PARTITION, NOT_HERE)
     image = call.image
@@ -46,7 +50,9 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Answer:
         leader_epoch=LEADER_EPOCH,
         high_watermark=image.epoch,
         current_voters=[replica(image.controller_id)],
-        observers=[replica(broker_id) for broker_id in image.brokers if broker_id != image.controller_id],
+        observers=[
+            replica(broker_id) for broker_id in image.brokers if broker_id != image.controller_id
+        ],
     )
     response.topics.append(response.TopicData(topic_name=METADATA_LOG[0], partitions=[quorum]))
     if call.version >= FIRST_NODES_VERSION:

@@ -27,12 +27,21 @@ def handle(call: Call, request: DescribeClusterRequest) -> Answer:
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         code = MISMATCHED_ENDPOINT_TYPE if known else UNSUPPORTED_ENDPOINT_TYPE
-        return top(request, call.version, code, f"brokers do not know endpoints of type {request.endpoint_type}")
+        return top(
+            request,
+            call.version,
+            code,
+            f"brokers do not know endpoints of type {request.endpoint_type}",
+        )
     image = call.image
-    response = DescribeClusterResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
+    response = DescribeClusterResponse(
+        cluster_id=image.cluster_id, controller_id=image.controller_id
+    )
     for broker in image.brokers.values():
         response.brokers.append(
-            response.DescribeClusterBroker(broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+            response.DescribeClusterBroker(
+                broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack
+            )
         )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

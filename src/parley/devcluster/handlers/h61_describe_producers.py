@@ -1,8 +1,8 @@
 """DescribeProducers (61), v0-0.
 
 Behaviours:
-- Answered by every broker that has a replica, also a follower: every producer id that it remembers, with epoch,
-  last sequence and time, and where its open transaction begins.
+- Answered by every broker that has a replica, also a follower: every producer id that it remembers,
+  with epoch, last sequence and time, and where its open transaction begins.
 
 Version notes:
 - v0 (KIP-664) is the only one.

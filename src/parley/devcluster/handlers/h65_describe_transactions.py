@@ -1,9 +1,10 @@
 """DescribeTransactions (65), v0-0.
 
 Behaviours:
-- Each id is answered by its coordinator: NOT_COORDINATOR elsewhere, TRANSACTIONAL_ID_NOT_FOUND for one that
-  nobody has used, INVALID_REQUEST for no name.
-- The partitions are those of the open transaction; offsets of groups are partitions of `__consumer_offsets`.
+- Each id is answered by its coordinator: NOT_COORDINATOR elsewhere, TRANSACTIONAL_ID_NOT_FOUND for
+  one that nobody has used, INVALID_REQUEST for no name.
+- The partitions are those of the open transaction; offsets of groups are partitions of
+  `__consumer_offsets`.
 
 Version notes:
 - v0 (KIP-664) is the only one.
@@ -54,7 +55,9 @@ def _describe(
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(held.partitions):
         topics.setdefault(topic, []).append(index)
-    state.topics = [response.TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()]
+    state.topics = [
+        response.TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()
+    ]
 
 
 API = Handler(ApiKey.DESCRIBE_TRANSACTIONS, VersionRange(0, 0), handle, top)

@@ -5,10 +5,11 @@ Behaviours:
 - States that do not exist are named in the answer and match nothing.
 
 Version notes:
-- v1+ those that have lasted longer than `duration_filter` (KIP-994), v2+ those whose id matches a pattern
-  (KIP-1152): INVALID_REGULAR_EXPRESSION for one that cannot be read.
+- v1+ those that have lasted longer than `duration_filter` (KIP-994), v2+ those whose id matches a
+  pattern (KIP-1152): INVALID_REGULAR_EXPRESSION for one that cannot be read.
 
-Not implemented: what `patterns.syntax` says, and patterns of more than 2,000 steps, are refused as unreadable.
+Not implemented: what `patterns.syntax` says, and patterns of more than 2,000 steps, are refused as
+unreadable.
 """
 
 from __future__ import annotations

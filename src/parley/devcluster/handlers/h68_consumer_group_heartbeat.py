@@ -1,13 +1,15 @@
 """ConsumerGroupHeartbeat (68), v0-1.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR) where the consumer protocol is on: from 4.0 on. The
-  releases before that advertise it answer UNSUPPORTED_VERSION.
-- The group, its epochs and its target are `state.groups.modern`; what changed is in the journal first.
+- Answered by the group's coordinator (others: NOT_COORDINATOR) where the consumer protocol is on:
+  from 4.0 on. The releases before that advertise it answer UNSUPPORTED_VERSION.
+- The group, its epochs and its target are `state.groups.modern`; what changed is in the journal
+  first.
 - A group that has members of the classic protocol is not converted: GROUP_ID_NOT_FOUND.
 
 Version notes:
-- v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker makes one.
+- v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker
+  makes one.
 
 Not implemented: racks, and the off-loaded assignor of 4.3.
 """
@@ -52,7 +54,9 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Answer:
 
 
 def check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Raise Refused where the protocol is off (UNSUPPORTED_VERSION) or the group has no name (INVALID_REQUEST)."""
+    """Raise Refused where the protocol is off (UNSUPPORTED_VERSION) or the group has
+    no name (INVALID_REQUEST).
+    """
     if not serves_consumer_groups(call):
         raise Refused(UNSUPPORTED_VERSION, None)
     if not request.group_id:
@@ -66,7 +70,9 @@ def settings_of(call: Call) -> Settings:
     return Settings(
         session_timeout_ms=wanted.group_consumer_session_timeout_ms,
         heartbeat_interval_ms=wanted.group_consumer_heartbeat_interval_ms,
-        assignment_interval_ms=behaviour.assignment_interval_ms if interval_ms is None else interval_ms,
+        assignment_interval_ms=behaviour.assignment_interval_ms
+        if interval_ms is None
+        else interval_ms,
         first_epoch=behaviour.first_group_epoch,
         max_size=wanted.group_max_size,
     )
@@ -87,14 +93,18 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Heartbeat:
         None if names is None else frozenset(names),
         request.subscribed_topic_regex,
         request.server_assignor,
-        None if owned is None else frozenset((one.topic_id, at) for one in owned for at in one.partitions),
+        None
+        if owned is None
+        else frozenset((one.topic_id, at) for one in owned for at in one.partitions),
         call.client_id or "",
         call.client_host,
     )
 
 
 def _topics(call: Call) -> dict[str, tuple[bytes, int]]:
-    return {name: (topic.topic_id, len(topic.partitions)) for name, topic in call.image.topics.items()}
+    return {
+        name: (topic.topic_id, len(topic.partitions)) for name, topic in call.image.topics.items()
+    }
 
 
 def _matching(call: Call, regex: str) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe (69), v0-1.
 
 Behaviours:
-- Each group's coordinator describes it (others: NOT_COORDINATOR); a classic group, or none, is GROUP_ID_NOT_FOUND
-  with a text. Releases in which the protocol is off: UNSUPPORTED_VERSION.
+- Each group's coordinator describes it (others: NOT_COORDINATOR); a classic group, or none, is
+  GROUP_ID_NOT_FOUND with a text. Releases in which the protocol is off: UNSUPPORTED_VERSION.
 
 Version notes:
 - v1+ the type of each member (KIP-1099): always that of the consumer protocol here.
@@ -54,7 +54,9 @@ def _describe(call: Call, described: Response.DescribedGroup, name: str) -> None
         raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} {kind}")
     described.group_state, described.assignor_name = group.state, group.assignor
     described.group_epoch, described.assignment_epoch = group.epoch, group.target_epoch
-    described.members = [_member(call, group, group.members[member]) for member in sorted(group.members)]
+    described.members = [
+        _member(call, group, group.members[member]) for member in sorted(group.members)
+    ]
 
 
 def _member(call: Call, group: ConsumerGroup, member: Member) -> Response.Member:
@@ -78,7 +80,9 @@ def _assignment(call: Call, parts: frozenset[Part]) -> Response.Assignment:
     names = call.image.names
     return Response.Assignment(
         topic_partitions=[
-            Response.TopicPartitions(topic_id=topic_id, topic_name=names.get(topic_id, ""), partitions=indexes)
+            Response.TopicPartitions(
+                topic_id=topic_id, topic_name=names.get(topic_id, ""), partitions=indexes
+            )
             for topic_id, indexes in by_topic(parts).items()
         ]
     )

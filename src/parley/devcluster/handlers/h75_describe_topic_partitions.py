@@ -1,15 +1,15 @@
 """DescribeTopicPartitions (75), v0-0.
 
 Behaviours:
-- Topics in the order of their names, all of them when none is named; after the limit a cursor says where
-  to go on (KIP-966).
+- Topics in the order of their names, all of them when none is named; after the limit a cursor says
+  where to go on (KIP-966).
 - A topic that does not exist: UNKNOWN_TOPIC_OR_PARTITION. Nothing is created.
 
 Version notes:
 - v0 is the only one; authorized operations are always returned.
 
-Not implemented: eligible leader replicas beyond the last one in sync. Where min.insync.replicas is above 1, brokers
-from 4.1 on keep those too that died while fewer were in sync, and elect them.
+Not implemented: eligible leader replicas beyond the last one in sync. Where min.insync.replicas is
+above 1, brokers from 4.1 on keep those too that died while fewer were in sync, and elect them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Answer:
         response.topics.append(_described(call, response, image, first, shown))
         left -= len(shown)
         if first + len(shown) < len(image.partitions):
-            response.next_cursor = response.Cursor(topic_name=name, partition_index=first + len(shown))
+            response.next_cursor = response.Cursor(
+                topic_name=name, partition_index=first + len(shown)
+            )
             break
     return response
 
@@ -100,7 +102,9 @@ def _described(
                 isr_nodes=list(call.reported_isr(partition)),
                 eligible_leader_replicas=list(call.reported_eligible(partition)),
                 last_known_elr=list(call.reported_eligible(partition)),
-                offline_replicas=[replica for replica in partition.replicas if replica not in alive],
+                offline_replicas=[
+                    replica for replica in partition.replicas if replica not in alive
+                ],
             )
         )
     return topic

@@ -1,7 +1,8 @@
-"""What a coordinator asks of a group and a member before it acts: which protocol, which epoch, who is in it.
+"""What a coordinator asks of a group and a member before it acts: which protocol, which epoch, who
+is in it.
 
-A group has members of the classic protocol, of the consumer protocol (KIP-848), or none: then only its offsets
-are known.
+A group has members of the classic protocol, of the consumer protocol (KIP-848), or none: then only
+its offsets are known.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def serves_consumer_groups(call: Call) -> bool:
 
 
 def require_group(call: Call, name: str) -> None:
-    """Raise Refused for a group without a name (INVALID_GROUP_ID), or of another coordinator (NOT_COORDINATOR)."""
+    """Raise Refused for a group without a name (INVALID_GROUP_ID), or of another
+    coordinator (NOT_COORDINATOR).
+    """
     if not name:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, name)
@@ -50,7 +53,9 @@ def classic_rules(call: Call) -> Rules:
     """Return what the cluster, or else the release, says of classic groups."""
     wanted, behaviour = call.cluster.settings, call.profile.behaviour
     return Rules(
-        initial_delay_ms=wanted.group_initial_rebalance_delay_ms if behaviour.delays_first_rebalance else 0,
+        initial_delay_ms=wanted.group_initial_rebalance_delay_ms
+        if behaviour.delays_first_rebalance
+        else 0,
         max_size=wanted.group_max_size if behaviour.limits_group_size else 2**31 - 1,
         heartbeats_while_completing=behaviour.heartbeats_while_completing,
         removes_unsynced=behaviour.removes_unsynced_members,
@@ -85,10 +90,13 @@ def exists(call: Call, name: str) -> bool:
     return name in state.groups.names() or any(one is not None for one in known)
 
 
-def check_commit(call: Call, name: str, epoch: int, member_id: str, instance_id: str | None) -> None:
+def check_commit(
+    call: Call, name: str, epoch: int, member_id: str, instance_id: str | None
+) -> None:
     """Raise Refused unless offsets with this membership may be kept (H5, H7, H10, H11).
 
-    The epoch of a member of the consumer protocol is looked at for each partition, with `check_epoch`.
+    The epoch of a member of the consumer protocol is looked at for each partition, with
+    `check_epoch`.
     """
     modern, classic = live_group(call, name), call.cluster.classic_groups.live(name)
     if modern is not None:
@@ -103,7 +111,11 @@ def check_commit(call: Call, name: str, epoch: int, member_id: str, instance_id:
     else:
         if epoch >= 0:
             check_known(call, name)
-        known_code = UNKNOWN_MEMBER_ID if call.profile.behaviour.empty_groups_have_members else ILLEGAL_GENERATION
+        known_code = (
+            UNKNOWN_MEMBER_ID
+            if call.profile.behaviour.empty_groups_have_members
+            else ILLEGAL_GENERATION
+        )
         call.cluster.groups.check_commit(name, epoch, member_id, known_code=known_code)
 
 
@@ -114,8 +126,14 @@ def live_group(call: Call, name: str) -> ConsumerGroup | None:
 
 
 def check_known(call: Call, name: str) -> None:
-    """Raise Refused (GROUP_ID_NOT_FOUND) for a member of a group that does not exist: brokers from 4.0 on, v9."""
-    if serves_consumer_groups(call) and call.version >= FIRST_EPOCH_VERSION and not exists(call, name):
+    """Raise Refused (GROUP_ID_NOT_FOUND) for a member of a group that does not
+    exist: brokers from 4.0 on, v9.
+    """
+    if (
+        serves_consumer_groups(call)
+        and call.version >= FIRST_EPOCH_VERSION
+        and not exists(call, name)
+    ):
         raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} not found.")
 
 
@@ -125,21 +143,33 @@ def check_outsider(group: ConsumerGroup, epoch: int, member_id: str) -> None:
         raise Refused(UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {group.name}")
 
 
-def check_epoch(call: Call, group: ConsumerGroup, epoch: int, member_id: str, part: Part | None) -> None:
-    """Raise Refused unless a member may commit a partition: UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH."""
+def check_epoch(
+    call: Call, group: ConsumerGroup, epoch: int, member_id: str, part: Part | None
+) -> None:
+    """Raise Refused unless a member may commit a partition:
+    UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
+    """
     if call.version < FIRST_EPOCH_VERSION:
-        raise Refused(UNSUPPORTED_VERSION, "members of the consumer protocol commit with version 9 or later")
-    group.check_commit(member_id, epoch, part, per_partition=call.profile.behaviour.commits_by_partition)
+        raise Refused(
+            UNSUPPORTED_VERSION, "members of the consumer protocol commit with version 9 or later"
+        )
+    group.check_commit(
+        member_id, epoch, part, per_partition=call.profile.behaviour.commits_by_partition
+    )
 
 
 def is_subscribed(call: Call, name: str, topic: str) -> bool:
-    """Whether a member of a group subscribes to a topic; one whose subscription cannot be read may do so."""
+    """Whether a member of a group subscribes to a topic; one whose subscription
+    cannot be read may do so.
+    """
     classic = call.cluster.classic_groups.live(name)
     if classic is None:
         return topic in call.cluster.consumer_groups.subscribed(name)
     if classic.protocol_type != CONSUMER_PROTOCOL:
         return False
-    return any(_names(member.metadata(classic.protocol), topic) for member in classic.members.values())
+    return any(
+        _names(member.metadata(classic.protocol), topic) for member in classic.members.values()
+    )
 
 
 def _names(subscription: bytes, topic: str) -> bool:

@@ -1,10 +1,10 @@
 """A response made from its request: each thing asked for comes back with the code that it is given.
 
 Rules of this file:
-1. It knows no API: request and response are matched by their definitions, so that it serves every API
-   in every version, also those that come later.
-2. `top` puts one code at the head of the response where the version has a place for it, else at each
-   entry; `each` always goes to the entries.
+1. It knows no API: request and response are matched by their definitions, so that it serves every
+   API in every version, also those that come later.
+2. `top` puts one code at the head of the response where the version has a place for it, else at
+   each entry; `each` always goes to the entries.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ ENCLOSING = ("dirs",)
 
 
 def top(request: Request[R], version: int, code: int, text: str | None = None) -> R:
-    """Return a response that says `code` at its head, or at each entry when it has no such place."""
+    """Return a response that says `code` at its head, or at each entry
+    when it has no such place.
+    """
     response = _response_to(request)
     if not _set_error(response, response.SCHEMA.root, version, code, text):
         return each(request, version, lambda chain: code, text)
@@ -45,7 +47,9 @@ def top(request: Request[R], version: int, code: int, text: str | None = None) -
 def each(request: Request[R], version: int, code_of: CodeOf, text: str | None = None) -> R:
     """Return a response with an entry for each thing asked for, its code from `code_of(chain)`."""
     response = _response_to(request)
-    _Mirror(response.STRUCTS, version, code_of, text).fill(response, response.SCHEMA.root, (request,))
+    _Mirror(response.STRUCTS, version, code_of, text).fill(
+        response, response.SCHEMA.root, (request,)
+    )
     return response
 
 
@@ -55,7 +59,11 @@ def _response_to(request: Request[R]) -> R:
 
 class _Mirror:
     def __init__(
-        self, structs: dict[str, type[MessageStruct]], version: int, code_of: CodeOf, text: str | None
+        self,
+        structs: dict[str, type[MessageStruct]],
+        version: int,
+        code_of: CodeOf,
+        text: str | None,
     ) -> None:
         self._structs = structs
         self._version = version
@@ -63,11 +71,17 @@ class _Mirror:
         self._text = text
 
     def fill(self, target: MessageStruct, struct: Struct, chain: Chain) -> None:
-        """Fill the first array of `target` whose entries have codes: one for each part of the request."""
+        """Fill the first array of `target` whose entries have codes: one for
+        each part of the request.
+        """
         for field in _struct_arrays(struct, self._version):
             if _holds_code(field.struct, self._version):
                 parts = _parts(chain[-1], self._version)
-                setattr(target, field.name, [self._entry(field.struct, (*chain, part)) for part in parts])
+                setattr(
+                    target,
+                    field.name,
+                    [self._entry(field.struct, (*chain, part)) for part in parts],
+                )
                 return
 
     def _entry(self, struct: Struct | None, chain: Chain) -> MessageStruct:
@@ -92,7 +106,10 @@ class _Mirror:
             if field.is_array or field.struct is not None or not _present(field, self._version):
                 continue
             if isinstance(part, str | int):
-                if isinstance(part, str) == (field.type == "string") and field.name not in (*CODES, TEXT):
+                if isinstance(part, str) == (field.type == "string") and field.name not in (
+                    *CODES,
+                    TEXT,
+                ):
                     setattr(entry, field.name, part)
                     break
                 continue
@@ -103,8 +120,12 @@ class _Mirror:
         return entry
 
 
-def _set_error(target: MessageStruct, struct: Struct, version: int, code: int, text: str | None) -> bool:
-    """Set the code, and the text beside it; return False when the struct has no place for a code."""
+def _set_error(
+    target: MessageStruct, struct: Struct, version: int, code: int, text: str | None
+) -> bool:
+    """Set the code, and the text beside it; return False when the struct
+    has no place for a code.
+    """
     place = _code_field(struct, version)
     if place is None:
         return False
@@ -116,7 +137,9 @@ def _set_error(target: MessageStruct, struct: Struct, version: int, code: int, t
 
 
 def _parts(source: Part, version: int) -> Iterator[Part]:
-    """Yield what a part of a request asks for: the elements of its arrays of structs, else of its other arrays."""
+    """Yield what a part of a request asks for: the elements of its arrays of structs,
+    else of its other arrays.
+    """
     if isinstance(source, str | int):
         return
     arrays = [field for field in source.FIELDS if field.is_array and _present(field, version)]
@@ -139,7 +162,9 @@ def _struct_arrays(struct: Struct, version: int) -> Iterator[Field]:
 
 
 def _code_field(struct: Struct, version: int) -> Field | None:
-    return next((field for field in struct.fields if field.name in CODES and _present(field, version)), None)
+    return next(
+        (field for field in struct.fields if field.name in CODES and _present(field, version)), None
+    )
 
 
 def _holds_code(struct: Struct | None, version: int) -> bool:

@@ -1,7 +1,9 @@
-"""Large record sets of a Produce are checked in a thread, before the handler runs in the loop of all brokers.
+"""Large record sets of a Produce are checked in a thread, before the handler runs in the loop of
+all brokers.
 
-To check a record set is to decompress and to parse it: seconds, where it is made to take long. What is small
-on the wire, small when decompressed and has few records is checked where it is, for a thread costs as much.
+To check a record set is to decompress and to parse it: seconds, where it is made to take long. What
+is small on the wire, small when decompressed and has few records is checked where it is, for a
+thread costs as much.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ LARGE_BYTES = 32 * 1024
 LARGE_DECOMPRESSED_BYTES = 8 * 1024 * 1024
 MANY_RECORDS = 2_000
 MOST_RATIO = (1, 1032, 22, 255, 32_768)
-"""By codec, how many bytes one may become: of gzip, snappy, lz4; and of zstd, whose 4 bytes may repeat one 128 KiB."""
+"""By codec, how many bytes one may become: of gzip, snappy, lz4; and of zstd, whose 4
+bytes may repeat one 128 KiB.
+"""
 
 
 class Ahead:
@@ -33,7 +37,9 @@ class Ahead:
         self._rules, self._outcome = rules, outcome
 
     def by(self, rules: AppendRules) -> bool:
-        """Return whether these rules were applied: a topic's settings may have changed meanwhile."""
+        """Return whether these rules were applied: a topic's settings may
+        have changed meanwhile.
+        """
         return self._rules == rules
 
     def result(self) -> list[Prepared]:
@@ -43,7 +49,9 @@ class Ahead:
         return self._outcome
 
 
-def prepared(call: Call, records: memoryview | None, rules: AppendRules, where: tuple[str, int]) -> list[Prepared]:
+def prepared(
+    call: Call, records: memoryview | None, rules: AppendRules, where: tuple[str, int]
+) -> list[Prepared]:
     """Return the record sets of one partition, ready to be appended. Raises Refused."""
     found = call.ahead.get(id(records))
     if isinstance(found, Ahead) and found.by(rules):
@@ -61,7 +69,9 @@ def work_ahead(
     rules_of: Callable[[Call, ProduceRequest.TopicProduceData], tuple[str, AppendRules]],
 ) -> Callable[[], None] | None:
     """Return what a thread has to do before the handler runs: None where the request is small."""
-    if not is_large(partition.records for topic in request.topic_data for partition in topic.partition_data):
+    if not is_large(
+        partition.records for topic in request.topic_data for partition in topic.partition_data
+    ):
         return None
     todo = [
         (partition.records, rules, (name, partition.index), _place(call, name, partition.index))
@@ -75,7 +85,9 @@ def work_ahead(
         for records, rules, where, place in todo:
             try:
                 sets = prepare(records, rules, now_ms=call.now_ms, where=where)
-                outcome: list[Prepared] | Refused = [_finished(one, place) for one in sets] if len(sets) == 1 else sets
+                outcome: list[Prepared] | Refused = (
+                    [_finished(one, place) for one in sets] if len(sets) == 1 else sets
+                )
             except Refused as error:
                 outcome = error
             call.ahead[id(records)] = Ahead(rules, outcome)
@@ -93,7 +105,8 @@ def _place(call: Call, topic: str, index: int) -> Place | None:
 
 
 def _finished(one: Prepared, place: Place | None) -> Prepared:
-    """Return a set whose bytes are ready for its place: to write offsets into compressed messages is to compress them.
+    """Return a set whose bytes are ready for its place: to write offsets into compressed messages
+    is to compress them.
 
     Another place is found in the loop where another producer was faster.
     """
@@ -119,7 +132,9 @@ def is_large(sets: Iterable[Bytes | None]) -> bool:
 
 
 def _batches(sets: list[Bytes]) -> Iterator[tuple[int, int, int]]:
-    """Yield codec, size and record count of each batch; the count is -1 where only the inside says."""
+    """Yield codec, size and record count of each batch; the count is -1
+    where only the inside says.
+    """
     for records in sets:
         for _, facts in walk(records):
             known = facts.magic == 2 or not facts.codec

@@ -61,7 +61,8 @@ TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
 DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
 CREDENTIAL_CODES = (
-    INVALID_REQUEST, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM,
+    INVALID_REQUEST, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL,
+    UNSUPPORTED_SASL_MECHANISM,
 )  # fmt: skip
 NO_CREDENTIALS = "users are given to the cluster at its start, not by clients"
 SCRAM_MECHANISMS = (1, 2)  # SCRAM-SHA-256 and SCRAM-SHA-512
@@ -77,7 +78,9 @@ SHARES = "share.version"
 
 
 def share_heartbeat(call: Call, chain: Chain) -> int:
-    """Say that the protocol is off, and before that, in releases that have it on, what is wrong with the request."""
+    """Say that the protocol is off, and before that, in releases that have it on, what
+    is wrong with the request.
+    """
     (request,) = chain
     joins_nothing = request.member_epoch == 0 and not request.subscribed_topic_names
     wrong = not request.group_id or not request.member_id or joins_nothing
@@ -87,8 +90,12 @@ def share_heartbeat(call: Call, chain: Chain) -> int:
 def share_session(call: Call, chain: Chain) -> int:
     """As `share_heartbeat`, for what members of share groups read."""
     (request,) = chain
-    batches = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
-    wrong = not (request.group_id and request.member_id) or (request.share_session_epoch == 0 and batches)
+    batches = any(
+        part.acknowledgement_batches for topic in request.topics for part in topic.partitions
+    )
+    wrong = not (request.group_id and request.member_id) or (
+        request.share_session_epoch == 0 and batches
+    )
     return INVALID_REQUEST if _shares(call) and wrong else UNSUPPORTED_VERSION
 
 
@@ -111,7 +118,12 @@ def share_partition(call: Call, chain: Chain) -> int:
 def streams_heartbeat(call: Call, chain: Chain) -> int:
     """As `consumer_heartbeat`, for streams groups."""
     (request,) = chain
-    wrong = not request.group_id or not request.member_id or request.task_offsets or request.task_end_offsets
+    wrong = (
+        not request.group_id
+        or not request.member_id
+        or request.task_offsets
+        or request.task_end_offsets
+    )
     return INVALID_REQUEST if wrong else UNSUPPORTED_VERSION
 
 
@@ -125,7 +137,9 @@ def _shares(call: Call) -> bool:
 
 
 def alter_share_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> Message:
-    """Find no share group; partitions that do not exist come first, and before them that the protocol is off."""
+    """Find no share group; partitions that do not exist come first, and before them
+    that the protocol is off.
+    """
     if not _shares(call):
         return top(request, call.version, UNSUPPORTED_VERSION)
     return each(request, call.version, lambda chain: share_partition(call, chain))
@@ -144,7 +158,9 @@ def share_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> Mess
             if image is not None:
                 topic.topic_id = image.topic_id
             topic.partitions = [
-                response.DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=-1)
+                response.DescribeShareGroupOffsetsResponsePartition(
+                    partition_index=index, start_offset=-1
+                )
                 for index in named.partitions
             ]
             group.topics.append(topic)
@@ -163,9 +179,12 @@ def election(call: Call, chain: Chain) -> int:
 def reassignment(call: Call, chain: Chain) -> int:
     """Refuse new replicas, find nothing to cancel."""
     replicas = chain[-1].replicas
-    unusable = replicas is not None and not (replicas and set(replicas) <= call.image.brokers.keys())
+    unusable = replicas is not None and not (
+        replicas and set(replicas) <= call.image.brokers.keys()
+    )
     if call.profile.behaviour.names_controller and unusable:
-        return INVALID_REPLICA_ASSIGNMENT  # ZooKeeper releases look at the replicas before the topic
+        # ZooKeeper releases look at the replicas before the topic
+        return INVALID_REPLICA_ASSIGNMENT
     if not _exists(call, chain):
         return UNKNOWN_TOPIC_OR_PARTITION
     return NO_REASSIGNMENT_IN_PROGRESS if replicas is None else INVALID_REPLICA_ASSIGNMENT
@@ -191,7 +210,10 @@ def describe_quotas(call: Call, request: DescribeClientQuotasRequest) -> Message
 
 
 def token(
-    call: Call, request: CreateDelegationTokenRequest | RenewDelegationTokenRequest | ExpireDelegationTokenRequest
+    call: Call,
+    request: CreateDelegationTokenRequest
+    | RenewDelegationTokenRequest
+    | ExpireDelegationTokenRequest,
 ) -> Message:
     """Refuse a token, naming who asked: nobody logs in on this listener."""
     response: Message = top(request, call.version, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -201,23 +223,33 @@ def token(
     if isinstance(response, CreateDelegationTokenResponse):
         response.principal_type, response.principal_name = ANONYMOUS
         if call.version >= FIRST_REQUESTER_VERSION:
-            response.token_requester_principal_type, response.token_requester_principal_name = ANONYMOUS
+            response.token_requester_principal_type, response.token_requester_principal_name = (
+                ANONYMOUS
+            )
     return response
 
 
 def alter_credentials(call: Call, request: AlterUserScramCredentialsRequest) -> Message:
-    """Refuse each user once: for what real brokers refuse too, else since users cannot be changed here."""
+    """Refuse each user once: for what real brokers refuse too, else since users
+    cannot be changed here.
+    """
     every: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
     changes = Counter((one.name, one.mechanism) for one in every)
     response = AlterUserScramCredentialsResponse()
     found: dict[str, tuple[int, str]] = {}
     for change in every:
         outcome = _refused_credential(change)
-        if changes[change.name, change.mechanism] > 1 and outcome[0] == INVALID_REQUEST:  # what is wrong comes first
-            outcome = DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+        # what is wrong comes first
+        if changes[change.name, change.mechanism] > 1 and outcome[0] == INVALID_REQUEST:
+            outcome = (
+                DUPLICATE_RESOURCE,
+                "A user credential cannot be altered twice in the same request",
+            )
         found.setdefault(change.name, outcome)
     for user, (code, text) in found.items():
-        result = response.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=text)
+        result = response.AlterUserScramCredentialsResult(
+            user=user, error_code=code, error_message=text
+        )
         response.results.append(result)
     return response
 
@@ -240,11 +272,19 @@ def describe_credentials(call: Call, request: DescribeUserScramCredentialsReques
     """Say of each user named that no client gave him credentials."""
     response = DescribeUserScramCredentialsResponse()
     for user, times in Counter(one.name for one in request.users or ()).items():
-        code, text = RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}"
+        code, text = (
+            RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {user}",
+        )
         if times > 1:
             code = DUPLICATE_RESOURCE
-            text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-        result = response.DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=text)
+            text = (
+                "Cannot describe SCRAM credentials for the same user twice in a single request: "
+                f"{user}"
+            )
+        result = response.DescribeUserScramCredentialsResult(
+            user=user, error_code=code, error_message=text
+        )
         response.results.append(result)
     return response
 
@@ -252,7 +292,11 @@ def describe_credentials(call: Call, request: DescribeUserScramCredentialsReques
 def voter(call: Call, chain: Chain) -> int:
     """Refuse another cluster's voters, and this one's because its quorum is fixed."""
     asked = chain[0].cluster_id
-    return UNSUPPORTED_VERSION if asked is None or asked == call.image.cluster_id else INCONSISTENT_CLUSTER_ID
+    return (
+        UNSUPPORTED_VERSION
+        if asked is None or asked == call.image.cluster_id
+        else INCONSISTENT_CLUSTER_ID
+    )
 
 
 def list_resources(call: Call, request: ListConfigResourcesRequest) -> Message:
@@ -266,5 +310,7 @@ def list_resources(call: Call, request: ListConfigResourcesRequest) -> Message:
     for kind in sorted(kinds or {TOPIC, BROKER, LOGGER}):
         names = [str(broker) for broker in call.image.brokers] if kind in (BROKER, LOGGER) else []
         names = list(call.image.topics) if kind == TOPIC else names
-        response.config_resources += [response.ConfigResource(resource_name=n, resource_type=kind) for n in names]
+        response.config_resources += [
+            response.ConfigResource(resource_name=n, resource_type=kind) for n in names
+        ]
     return response

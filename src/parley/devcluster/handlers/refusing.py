@@ -1,9 +1,10 @@
-"""The APIs that the embedded cluster does not act on: one table says what each of them answers, and why.
+"""The APIs that the embedded cluster does not act on: one table says what each of them answers, and
+why.
 
-Every version that a release advertises is answered with a well-formed response, made from the request by
-`mirror`. The errors are those that a real broker gives to a request about things that do not exist, or
-whose feature is switched off; where a real broker would do what is asked, an error that clients do not
-repeat. `parley cluster apis` prints this table.
+Every version that a release advertises is answered with a well-formed response, made from the
+request by `mirror`. The errors are those that a real broker gives to a request about things that do
+not exist, or whose feature is switched off; where a real broker would do what is asked, an error
+that clients do not repeat. `parley cluster apis` prints this table.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ Build = Callable[[Call, Any], Message]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What one API answers: `codes` are all that it may say (0: nothing to report), `why` is for people.
+    """What one API answers: `codes` are all that it may say (0: nothing to report), `why` is for
+    people.
 
-    `choose` picks one of them; without it the first is said. `at_each` puts it at each thing asked for
-    instead of the head of the response. `build` makes the response instead.
+    `choose` picks one of them; without it the first is said. `at_each` puts it at each thing asked
+    for instead of the head of the response. `build` makes the response instead.
     """
 
     key: ApiKey
@@ -80,7 +82,11 @@ TABLE: tuple[Refusal, ...] = (
     head(K.DESCRIBE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.CREATE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
     entries(K.DELETE_ACLS, c.SECURITY_DISABLED, NO_AUTHORIZER),
-    entries(K.ALTER_REPLICA_LOG_DIRS, c.LOG_DIR_NOT_FOUND, "each broker has one directory, there is none to move to"),
+    entries(
+        K.ALTER_REPLICA_LOG_DIRS,
+        c.LOG_DIR_NOT_FOUND,
+        "each broker has one directory, there is none to move to",
+    ),
     Refusal(K.CREATE_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
     Refusal(K.RENEW_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
     Refusal(K.EXPIRE_DELEGATION_TOKEN, choose.TOKEN_CODES, NO_TOKENS, build=choose.token),
@@ -100,7 +106,12 @@ TABLE: tuple[Refusal, ...] = (
         at_each=True,
     ),
     head(K.LIST_PARTITION_REASSIGNMENTS, c.NONE, "no reassignment is ever in progress"),
-    Refusal(K.DESCRIBE_CLIENT_QUOTAS, (c.NONE, c.INVALID_REQUEST), NO_QUOTAS, build=choose.describe_quotas),
+    Refusal(
+        K.DESCRIBE_CLIENT_QUOTAS,
+        (c.NONE, c.INVALID_REQUEST),
+        NO_QUOTAS,
+        build=choose.describe_quotas,
+    ),
     entries(K.ALTER_CLIENT_QUOTAS, c.INVALID_REQUEST, NO_QUOTAS),
     Refusal(
         K.DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -108,10 +119,19 @@ TABLE: tuple[Refusal, ...] = (
         NO_CREDENTIALS,
         build=choose.describe_credentials,
     ),
-    Refusal(K.ALTER_USER_SCRAM_CREDENTIALS, choose.CREDENTIAL_CODES, NO_CREDENTIALS, build=choose.alter_credentials),
+    Refusal(
+        K.ALTER_USER_SCRAM_CREDENTIALS,
+        choose.CREDENTIAL_CODES,
+        NO_CREDENTIALS,
+        build=choose.alter_credentials,
+    ),
     head(K.ALTER_PARTITION, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     head(K.UPDATE_FEATURES, c.INVALID_UPDATE_VERSION, "features are those of the release"),
-    head(K.UNREGISTER_BROKER, c.CLUSTER_AUTHORIZATION_FAILED, "brokers come and go with LocalCluster.stop_broker"),
+    head(
+        K.UNREGISTER_BROKER,
+        c.CLUSTER_AUTHORIZATION_FAILED,
+        "brokers come and go with LocalCluster.stop_broker",
+    ),
     head(K.ALLOCATE_PRODUCER_IDS, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     Refusal(
         K.LIST_CONFIG_RESOURCES,
@@ -120,7 +140,9 @@ TABLE: tuple[Refusal, ...] = (
         build=choose.list_resources,
     ),
     Refusal(K.SHARE_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_heartbeat),
-    Refusal(K.SHARE_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group, True),
+    Refusal(
+        K.SHARE_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group, True
+    ),
     Refusal(K.SHARE_FETCH, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_session),
     Refusal(K.SHARE_ACKNOWLEDGE, choose.ACKNOWLEDGE_CODES, NO_NEW_GROUPS, choose.share_acknowledge),
     Refusal(K.ADD_RAFT_VOTER, choose.VOTER_CODES, NO_QUORUM, choose.voter),
@@ -130,7 +152,9 @@ TABLE: tuple[Refusal, ...] = (
     entries(K.WRITE_SHARE_GROUP_STATE, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     entries(K.DELETE_SHARE_GROUP_STATE, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
     entries(K.READ_SHARE_GROUP_STATE_SUMMARY, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
-    Refusal(K.STREAMS_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.streams_heartbeat),
+    Refusal(
+        K.STREAMS_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.streams_heartbeat
+    ),
     entries(K.STREAMS_GROUP_DESCRIBE, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
     Refusal(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,
@@ -138,8 +162,15 @@ TABLE: tuple[Refusal, ...] = (
         "no share group has offsets",
         build=choose.share_offsets,
     ),
-    Refusal(K.ALTER_SHARE_GROUP_OFFSETS, choose.SHARE_OFFSET_CODES, NO_NEW_GROUPS, build=choose.alter_share_offsets),
-    Refusal(K.DELETE_SHARE_GROUP_OFFSETS, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group),
+    Refusal(
+        K.ALTER_SHARE_GROUP_OFFSETS,
+        choose.SHARE_OFFSET_CODES,
+        NO_NEW_GROUPS,
+        build=choose.alter_share_offsets,
+    ),
+    Refusal(
+        K.DELETE_SHARE_GROUP_OFFSETS, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group
+    ),
 )
 """Every API that is advertised by some release and has no handler of its own."""
 

@@ -1,4 +1,6 @@
-"""What the handlers of transactions share: codes by version, and how records and offsets join a transaction."""
+"""What the handlers of transactions share: codes by version, and how records and
+offsets join a transaction.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ FIRST_ADDING_OFFSETS = 5
 
 
 def code_for(error: Refused | OSError, version: int, first_fenced_version: int) -> int:
-    """Return the code of a coordinator's refusal: PRODUCER_FENCED only for versions that know it (KIP-588)."""
+    """Return the code of a coordinator's refusal: PRODUCER_FENCED only for
+    versions that know it (KIP-588).
+    """
     if isinstance(error, OSError):
         return COORDINATOR_NOT_AVAILABLE
     fenced = error.code == PRODUCER_FENCED and version < first_fenced_version
@@ -38,38 +42,57 @@ def code_for(error: Refused | OSError, version: int, first_fenced_version: int) 
 def admit_batch(call: Call, name: str | None, replica: Replica, records: Bytes | None) -> None:
     """Let a transactional batch pass to the log when its partition is part of the transaction.
 
-    Releases before 3.6 do not ask. Produce v12+ adds the partition (KIP-890). Raises Refused with Produce's
-    codes, or OSError.
+    Releases before 3.6 do not ask. Produce v12+ adds the partition (KIP-890). Raises Refused with
+    Produce's codes, or OSError.
     """
-    if records is None or len(records) <= ATTRIBUTES_END or not records[ATTRIBUTES_END] & layout.TRANSACTIONAL:
+    if (
+        records is None
+        or len(records) <= ATTRIBUTES_END
+        or not records[ATTRIBUTES_END] & layout.TRANSACTIONAL
+    ):
         return  # most batches are plain: one look shows it
     behaviour, facts = call.profile.behaviour, read_facts(records)
     if facts is None or not facts.is_transactional:
         return
     if name is None and behaviour.demands_transactional_id:
-        raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id")
+        raise Refused(
+            TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactional records without a transactional id",
+        )
     if name is None or not behaviour.verifies_transactions:
         return
-    producers, producer = replica.producers, ProducerIdentity(facts.producer_id, facts.producer_epoch)
+    producers, producer = (
+        replica.producers,
+        ProducerIdentity(facts.producer_id, facts.producer_epoch),
+    )
     is_open = producers.transactions.first_offset(producer.producer_id) is not None
-    if is_open and (producers.epoch_of(producer.producer_id) == producer.epoch or not behaviour.verifies_epochs):
+    if is_open and (
+        producers.epoch_of(producer.producer_id) == producer.epoch or not behaviour.verifies_epochs
+    ):
         return
     if call.broker.id in call.cluster.replication.links.isolated:
-        raise Refused(NOT_ENOUGH_REPLICAS, f"broker {call.broker.id} cannot ask the coordinator of {name!r}")
+        raise Refused(
+            NOT_ENOUGH_REPLICAS, f"broker {call.broker.id} cannot ask the coordinator of {name!r}"
+        )
     partitions = {(replica.topic, replica.key.partition)}
     transactions = call.cluster.transactions
     try:
         if call.version >= FIRST_ADDING_PRODUCE:
             transactions.add(name, producer, partitions, now_ms=call.now_ms, second_generation=True)
         elif transactions.missing(name, producer, partitions):
-            code = TRANSACTION_ABORTABLE if call.version >= FIRST_ABORTABLE_PRODUCE else INVALID_TXN_STATE
+            code = (
+                TRANSACTION_ABORTABLE
+                if call.version >= FIRST_ABORTABLE_PRODUCE
+                else INVALID_TXN_STATE
+            )
             raise Refused(code, f"{replica.topic} is not part of a transaction of {name!r}")
     except Refused as error:
         raise Refused(_produce_code(error.code, call.version), error.message) from error
 
 
 def admit_offsets(call: Call, name: str, producer: ProducerIdentity, group: str) -> None:
-    """Let the offsets of a group pass when they are part of the transaction; TxnOffsetCommit v5+ adds them (KIP-890).
+    """Let the offsets of a group pass when they are part of the transaction; TxnOffsetCommit v5+
+    adds them (KIP-890).
 
     Releases before 3.7 do not ask. Raises Refused or OSError.
     """

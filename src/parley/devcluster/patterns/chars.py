@@ -30,12 +30,16 @@ POSIX: dict[str, tuple[Range, ...]] = {
     "xdigit": (*DIGITS, (0x41, 0x46), (0x61, 0x66)),
 }
 CATEGORIES = re.compile(r"C[cfos]?|L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|S[ckmo]?|Z[lps]?")
-"""Unicode's general categories; RE2 knows scripts (\\p{Greek}) too, which Python has no table of."""
+"""Unicode's general categories; RE2 knows scripts (\\p{Greek}) too, which
+Python has no table of.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Characters in one of some ranges, of one of some categories, or in one of some other sets; or all others."""
+    """Characters in one of some ranges, of one of some categories, or in one of some
+    other sets; or all others.
+    """
 
     ranges: tuple[Range, ...] = ()
     categories: tuple[str, ...] = ()

@@ -1,18 +1,31 @@
-"""A pattern's tree as instructions, of which there are at most MAX_INSTRUCTIONS: {n,m} writes its part n to m times."""
+"""A pattern's tree as instructions, of which there are at most MAX_INSTRUCTIONS: {n,m}
+writes its part n to m times.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from parley.devcluster.patterns.chars import Chars
-from parley.devcluster.patterns.syntax import All, Any, Empty, Node, One, PatternError, Place, Repeat
+from parley.devcluster.patterns.syntax import (
+    All,
+    Any,
+    Empty,
+    Node,
+    One,
+    PatternError,
+    Place,
+    Repeat,
+)
 
 MAX_INSTRUCTIONS = 2_000
 
 
 @dataclass(slots=True)
 class Step:
-    """One instruction: take a character of `chars`, or go on at once to all of `to`, at `place` only."""
+    """One instruction: take a character of `chars`, or go on at once to all
+    of `to`, at `place` only.
+    """
 
     chars: Chars | None = None
     to: tuple[int, ...] = ()

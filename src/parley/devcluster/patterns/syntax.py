@@ -1,7 +1,8 @@
-"""RE2's syntax as RE2/J reads it, without what Python has no tables of: the text of a pattern → a tree.
+"""RE2's syntax as RE2/J reads it, without what Python has no tables of: the text of a pattern → a
+tree.
 
-Refused: what RE2 refuses (look-around, backreferences, possessive repetitions, `a**`, counts above 1,000), scripts
-(`\\p{Greek}`), \\C, and groups nested more than MAX_NESTING deep.
+Refused: what RE2 refuses (look-around, backreferences, possessive repetitions, `a**`, counts above
+1,000), scripts (`\\p{Greek}`), \\C, and groups nested more than MAX_NESTING deep.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Parser:
             elif not (self._ahead("(?") and self._sets_flags()):
                 parts.append(self._atom())
             if parts:
-                parts[-1] = self._repeated(parts[-1])  # flags stand for nothing: what is before them is repeated
+                # flags stand for nothing: what is before them is repeated
+                parts[-1] = self._repeated(parts[-1])
         return parts[0] if len(parts) == 1 else All(tuple(parts)) if parts else Empty()
 
     def _quoted(self) -> list[Node]:
@@ -152,7 +154,9 @@ class Parser:
         least = int(count[1])
         most = least if count[2] is None else None if count[3] is None else int(count[3])
         if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):
-            raise PatternError(f"the repetition {count[0]} is not from less to more, up to {MAX_REPEAT}")
+            raise PatternError(
+                f"the repetition {count[0]} is not from less to more, up to {MAX_REPEAT}"
+            )
         self.at = count.end()
         return least, most
 
@@ -251,7 +255,9 @@ class Parser:
         if name == "Any":
             return Chars(((0, 0x10FFFF),), negated=negated)
         if CATEGORIES.fullmatch(name) is None:
-            raise PatternError(f"the class \\p{{{name[:20]}}} is not known: parley has Unicode's categories only")
+            raise PatternError(
+                f"the class \\p{{{name[:20]}}} is not known: parley has Unicode's categories only"
+            )
         return Chars(categories=(name,), negated=negated, folded="i" in self.flags)
 
     def _class(self) -> Chars:

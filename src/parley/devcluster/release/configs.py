@@ -1,4 +1,5 @@
-"""Every setting that a release's brokers describe: its type, default and where a topic inherits it from.
+"""Every setting that a release's brokers describe: its type, default and where a topic inherits it
+from.
 
 The table is configs.txt, measured on real brokers. Releases before 0.11 cannot be asked for their
 settings; topics are created there with what 0.11 knows.
@@ -25,7 +26,9 @@ RANGES = {"int": 1 << 31, "short": 1 << 15, "long": 1 << 63}
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One setting of one release. `default` is None where there is none, or where each broker has its own."""
+    """One setting of one release. `default` is None where there is none, or where
+    each broker has its own.
+    """
 
     name: str
     type: str
@@ -41,7 +44,9 @@ class Config:
 
     @property
     def text(self) -> str | None:
-        """What the setting is for, in a line; None for those that the embedded cluster has no use for."""
+        """What the setting is for, in a line; None for those that the embedded
+        cluster has no use for.
+        """
         return CONFIG_TEXTS.get(self.name)
 
     def accepts(self, value: str) -> bool:
@@ -62,7 +67,8 @@ Configs = Mapping[str, Config]
 
 
 def configs_of(release: Release, resource: int) -> Configs:
-    """Return what a release describes for a kind of resource, by name; nothing for kinds that it lacks.
+    """Return what a release describes for a kind of resource, by name; nothing for kinds that it
+    lacks.
 
     >>> configs_of(releases()["2.4.1"], TOPIC)["retention.ms"].default
     '604800000'
@@ -72,7 +78,11 @@ def configs_of(release: Release, resource: int) -> Configs:
 
 @cache
 def _rows() -> tuple[tuple[int, tuple[int, ...], tuple[int, ...], Config], ...]:
-    text = resources.files("parley.devcluster.release").joinpath("configs.txt").read_text(encoding="ascii")
+    text = (
+        resources.files("parley.devcluster.release")
+        .joinpath("configs.txt")
+        .read_text(encoding="ascii")
+    )
     rows = []
     for line in text.splitlines():
         if line.startswith("#"):

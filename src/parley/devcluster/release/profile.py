@@ -46,7 +46,8 @@ class InvalidRecords(enum.Enum):
     """What a record set that Produce v3+ does not allow does."""
 
     CLOSE = "close"  # it closes the connection
-    CLOSE_IF_EMPTY = "close if empty"  # only one without a whole batch does, and in the versions below too
+    # only one without a whole batch does, and in the versions below too
+    CLOSE_IF_EMPTY = "close if empty"
     ANSWER = "answer"  # it is refused
 
 
@@ -69,9 +70,13 @@ class Behaviour:
     names_range_in_error_35: bool = False
     checks_client_name: bool = False
     names_controller: bool = True
-    """Only the controller creates topics; others answer NOT_CONTROLLER (ZooKeeper; KRaft forwards)."""
+    """Only the controller creates topics; others answer NOT_CONTROLLER
+    (ZooKeeper; KRaft forwards).
+    """
     has_topic_defaults: bool = False
-    """CreateTopics takes -1 partitions or replicas for the broker's default (KIP-464), in every version."""
+    """CreateTopics takes -1 partitions or replicas for the broker's default
+    (KIP-464), in every version.
+    """
     auto_create_code: int = LEADER_NOT_AVAILABLE
     invalid_record_code: int = CORRUPT_MESSAGE
     lists_invalid_records: bool = False
@@ -88,15 +93,21 @@ class Behaviour:
     selects_replicas: bool = False
     """Fetch sends a consumer to a replica in its own rack (KIP-392)."""
     aborted_of_unknown: bool = False
-    """Fetch answers an empty list of aborted transactions, not null, for a partition that it does not know."""
+    """Fetch answers an empty list of aborted transactions, not null, for a
+    partition that it does not know.
+    """
     returns_list_offsets_epoch: bool = False
     known_times: Mapping[int, int] = field(default_factory=dict)
-    """ListOffsets' special times beyond -1 and -2, and the version that brought each; others are plain times."""
+    """ListOffsets' special times beyond -1 and -2, and the version that brought
+    each; others are plain times.
+    """
     checks_times: bool = False
     """A special time is refused below its version; before, it was understood in every version."""
     commits_unknown_partitions: bool = True
     empty_groups_have_members: bool = False
-    """A commit with membership to a group that has only offsets is UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION."""
+    """A commit with membership to a group that has only offsets is
+    UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION.
+    """
     coordinator_message: str | None = None
     """What FindCoordinator v1-3 says when nothing is wrong."""
     unknown_key_type_code: int | None = None
@@ -124,7 +135,9 @@ class Behaviour:
     returns_defaults_in_v0: bool = True
     """DescribeConfigs v0 marks defaults."""
     echoes_unknown_resources: bool = False
-    """DescribeConfigs repeats the number of a resource type that it does not know; before, it says 0."""
+    """DescribeConfigs repeats the number of a resource type that it does not
+    know; before, it says 0.
+    """
     invalid_altered_value_code: int = INVALID_REQUEST
     fragile_appends: bool = True
     """IncrementalAlterConfigs fails on lists that are not set at the topic itself, and on null."""
@@ -141,7 +154,9 @@ class Behaviour:
     demands_transactional_id: bool = False
     """Produce refuses transactional records without a transactional id."""
     verifies_transactions: bool = False
-    """A transactional batch is taken only when its partition is part of the transaction (KIP-890)."""
+    """A transactional batch is taken only when its partition is part of the
+    transaction (KIP-890).
+    """
     verifies_epochs: bool = False
     """And when the open transaction on the partition is of another epoch."""
     verifies_offsets: bool = False
@@ -149,7 +164,9 @@ class Behaviour:
     unverified_code: int = INVALID_TXN_STATE
     """The coordinator's word for a partition that is not part of the transaction."""
     explains_verification: bool = False
-    """Produce gives a text with each error of the coordinator; later ones do with INVALID_TXN_STATE alone."""
+    """Produce gives a text with each error of the coordinator; later ones do with
+    INVALID_TXN_STATE alone.
+    """
     epochs_per_fence: int = 1
     """How far the epoch rises when an open transaction is aborted, its producer fenced."""
     adds_unknown_partitions: bool = False
@@ -165,11 +182,15 @@ class Behaviour:
     forgets_start_time: bool = False
     """DescribeTransactions has no start time between transactions; before, that of the last one."""
     aborted_when_empty: bool = True
-    """Fetch lists aborted transactions beyond the last stable offset where no record can be read."""
+    """Fetch lists aborted transactions beyond the last stable offset where
+    no record can be read.
+    """
     returns_epoch_without_leader: bool = False
     """Metadata gives the leader epoch of a partition that has no leader; before, -1."""
     names_eligible_leaders: bool = False
-    """The last in-sync replica that died is no longer reported as in sync, but as an eligible leader (KIP-966)."""
+    """The last in-sync replica that died is no longer reported as in sync, but as an
+    eligible leader (KIP-966).
+    """
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
     longest_session_ms: int = 30_000
@@ -193,7 +214,9 @@ class Behaviour:
     assignment_interval_ms: int = 0
     """How long such a group waits after an assignment before it computes the next."""
     commits_by_partition: bool = False
-    """An older member epoch may commit for partitions that the member has had since then (KIP-1251)."""
+    """An older member epoch may commit for partitions that the member has
+    had since then (KIP-1251).
+    """
     closes: Mapping[int, VersionRange] = field(default_factory=dict)
     """Versions that are advertised and closed on all the same."""
 
@@ -204,7 +227,10 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.10.1", {"empty_groups_have_members": True, "has_empty_groups": True}),
     ("0.11", {"message_sets": MessageSetRules(alone=False), "delays_first_rebalance": True}),
     ("1.1", {"awaits_sync": False}),  # by its own text
-    ("1.0", {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)}),
+    (
+        "1.0",
+        {"empty_frames": EmptyFrames.REJECT, "producer_rules": ProducerRules(UNKNOWN_PRODUCER_ID)},
+    ),
     ("1.1", {"alters_brokers": True, "idle_sasl_mechanisms": ()}),
     ("2.0", {"describes_missing_topics": False, "deletes_nameless_groups": True}),
     ("2.0", {"cuts_conversion": True, "commits_unknown_partitions": False}),
@@ -225,7 +251,11 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("2.3", {"coordinator_message": "NONE", "unknown_key_type_code": UNKNOWN_SERVER_ERROR}),
     (
         "2.4",  # KIP-511; INVALID_RECORD by KIP-467
-        {"names_range_in_error_35": True, "checks_client_name": True, "invalid_record_code": INVALID_RECORD},
+        {
+            "names_range_in_error_35": True,
+            "checks_client_name": True,
+            "invalid_record_code": INVALID_RECORD,
+        },
     ),
     ("2.4", {"message_sets": MessageSetRules(counts_inner=True)}),
     ("2.4", {"knows_loggers": True, "has_topic_defaults": True}),  # KIP-412, KIP-464
@@ -240,11 +270,24 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("3.0", {"aborted_of_unknown": True, "known_times": {MAX_TIMESTAMP: 7}}),
     (
         "3.3",  # KRaft
-        {"names_controller": False, "auto_create_code": UNKNOWN_TOPIC_OR_PARTITION, "deletion_details": True},
+        {
+            "names_controller": False,
+            "auto_create_code": UNKNOWN_TOPIC_OR_PARTITION,
+            "deletion_details": True,
+        },
     ),
     ("3.5", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}}),
-    ("3.9", {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}, "checks_times": True}),
-    ("2.7", {"alter_missing_topic_code": UNKNOWN_TOPIC_OR_PARTITION, "checks_assignment_first": True}),
+    (
+        "3.9",
+        {
+            "known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9},
+            "checks_times": True,
+        },
+    ),
+    (
+        "2.7",
+        {"alter_missing_topic_code": UNKNOWN_TOPIC_OR_PARTITION, "checks_assignment_first": True},
+    ),
     ("2.8", {"message_sets": MessageSetRules()}),  # seen in 2.8.2
     ("2.6", {"names_unasked_topics": True}),
     ("2.6", {"fragile_appends": False}),
@@ -257,14 +300,16 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("3.8", {"unverified_code": TRANSACTION_ABORTABLE}),
     ("4.0", {"verifies_epochs": True, "epochs_per_fence": 2}),
     ("4.1", {"forgets_start_time": True, "epochs_per_fence": 1}),
-    ("4.1", {"names_eligible_leaders": True}),  # seen in 4.3.0; on in new clusters since 4.1 by its own text
+    # seen in 4.3.0; on in new clusters since 4.1 by its own text
+    ("4.1", {"names_eligible_leaders": True}),
     ("1.0", {"adds_unknown_partitions": True}),
     ("2.0", {"adds_unknown_partitions": False, "commits_for_nobody": False}),
     ("2.1", {"demands_transactional_id": True}),
     ("2.4", {"fences_offsets": True}),
     ("3.0", {"lone_generation_code": UNKNOWN_MEMBER_ID}),
     ("3.3", {"refuses_lone_members": False}),
-    # KRaft raises the epoch once, and from 3.6 on not for a follower; seen in 3.9.1, the rest by the controller's text.
+    # KRaft raises the epoch once, and from 3.6 on not for a follower; seen in 3.9.1, the rest by
+    # the controller's text.
     ("3.3", {"election": ElectionRules()}),
     ("3.6", {"election": ElectionRules(epoch_per_removal=False)}),
     ("3.7", {"election": ElectionRules(epoch_per_removal=False, watermark_needs_min_isr=True)}),
@@ -275,10 +320,20 @@ BEHAVIOURS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("4.0", {"closes": {int(ApiKey.PRODUCE): VersionRange(0, 2)}}),
     (
         "4.2",
-        {"known_times": {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}},
+        {
+            "known_times": {
+                MAX_TIMESTAMP: 7,
+                EARLIEST_LOCAL: 8,
+                LATEST_TIERED: 9,
+                EARLIEST_PENDING_UPLOAD: 11,
+            }
+        },
     ),
     # Seen in 4.3.0, not in 4.1.1.
-    ("4.3", {"first_group_epoch": 1, "assignment_interval_ms": 1_000, "commits_by_partition": True}),
+    (
+        "4.3",
+        {"first_group_epoch": 1, "assignment_interval_ms": 1_000, "commits_by_partition": True},
+    ),
 )
 """From which release on a behaviour holds; later rows override earlier ones."""
 
@@ -320,7 +375,8 @@ def make_profile(name: str, served: Mapping[int, VersionRange]) -> Profile:
     """Return the profile of a release. It advertises exactly what the release does.
 
     Raises ConfigError for a release that is not known, naming the nearest one, and ValueError when
-    `served`, the versions that can be answered, lacks one (a bug: every advertised version is served).
+    `served`, the versions that can be answered, lacks one (a bug: every advertised version is
+    served).
     """
     found = release(name)
     for key, advertised in found.ranges.items():

@@ -1,4 +1,5 @@
 """Listeners that want TLS, a login, or both.
 
-Map: `security` is what a listener wants, `listeners` all of a cluster, `certificates` a throw-away authority.
+Map: `security` is what a listener wants, `listeners` all of a cluster, `certificates` a throw-away
+authority.
 """

@@ -50,13 +50,17 @@ class CertificateAuthority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = self._named("parley throw-away CA")
         builder = self._builder(self._name, self._key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
         self._certificate = self._sign(builder.add_extension(self._usage(ca=True), critical=True))
         self.ca_pem = _pem(self._certificate)
 
     def server(self, hosts: Sequence[str]) -> Certificate:
         """Return the certificate of a server that is reached by these names and addresses."""
-        return self._issue("parley broker", [self._general_name(host) for host in hosts], server=True)
+        return self._issue(
+            "parley broker", [self._general_name(host) for host in hosts], server=True
+        )
 
     def client(self, name: str) -> Certificate:
         """Return the certificate of a client; `name` becomes its subject's common name."""
@@ -69,25 +73,40 @@ class CertificateAuthority:
         x509 = self._x509
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(self._named(name), key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=False, path_length=None), critical=True
+        )
         builder = builder.add_extension(self._usage(ca=False), critical=True)
-        purpose = x509.oid.ExtendedKeyUsageOID.SERVER_AUTH if server else x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH
+        purpose = (
+            x509.oid.ExtendedKeyUsageOID.SERVER_AUTH
+            if server
+            else x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH
+        )
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         )
         return Certificate(_pem(self._sign(builder)), Secret(pem.decode()))
 
     def _builder(self, subject: Any, public_key: Any) -> Any:
         x509 = self._x509
         now = datetime.datetime.now(datetime.UTC)
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(public_key)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(public_key)
+        )
         builder = builder.serial_number(x509.random_serial_number())
         builder = builder.not_valid_before(now - datetime.timedelta(days=1))
         builder = builder.not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False
+        )
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return builder.add_extension(issuer, critical=False)
 
@@ -112,7 +131,8 @@ class CertificateAuthority:
 
     def _usage(self, *, ca: bool) -> Any:
         return self._x509.KeyUsage(
-            digital_signature=not ca, key_cert_sign=ca, crl_sign=ca, content_commitment=False, key_encipherment=False,
+            digital_signature=not ca, key_cert_sign=ca, crl_sign=ca, content_commitment=False,
+            key_encipherment=False,
             data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
         )  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""The listeners of an embedded cluster: by name, each with a security of its own, the same on every broker."""
+"""The listeners of an embedded cluster: by name, each with a security of its own,
+the same on every broker.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Listeners:
         return next(iter(self._of))
 
     def of(self, name: str | None) -> ListenerSecurity:
-        """Return a listener, None means the first. Raises ConfigError when there is none of that name."""
+        """Return a listener, None means the first. Raises ConfigError when
+        there is none of that name.
+        """
         found = self._of.get(self.first if name is None else name)
         if found is None:
             raise ConfigError(f'there is no listener "{name}".{nearest_hint(str(name), self._of)}')
@@ -49,17 +53,25 @@ class Listeners:
             listener.mechanisms_of(release)
 
     def trusted(self) -> ListenerSecurity:
-        """Return the first listener that has a certificate authority; the first of all where none has."""
+        """Return the first listener that has a certificate authority; the first
+        of all where none has.
+        """
         return next((one for one in self._of.values() if one.authority is not None), self.of(None))
 
 
-def wanted_listeners(security: Security | None, listeners: Mapping[str, Security] | None) -> Mapping[str, Security]:
-    """Return the listeners that a cluster's arguments ask for. Raises ConfigError for both at once."""
+def wanted_listeners(
+    security: Security | None, listeners: Mapping[str, Security] | None
+) -> Mapping[str, Security]:
+    """Return the listeners that a cluster's arguments ask for. Raises
+    ConfigError for both at once.
+    """
     if listeners is None:
         one = security or Security()
         return {one.protocol: one}
     if security is not None:
-        raise ConfigError("security is what the only listener wants; with listeners= each of them has its own")
+        raise ConfigError(
+            "security is what the only listener wants; with listeners= each of them has its own"
+        )
     return dict(listeners)
 
 
@@ -72,7 +84,9 @@ def listener_texts(addresses: Mapping[str, tuple[str, int]]) -> str:
     return ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
 
 
-def ports_of(first: int | None, broker_ids: Sequence[int], listeners: Sequence[str]) -> dict[int, dict[str, int]]:
+def ports_of(
+    first: int | None, broker_ids: Sequence[int], listeners: Sequence[str]
+) -> dict[int, dict[str, int]]:
     """Return the port of every listener of every broker; 0, a free one, without a first port.
 
     The first listener has consecutive ports, broker by broker; then come those of the second one.
@@ -84,7 +98,10 @@ def ports_of(first: int | None, broker_ids: Sequence[int], listeners: Sequence[s
         return {broker: dict.fromkeys(listeners, 0) for broker in broker_ids}
     last = first + len(broker_ids) * len(listeners) - 1
     if last > 65535:
-        raise ConfigError(f"{len(broker_ids)} brokers from port {first} on need ports up to {last}; 65535 is the last")
+        raise ConfigError(
+            f"{len(broker_ids)} brokers from port {first} on need ports up to {last}; 65535 "
+            "is the last"
+        )
     return {
         broker: {name: first + k * len(broker_ids) + i for k, name in enumerate(listeners)}
         for i, broker in enumerate(broker_ids)

@@ -1,7 +1,7 @@
 """Listeners of the embedded cluster that want TLS, a login, or both.
 
-Mechanisms come as they came to Kafka: PLAIN 0.10.0, SCRAM 0.10.2, OAUTHBEARER 2.0; sessions that end
-(KIP-368) with 2.2. 0.9 has TLS, but no login that parley speaks.
+Mechanisms come as they came to Kafka: PLAIN 0.10.0, SCRAM 0.10.2, OAUTHBEARER 2.0; sessions that
+end (KIP-368) with 2.2. 0.9 has TLS, but no login that parley speaks.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _JAAS = "org.apache.kafka.common.security"
 class Security:
     """What every listener of a cluster wants of its clients; Kafka's names where it has them.
 
-    `mechanisms` None offers what each broker's release knows. `principal_of` returns whose OAUTHBEARER
-    token it is, or None to refuse it; without it unsecured tokens are read, as a broker does where
-    nothing else is set up. Over TLS a throw-away CA is made (extra `tls`), unless `ssl_context` is
-    given. Raises ConfigError for what cannot be.
+    `mechanisms` None offers what each broker's release knows. `principal_of` returns whose
+    OAUTHBEARER token it is, or None to refuse it; without it unsecured tokens are read, as a broker
+    does where nothing else is set up. Over TLS a throw-away CA is made (extra `tls`), unless
+    `ssl_context` is given. Raises ConfigError for what cannot be.
     """
 
     protocol: str = "PLAINTEXT"
@@ -56,21 +56,35 @@ class Security:
         _check_one_of("security protocol", self.protocol, SECURITY_PROTOCOLS)
         _check_one_of("client_auth", self.client_auth, CLIENT_AUTH)
         if self.mechanisms is not None:
-            object.__setattr__(self, "mechanisms", texts("mechanisms", self.mechanisms, "mechanisms"))
+            object.__setattr__(
+                self, "mechanisms", texts("mechanisms", self.mechanisms, "mechanisms")
+            )
         object.__setattr__(self, "hosts", texts("hosts", self.hosts, "hosts"))
         for mechanism in self.mechanisms or ():
             _check_one_of("mechanism", mechanism, tuple(MECHANISMS))
-        object.__setattr__(self, "users", {name: Secret(password) for name, password in self.users.items()})
+        object.__setattr__(
+            self, "users", {name: Secret(password) for name, password in self.users.items()}
+        )
         wants_login = self.users or self.mechanisms or self.principal_of or self.session_lifetime_ms
         if wants_login and not self.uses_sasl:
-            raise ConfigError(f"users, mechanisms and logins need SASL_PLAINTEXT or SASL_SSL, not {self.protocol}")
+            raise ConfigError(
+                f"users, mechanisms and logins need SASL_PLAINTEXT or SASL_SSL, not {self.protocol}"
+            )
         if not self.uses_tls and (self.client_auth != "none" or self.ssl_context is not None):
-            raise ConfigError(f"client_auth and ssl_context need SSL or SASL_SSL, not {self.protocol}")
-        by_password = [name for name in self.mechanisms or MECHANISMS if not MECHANISMS[name].uses_token]
+            raise ConfigError(
+                f"client_auth and ssl_context need SSL or SASL_SSL, not {self.protocol}"
+            )
+        by_password = [
+            name for name in self.mechanisms or MECHANISMS if not MECHANISMS[name].uses_token
+        ]
         if self.uses_sasl and not self.users and by_password:
-            raise ConfigError(f'{self.protocol} needs users={{"name": "password"}}: without one nobody can log in')
+            raise ConfigError(
+                f'{self.protocol} needs users={{"name": "password"}}: without one nobody can log in'
+            )
         if self.session_lifetime_ms < 0:
-            raise ConfigError(f"session_lifetime_ms={self.session_lifetime_ms} is negative; 0 lets a login last")
+            raise ConfigError(
+                f"session_lifetime_ms={self.session_lifetime_ms} is negative; 0 lets a login last"
+            )
 
     @property
     def uses_tls(self) -> bool:
@@ -86,10 +100,13 @@ class Security:
 class ListenerSecurity:
     """A `Security` at work: its credentials, and what each broker's listener is made with.
 
-    `authority` signs the brokers' certificates where the listener speaks TLS; without one a CA is made.
+    `authority` signs the brokers' certificates where the listener speaks TLS; without one a CA is
+    made.
     """
 
-    def __init__(self, security: Security, host: str, authority: CertificateAuthority | None = None) -> None:
+    def __init__(
+        self, security: Security, host: str, authority: CertificateAuthority | None = None
+    ) -> None:
         self.security = security
         self.authority: CertificateAuthority | None = None
         self._tls = security.ssl_context
@@ -97,25 +114,39 @@ class ListenerSecurity:
             self.authority = authority or CertificateAuthority()
             own = self.authority.server(list(dict.fromkeys([*security.hosts, host])))
             trusted = None if security.client_auth == "none" else self.authority.ca_pem
-            self._tls = server_tls(own.pem, client_ca_pem=trusted, required=security.client_auth == "required")
+            self._tls = server_tls(
+                own.pem, client_ca_pem=trusted, required=security.client_auth == "required"
+            )
         users = {name: Secret(password) for name, password in security.users.items()}
         self._passwords: Mapping[str, Secret] = users
         given = security.principal_of
         principal_of = unsecured_principal if given is None else lambda token, now_s: given(token)
         known = ServerCredentials(users, principal_of, lambda: secrets.token_bytes(16))
         self._makers: dict[str, ServerMaker] = {
-            name: MECHANISMS[name].server(known) for name in security.mechanisms or MECHANISMS if security.uses_sasl
+            name: MECHANISMS[name].server(known)
+            for name in security.mechanisms or MECHANISMS
+            if security.uses_sasl
         }
 
     def mechanisms_of(self, release: Release) -> list[str]:
-        """Return what a release offers. Raises ConfigError where that is nothing, or less than was asked for."""
-        known = [name for name, one in MECHANISMS.items() if release.number >= release_number(one.first_release)]
+        """Return what a release offers. Raises ConfigError where that is nothing, or
+        less than was asked for.
+        """
+        known = [
+            name
+            for name, one in MECHANISMS.items()
+            if release.number >= release_number(one.first_release)
+        ]
         if self.security.uses_sasl and not known:
-            raise ConfigError(f"Kafka {release.name} has no SASL mechanism but GSSAPI; PLAIN came with 0.10.0")
+            raise ConfigError(
+                f"Kafka {release.name} has no SASL mechanism but GSSAPI; PLAIN came with 0.10.0"
+            )
         for name in self.security.mechanisms or ():
             if name not in known:
                 first = MECHANISMS[name].first_release
-                raise ConfigError(f"Kafka {release.name} does not know {name}; it came with {first}")
+                raise ConfigError(
+                    f"Kafka {release.name} does not know {name}; it came with {first}"
+                )
         return [name for name in known if name in (self.security.mechanisms or known)]
 
     def made_for(
@@ -142,10 +173,15 @@ class ListenerSecurity:
 
     def _authority(self) -> CertificateAuthority:
         if self.authority is None:
-            raise ConfigError("this cluster has no certificate authority: it speaks no TLS, or has an own ssl_context")
+            raise ConfigError(
+                "this cluster has no certificate authority: it speaks no TLS, or has an own "
+                "ssl_context"
+            )
         return self.authority
 
-    def client_properties(self, user: str | None, mechanism: str | None, releases: Sequence[Release]) -> dict[str, str]:
+    def client_properties(
+        self, user: str | None, mechanism: str | None, releases: Sequence[Release]
+    ) -> dict[str, str]:
         """Return a Java client's properties, the password among them."""
         security = self.security
         found = {"security.protocol": security.protocol}
@@ -175,14 +211,19 @@ class ListenerSecurity:
         if MECHANISMS[mechanism].uses_token:
             values = {"unsecuredLoginStringClaim_sub": name}
         elif name not in self._passwords:
-            raise ConfigError(f'there is no user "{name}" at this cluster.{nearest_hint(name, self._passwords)}')
+            raise ConfigError(
+                f'there is no user "{name}" at this cluster.{nearest_hint(name, self._passwords)}'
+            )
         else:
             values = {"username": name, "password": self._passwords[name].reveal()}
-        escaped = {key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in values.items()}
+        escaped = {
+            key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in values.items()
+        }
         credentials = " ".join(f'{key}="{value}"' for key, value in escaped.items())
         return {
             "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f"{_JAAS}.{MECHANISMS[mechanism].login_module} required {credentials};",
+            "sasl.jaas.config": f"{_JAAS}.{MECHANISMS[mechanism].login_module} required "
+            f"{credentials};",
         }
 
 
@@ -191,11 +232,15 @@ def _maker(make: ServerMaker, now_ms: Callable[[], int]) -> Callable[[], ServerM
 
 
 def unsecured_principal(token: str, now_s: int) -> str | None:
-    """Return the subject of an unsecured JSON web token that is valid now, None for any other token."""
+    """Return the subject of an unsecured JSON web token that is valid now,
+    None for any other token.
+    """
     if len(token) > MAX_TOKEN_CHARS:
         return None
     try:
-        header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
+        header, claims = (
+            json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2]
+        )
         subject, expires = claims["sub"], claims["exp"]
         signed = token.split(".")[2:] != [""] or header["alg"] != "none"
         valid = isinstance(subject, str) and subject != "" and expires > now_s
@@ -206,4 +251,6 @@ def unsecured_principal(token: str, now_s: int) -> str | None:
 
 def _check_one_of(what: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
-        raise ConfigError(f'{what} "{given}" is none of {", ".join(known)}.{nearest_hint(given, known)}')
+        raise ConfigError(
+            f'{what} "{given}" is none of {", ".join(known)}.{nearest_hint(given, known)}'
+        )

@@ -1,7 +1,7 @@
 """The cluster without sockets, clock or threads.
 
-Map: `cluster_state` is all of it. `controller` decides (`topics`, `rules`), `image` is what it publishes, `log`,
-`replication`, `groups` and `transactions` are the parts, `journal` and `persistence` keep them on disk.
-`fetch_sessions` are KIP-227's, `retention` deletes, `scenes` do harm on purpose, `agreement` checks that replicas
-agree. `refused` is what handlers catch.
+Map: `cluster_state` is all of it. `controller` decides (`topics`, `rules`), `image` is what it
+publishes, `log`, `replication`, `groups` and `transactions` are the parts, `journal` and
+`persistence` keep them on disk. `fetch_sessions` are KIP-227's, `retention` deletes, `scenes` do
+harm on purpose, `agreement` checks that replicas agree. `refused` is what handlers catch.
 """

@@ -1,9 +1,10 @@
 """Whether the replicas of a cluster agree: what must hold after every scene, whatever was done.
 
 Rules of this file:
-1. Only replicas that run and can hear are judged: a stopped or isolated one cannot agree yet, a leader
-   that nobody has is no disagreement.
-2. In-sync replicas have equal bytes up to the high watermark, and to the end unless they are held back.
+1. Only replicas that run and can hear are judged: a stopped or isolated one cannot agree yet, a
+   leader that nobody has is no disagreement.
+2. In-sync replicas have equal bytes up to the high watermark, and to the end unless they are held
+   back.
 3. It reads everything and changes nothing.
 """
 
@@ -42,13 +43,19 @@ class Agreement:
         parts += self.disagreements[:MOST_SHOWN]
         if len(self.disagreements) > MOST_SHOWN:
             parts.append(f"and {len(self.disagreements) - MOST_SHOWN} more")
-        parts += [f"without a leader: {', '.join(self.without_leader[:MOST_SHOWN])}"] if self.without_leader else []
+        parts += (
+            [f"without a leader: {', '.join(self.without_leader[:MOST_SHOWN])}"]
+            if self.without_leader
+            else []
+        )
         parts += [f"lost by unclean election: {lost}" for lost in self.lost[:MOST_SHOWN]]
         return "\n".join(parts)
 
 
 def check_agreement(state: ClusterState) -> Agreement:
-    """Compare every partition's replicas with their leader, and the leader with what was acknowledged."""
+    """Compare every partition's replicas with their leader, and the leader
+    with what was acknowledged.
+    """
     found = Agreement(lost=list(state.replication.ledger.lost))
     found.disagreements += state.replication.ledger.conflicts
     for topic in state.image.topics.values():
@@ -57,7 +64,9 @@ def check_agreement(state: ClusterState) -> Agreement:
     return found
 
 
-def _partition(state: ClusterState, topic: TopicImage, index: int, found: Agreement) -> Iterator[str]:
+def _partition(
+    state: ClusterState, topic: TopicImage, index: int, found: Agreement
+) -> Iterator[str]:
     name, image = f"{topic.name}-{index}", topic.partitions[index]
     key = ReplicaKey(topic.topic_id, index)
     isolated = state.replication.links.isolated
@@ -71,7 +80,10 @@ def _partition(state: ClusterState, topic: TopicImage, index: int, found: Agreem
     found.replicas += 1
     yield from _watermark(name, leader)
     for base in state.replication.ledger.missing(leader):
-        yield f"{name}: the acknowledged batch at offset {base} is not on the leader, broker {leader.broker_id}"
+        yield (
+            f"{name}: the acknowledged batch at offset {base} is not on the leader, broker "
+            f"{leader.broker_id}"
+        )
     for member in image.isr:
         broker = state.replication.brokers.get(member)
         if member == leader.broker_id or broker is None or member in isolated:
@@ -92,7 +104,8 @@ def _watermark(name: str, replica: Replica) -> Iterator[str]:
     log = replica.log
     if not log.start_offset <= replica.high_watermark <= log.end_offset:
         yield (
-            f"{name}: on broker {replica.broker_id} the high watermark {replica.high_watermark} lies outside of the "
+            f"{name}: on broker {replica.broker_id} the high watermark "
+            f"{replica.high_watermark} lies outside of the "
             f"log, which has {log.start_offset} to {log.end_offset}"
         )
 
@@ -103,20 +116,35 @@ def _pair(name: str, leader: Replica, follower: Replica, *, held: bool) -> Itera
     if end > leader.log.end_offset or (end != leader.log.end_offset and not held):
         yield f"{who} ends at {end}, its leader {leader.broker_id} at {leader.log.end_offset}"
     if end < leader.high_watermark:
-        yield f"{who} is in sync and ends at {end}, below the high watermark {leader.high_watermark}"
+        yield (
+            f"{who} is in sync and ends at {end}, below the high watermark {leader.high_watermark}"
+        )
     if follower.high_watermark > leader.high_watermark:
-        yield f"{who} has high watermark {follower.high_watermark}, its leader {leader.high_watermark}"
-    start, stop = max(leader.log.start_offset, follower.log.start_offset), min(end, leader.log.end_offset)
+        yield (
+            f"{who} has high watermark {follower.high_watermark}, its leader "
+            f"{leader.high_watermark}"
+        )
+    start, stop = (
+        max(leader.log.start_offset, follower.log.start_offset),
+        min(end, leader.log.end_offset),
+    )
     differs_at = _first_difference(follower, leader, start, stop)
     if differs_at is not None:
-        yield f"{who} has other bytes than its leader {leader.broker_id} from offset {differs_at} on"
+        yield (
+            f"{who} has other bytes than its leader {leader.broker_id} from offset {differs_at} on"
+        )
     mine, theirs = _epochs(follower, start, stop), _epochs(leader, start, stop)
     if mine != theirs:
-        yield f"{who} has the epochs {mine} between {start} and {stop}, its leader {leader.broker_id} {theirs}"
+        yield (
+            f"{who} has the epochs {mine} between {start} and {stop}, its leader "
+            f"{leader.broker_id} {theirs}"
+        )
 
 
 def _first_difference(one: Replica, other: Replica, start: int, stop: int) -> int | None:
-    """Return the base offset of the first batch that is not the same in both logs, None when all are."""
+    """Return the base offset of the first batch that is not the same in both
+    logs, None when all are.
+    """
     for mine, theirs in zip_longest(_batches(one, start, stop), _batches(other, start, stop)):
         if mine is None or theirs is None or mine[1] != theirs[1]:
             return min(batch[0] for batch in (mine, theirs) if batch is not None)
@@ -131,6 +159,10 @@ def _batches(replica: Replica, start: int, stop: int) -> Iterator[tuple[int, mem
 
 def _epochs(replica: Replica, start: int, stop: int) -> list[tuple[int, int]]:
     """Return epochs and where they begin, as far as they wrote something between two offsets."""
-    entries = [(epoch, max(begin, start)) for epoch, begin in replica.epochs.entries() if begin < stop]
+    entries = [
+        (epoch, max(begin, start)) for epoch, begin in replica.epochs.entries() if begin < stop
+    ]
     ends = [*(begin for _, begin in entries[1:]), stop]
-    return [entry for entry, end in zip(entries, ends, strict=False) if end > start and entry[1] < end]
+    return [
+        entry for entry, end in zip(entries, ends, strict=False) if end > start and entry[1] < end
+    ]

@@ -4,8 +4,8 @@ Rules of this file:
 1. Every method is synchronous and takes the time as an argument.
 2. What a client is sent has been kept first: topics, offsets and producer ids are in the journal
    before the method returns; where the journal cannot take them (full disk) nothing is changed.
-3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled as
-   far as possible, and after a restart every epoch rises above what the logs have seen.
+3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled
+   as far as possible, and after a restart every epoch rises above what the logs have seen.
 """
 
 from __future__ import annotations
@@ -18,11 +18,22 @@ from pathlib import Path
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
-from parley.devcluster.state.groups.offsets import GROUP, CommittedOffset, Coordinators, Groups, dashed
+from parley.devcluster.state.groups.offsets import (
+    GROUP,
+    CommittedOffset,
+    Coordinators,
+    Groups,
+    dashed,
+)
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log.batches import Bytes
-from parley.devcluster.state.log.bytestore import FileStores, MemoryStores, StoreFactory, make_private
+from parley.devcluster.state.log.bytestore import (
+    FileStores,
+    MemoryStores,
+    StoreFactory,
+    make_private,
+)
 from parley.devcluster.state.log.log import Log
 from parley.devcluster.state.log.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.log.replica import Appended, Prepared, Replica, ReplicaKey
@@ -47,7 +58,8 @@ from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE
 from parley.types import format_uuid
 
 JOURNAL = "cluster.journal"
-CLEAN_STOP = "clean-stop"  # present only while nothing runs on the directory and all logs were closed
+# present only while nothing runs on the directory and all logs were closed
+CLEAN_STOP = "clean-stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +67,12 @@ class ClusterSettings:
     """What Kafka keeps in server.properties; its defaults.
 
     `host` is where brokers listen and what they advertise: loopback, unless asked otherwise.
-    `start_time_ms` is the time of day at which a manual clock begins. `racks` names the brokers' racks by
-    id: consumers that name theirs are sent to a replica in it (KIP-392). A broker that is cut off is missed
-    by the controller after `broker_session_timeout_ms`, a follower that is held back leaves the in-sync
-    replicas after `replica_lag_time_max_ms`; records that topics keep no longer go every
-    `log_retention_check_interval_ms`, connections on which nothing moves after `connections_max_idle_ms`.
+    `start_time_ms` is the time of day at which a manual clock begins. `racks` names the brokers'
+    racks by id: consumers that name theirs are sent to a replica in it (KIP-392). A broker that is
+    cut off is missed by the controller after `broker_session_timeout_ms`, a follower that is held
+    back leaves the in-sync replicas after `replica_lag_time_max_ms`; records that topics keep no
+    longer go every `log_retention_check_interval_ms`, connections on which nothing moves after
+    `connections_max_idle_ms`.
     """
 
     host: str = "127.0.0.1"
@@ -104,7 +117,10 @@ class ClusterState:
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
         self.transactions = Transactions(
-            self, Markers(self), self.producer_ids, expiration_ms=self.settings.transactional_id_expiration_ms
+            self,
+            Markers(self),
+            self.producer_ids,
+            expiration_ms=self.settings.transactional_id_expiration_ms,
         )
         self._administered = Administered()
         self._directory = directory
@@ -149,7 +165,9 @@ class ClusterState:
         self._remove_strays(directory)
 
     def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
-        yield from snapshot(image, self.groups, self.producer_ids, self.transactions, self._administered)
+        yield from snapshot(
+            image, self.groups, self.producer_ids, self.transactions, self._administered
+        )
         yield from self.classic_groups.snapshot()
         yield from self.consumer_groups.snapshot()
 
@@ -183,20 +201,25 @@ class ClusterState:
     def close(self) -> None:
         """Stop for good: everything reaches the disk, and the next start need not check it.
 
-        It must where an earlier life ended unclean and this one did not open the logs of every broker.
+        It must where an earlier life ended unclean and this one did not open the logs of every
+        broker.
         """
         for broker in self.replication.brokers.values():
             broker.close(sync=True)
         if self._journal is not None and self._directory is not None:
             self._journal.close(sync=True)
-            if self._clean or self._checked.issuperset(place.name for place in self._directory.glob("broker-*")):
+            if self._clean or self._checked.issuperset(
+                place.name for place in self._directory.glob("broker-*")
+            ):
                 (self._directory / CLEAN_STOP).touch(mode=0o600)
 
     # -- brokers -------------------------------------------------------------------------------
 
     def make_broker(self, broker_id: int) -> BrokerState:
         """Return the state of a broker that has not registered yet, its logs recovered."""
-        state = BrokerState(broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id))
+        state = BrokerState(
+            broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id)
+        )
         state.watermark_min_isr = lambda topic: self._watermark_min_isr(broker_id, topic)
         state.apply(self.image)
         self._checked.add(f"broker-{broker_id}")
@@ -209,7 +232,9 @@ class ClusterState:
                 place = f"{format_uuid(key.topic_id)}.{key.partition}"
                 stores = FileStores(self._directory / f"broker-{broker_id}" / topic.name / place)
             settings = self.topic_settings(topic.configs)
-            replica = Replica(topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes))
+            replica = Replica(
+                topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes)
+            )
             replica.recover(None if self._clean else self._check_crc)
             self._restart_log(replica)
             return replica
@@ -222,7 +247,9 @@ class ClusterState:
 
     def _restart_log(self, replica: Replica) -> None:
         """Let a log begin where DeleteRecords said, also on a broker that did not run then."""
-        replica.log.advance_start(self._administered.starts.get((replica.key.topic_id, replica.key.partition), 0))
+        replica.log.advance_start(
+            self._administered.starts.get((replica.key.topic_id, replica.key.partition), 0)
+        )
         replica.high_watermark = max(replica.high_watermark, replica.log.start_offset)
 
     def brokers_up(self, brokers: Mapping[BrokerState, BrokerImage], *, now_ms: int) -> None:
@@ -233,9 +260,13 @@ class ClusterState:
             for replica in state.replicas.values():
                 self._restart_log(replica)
             self.replication.brokers[state.id] = state
-            state.apply(self.image)  # what was deleted meanwhile goes before anything is read off its logs
+            # what was deleted meanwhile goes before anything is read off its logs
+            state.apply(self.image)
             self.controller.raise_epochs(
-                {(key.topic_id, key.partition): replica.epochs.latest for key, replica in state.replicas.items()}
+                {
+                    (key.topic_id, key.partition): replica.epochs.latest
+                    for key, replica in state.replicas.items()
+                }
             )
         self.controller.brokers_up(*brokers.values())
         self.publish(now_ms=now_ms)
@@ -247,7 +278,9 @@ class ClusterState:
         self.coordinators_moved(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
-        """Note that a broker runs no more, or that it died (`abrupt`); what it led is led by others."""
+        """Note that a broker runs no more, or that it died (`abrupt`); what
+        it led is led by others.
+        """
         state = self.replication.brokers.pop(broker_id)
         self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id, abrupt=abrupt)
@@ -258,7 +291,9 @@ class ClusterState:
     def coordinators_moved(self, *, now_ms: int) -> None:
         """Let groups go on where they are coordinated now."""
         brokers = self.image.brokers
-        self.classic_groups.moved(lambda name: self.coordinators.of(GROUP, name, brokers.keys()), now_ms)
+        self.classic_groups.moved(
+            lambda name: self.coordinators.of(GROUP, name, brokers.keys()), now_ms
+        )
 
     def publish(self, *, now_ms: int) -> None:
         """Hand the controller's newest image to the brokers, and journal it."""
@@ -270,14 +305,21 @@ class ClusterState:
 
     def topic_settings(self, configs: Mapping[str, str]) -> TopicSettings:
         """Return the settings that hold for a topic with these configs."""
-        return TopicSettings.of({**inherited(self.broker_configs("")), **configs}, self.settings.topic_defaults)
+        return TopicSettings.of(
+            {**inherited(self.broker_configs("")), **configs}, self.settings.topic_defaults
+        )
 
     def settings_of(self, name: str) -> TopicSettings:
         """Return the settings that hold for a topic that exists."""
         return self.topic_settings(self.image.topics[name].configs)
 
     def create_topic(
-        self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str], *, now_ms: int
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        now_ms: int,
     ) -> TopicImage:
         """Create a topic on the given brokers. Raises Refused, or OSError when the disk is full."""
         self.topic_settings(configs)
@@ -302,7 +344,9 @@ class ClusterState:
         self.publish(now_ms=now_ms)
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
-        """Replace the settings of a topic, effective at once. Raises Refused or OSError; nothing is changed then."""
+        """Replace the settings of a topic, effective at once. Raises Refused or
+        OSError; nothing is changed then.
+        """
         settings = self.topic_settings(configs)
         before = self.controller.image
         self.controller.set_configs(name, configs)
@@ -313,7 +357,9 @@ class ClusterState:
                 if replica.topic == name:
                     replica.log.segment_bytes = settings.segment_bytes
 
-    def add_partitions(self, name: str, assignment: Sequence[Sequence[int]], *, now_ms: int) -> None:
+    def add_partitions(
+        self, name: str, assignment: Sequence[Sequence[int]], *, now_ms: int
+    ) -> None:
         """Give a topic more partitions. Raises Refused or OSError; nothing is changed then."""
         before = self.controller.image
         self.controller.add_partitions(name, assignment)
@@ -331,14 +377,17 @@ class ClusterState:
     def move_leader(self, topic: str, index: int, to: int, *, now_ms: int) -> None:
         """Make broker `to` the leader of a partition, epoch + 1.
 
-        A broker that holds no replica takes the place of the present leader's, with a copy of its log.
-        Raises Refused when `to` is not alive, or its replica is not in sync.
+        A broker that holds no replica takes the place of the present leader's, with a copy of its
+        log. Raises Refused when `to` is not alive, or its replica is not in sync.
         """
         partition = self.image.partition(topic, index)
         if partition is None or to in partition.replicas:
             self.controller.move_leader(topic, index, to)
         elif to not in self.replication.brokers or partition.leader < 0:
-            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"broker {to} is not alive, or {topic}-{index} has no leader")
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"broker {to} is not alive, or {topic}-{index} has no leader",
+            )
         else:
             old = partition.leader
             self.controller.add_replica(topic, index, to)
@@ -351,9 +400,16 @@ class ClusterState:
     # -- records, offsets, producers -----------------------------------------------------------
 
     def append(
-        self, replica: Replica, sets: Sequence[Prepared], *, now_ms: int, rules: ProducerRules = DEFAULT_RULES
+        self,
+        replica: Replica,
+        sets: Sequence[Prepared],
+        *,
+        now_ms: int,
+        rules: ProducerRules = DEFAULT_RULES,
     ) -> Appended:
-        """Append to a leader's log and to its followers'. Raises Refused or OSError (nothing is kept)."""
+        """Append to a leader's log and to its followers'. Raises Refused or
+        OSError (nothing is kept).
+        """
         appended, stored = replica.append(sets, now_ms=now_ms, rules=rules)
         self.replication.push(replica, stored, appended.base_offset, now_ms=now_ms)
         if self.image is not self._journaled:
@@ -361,14 +417,22 @@ class ClusterState:
         return appended
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], stamp: int | None = None
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], CommittedOffset],
+        stamp: int | None = None,
     ) -> None:
         """Keep committed offsets. Raises OSError when the disk is full; none is changed then.
 
         `stamp` says when they were written, where that was not just now (Groups.stamp).
         """
         stamp = self.groups.stamp() if stamp is None else stamp
-        self.keep(*(offset_entry(group, topic, index, offset, stamp) for (topic, index), offset in offsets.items()))
+        self.keep(
+            *(
+                offset_entry(group, topic, index, offset, stamp)
+                for (topic, index), offset in offsets.items()
+            )
+        )
         for (topic, index), offset in offsets.items():
             self.groups.commit(group, topic, index, offset, stamp)
 
@@ -392,7 +456,9 @@ class ClusterState:
         Raises Refused (OFFSET_OUT_OF_RANGE), or OSError when the disk is full.
         """
         if not 0 <= offset <= leader.high_watermark:
-            raise Refused(OFFSET_OUT_OF_RANGE, f"{leader.topic} has no offset {offset} to delete up to")
+            raise Refused(
+                OFFSET_OUT_OF_RANGE, f"{leader.topic} has no offset {offset} to delete up to"
+            )
         key = leader.key
         if offset > leader.log.start_offset:
             self.keep(start_entry(key.topic_id, key.partition, offset))
@@ -403,18 +469,24 @@ class ClusterState:
         return min(replica.log.start_offset for replica in replicas)
 
     def broker_configs(self, broker: str) -> Mapping[str, str]:
-        """Return the dynamic settings of a broker by its id as text, those of all brokers for ""."""
+        """Return the dynamic settings of a broker by its id as text, those
+        of all brokers for "".
+        """
         return self._administered.broker_configs.get(broker, {})
 
     def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a broker. Raises Refused (40), or OSError when the disk is full."""
+        """Replace the dynamic settings of a broker. Raises Refused (40), or
+        OSError when the disk is full.
+        """
         if not broker:
             TopicSettings.of(inherited(configs))
         self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
 
     def new_producer(self) -> ProducerIdentity:
-        """Give a producer without a transactional id an identity. Raises OSError when the disk is full."""
+        """Give a producer without a transactional id an identity. Raises OSError
+        when the disk is full.
+        """
         identity = ProducerIdentity(self.producer_ids.new(), 0)
         self.keep(producers_entry(self.producer_ids))
         return identity

@@ -3,7 +3,8 @@
 Rules of this file:
 1. A method decides, records the decision in a new image and returns nothing else: whoever calls
    publishes the image to the brokers (style rule 12).
-2. Each change of leader raises the leader epoch by one; each change of a partition its partition epoch.
+2. Each change of leader raises the leader epoch by one; each change of a partition its partition
+   epoch.
 3. A leader comes from the in-sync replicas that are alive; if there is none the partition has no
    leader, and its last in-sync replicas are remembered until one of them returns.
 4. A topic id is never given twice.
@@ -16,10 +17,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from parley.devcluster.state import topics as naming
-from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage, TopicImage
+from parley.devcluster.state.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.rules import ElectionRules
-from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 
 class Join(NamedTuple):
@@ -47,7 +58,9 @@ class Controller:
             self._next_start += len(partitions)
 
     def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
-        """Take over leader epochs that logs have seen and the image has not (an unjournaled election)."""
+        """Take over leader epochs that logs have seen and the image has not (an
+        unjournaled election).
+        """
         changed: dict[tuple[str, int], PartitionImage] = {}
         for (topic_id, index), epoch in seen.items():
             name = self.image.names[topic_id]
@@ -64,14 +77,17 @@ class Controller:
         self._update_partitions(lambda p: self._elect(p) if p.leader == NO_LEADER else p)
 
     def broker_down(self, broker_id: int, *, abrupt: bool = False) -> None:
-        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by others.
+        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by
+        others.
 
         `abrupt`: it died, instead of leaving in order; who is the controller then sees to it.
         """
         if broker_id not in self.image.brokers:
             return
         failover = abrupt and self.image.controller_id == broker_id
-        self._publish(brokers={key: value for key, value in self.image.brokers.items() if key != broker_id})
+        self._publish(
+            brokers={key: value for key, value in self.image.brokers.items() if key != broker_id}
+        )
         rules = self.rules_of(self.image.controller_id)
         more = int(failover and rules.epoch_per_failover)
         self._update_partitions(lambda p: self._without(p, broker_id, rules, more))
@@ -115,9 +131,14 @@ class Controller:
     # -- topics --------------------------------------------------------------------------------
 
     def create_topic(
-        self, name: str, assignment: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]],
+        configs: Mapping[str, str] | None = None,
     ) -> TopicImage:
-        """Add a topic whose partitions lie on the given brokers. Raises Refused as `check_new_topic`."""
+        """Add a topic whose partitions lie on the given brokers. Raises
+        Refused as `check_new_topic`.
+        """
         self.check_new_topic(name, assignment)
         partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
         topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
@@ -140,7 +161,9 @@ class Controller:
     def _topic(self, name: str) -> TopicImage:
         topic = self.image.topics.get(name)
         if topic is None:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise Refused(
+                UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+            )
         return topic
 
     def check_new_topic(self, name: str, assignment: Sequence[Sequence[int]]) -> None:
@@ -155,11 +178,16 @@ class Controller:
         for replicas in assignment:
             unknown = [broker for broker in replicas if broker not in self.image.brokers]
             if unknown or len(set(replicas)) != len(replicas) or not replicas:
-                raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)} are not distinct brokers alive")
+                raise Refused(
+                    INVALID_REPLICA_ASSIGNMENT,
+                    f"replicas {list(replicas)} are not distinct brokers alive",
+                )
 
     def spread(self, partitions: int, replication_factor: int) -> list[list[int]]:
         """Return an assignment over the brokers alive, leaders in turn. Raises Refused (37, 38)."""
-        return naming.spread(sorted(self.image.brokers), partitions, replication_factor, self._next_start)
+        return naming.spread(
+            sorted(self.image.brokers), partitions, replication_factor, self._next_start
+        )
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic. Raises Refused (3) when there is none of that name."""
@@ -171,17 +199,28 @@ class Controller:
     # -- partitions ----------------------------------------------------------------------------
 
     def move_leader(self, topic: str, index: int, to: int) -> None:
-        """Make `to` the leader, epoch + 1. Raises Refused when it is not an in-sync replica alive."""
+        """Make `to` the leader, epoch + 1. Raises Refused when it is not an
+        in-sync replica alive.
+        """
         partition = self._partition(topic, index)
         if to not in partition.isr or to not in self.image.brokers:
-            raise Refused(INVALID_REPLICA_ASSIGNMENT, f"broker {to} is not an in-sync replica of {topic}-{index} alive")
+            raise Refused(
+                INVALID_REPLICA_ASSIGNMENT,
+                f"broker {to} is not an in-sync replica of {topic}-{index} alive",
+            )
         self._put_partition(topic, index, self._lead(partition, to, partition.isr))
 
     def elect_preferred(self, topic: str, index: int) -> bool:
-        """Let the first replica lead if it is alive and in sync; return whether the leader changed."""
+        """Let the first replica lead if it is alive and in sync; return
+        whether the leader changed.
+        """
         partition = self._partition(topic, index)
         first = partition.replicas[0]
-        if first == partition.leader or first not in partition.isr or first not in self.image.brokers:
+        if (
+            first == partition.leader
+            or first not in partition.isr
+            or first not in self.image.brokers
+        ):
             return False
         self._put_partition(topic, index, self._lead(partition, first, partition.isr))
         return True
@@ -194,12 +233,15 @@ class Controller:
         partition = self._partition(topic, index)
         if to not in partition.replicas or to not in self.image.brokers:
             raise Refused(
-                INVALID_REPLICA_ASSIGNMENT, f"broker {to} holds no replica of {topic}-{index}, or is not alive"
+                INVALID_REPLICA_ASSIGNMENT,
+                f"broker {to} holds no replica of {topic}-{index}, or is not alive",
             )
         self._put_partition(topic, index, self._lead(partition, to, (to,)))
 
     def add_replica(self, topic: str, index: int, member: int) -> None:
-        """Let one more broker hold the partition; it joins the in-sync replicas once it has caught up."""
+        """Let one more broker hold the partition; it joins the in-sync replicas
+        once it has caught up.
+        """
         partition = self._partition(topic, index)
         replicas = (*partition.replicas, member)
         added = replace(partition, replicas=replicas, partition_epoch=partition.partition_epoch + 1)
@@ -217,17 +259,23 @@ class Controller:
         self._put_partition(topic, index, removed)
 
     def join_isr(self, joins: Iterable[Join]) -> None:
-        """Add followers that have caught up to the in-sync replicas, in one image; leader epochs stay."""
+        """Add followers that have caught up to the in-sync replicas, in one
+        image; leader epochs stay.
+        """
         changed: dict[tuple[str, int], PartitionImage] = {}
         for topic, index, member in joins:
             partition = changed.get((topic, index)) or self._partition(topic, index)
             if member in partition.replicas and member not in partition.isr:
                 isr = tuple(r for r in partition.replicas if r in partition.isr or r == member)
-                changed[topic, index] = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+                changed[topic, index] = replace(
+                    partition, isr=isr, partition_epoch=partition.partition_epoch + 1
+                )
         self._put_partitions(changed)
 
     def leave_isr(self, topic: str, index: int, member: int) -> None:
-        """Take a follower that lags or lost its disk out of the in-sync replicas; the leader epoch stays."""
+        """Take a follower that lags or lost its disk out of the in-sync replicas;
+        the leader epoch stays.
+        """
         partition = self._partition(topic, index)
         if member not in partition.isr or member == partition.leader:
             return
@@ -261,7 +309,8 @@ class Controller:
 
     def _put_topic(self, topic: TopicImage) -> None:
         self._publish(
-            topics={**self.image.topics, topic.name: topic}, names={**self.image.names, topic.topic_id: topic.name}
+            topics={**self.image.topics, topic.name: topic},
+            names={**self.image.names, topic.topic_id: topic.name},
         )
 
     def _update_partitions(self, change: Callable[[PartitionImage], PartitionImage]) -> None:

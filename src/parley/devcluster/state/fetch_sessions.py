@@ -1,15 +1,18 @@
-"""Incremental fetch sessions as a broker keeps them (KIP-227): what a reader asked for, and was sent.
+"""Incremental fetch sessions as a broker keeps them (KIP-227): what a reader asked for, and was
+sent.
 
 Rules of this file:
-1. A request of epoch 0 asks for everything and begins a session, if there is room; epoch -1 asks once.
-   Both end the session that they name. Any other epoch names what has changed since the request before.
+1. A request of epoch 0 asks for everything and begins a session, if there is room; epoch -1 asks
+   once. Both end the session that they name. Any other epoch names what has changed since the
+   request before.
 2. A session goes on by epochs: 1 after the request that began it, 1 again after 2^31 - 1.
-3. Of a later request a partition is answered only if there are records, an error or a word about where
-   to read, or if its high watermark or its start are not those that the reader was sent.
-4. A session goes by topic ids or by names, as the request that began it. An id keeps the name that was
-   found for it: under that name another topic may stand later.
-5. A full cache gives up the session that was unused for two minutes, else one that is older than that and
-   has fewer partitions than the new one; else the new one gets none, and its reader asks in full again.
+3. Of a later request a partition is answered only if there are records, an error or a word about
+   where to read, or if its high watermark or its start are not those that the reader was sent.
+4. A session goes by topic ids or by names, as the request that began it. An id keeps the name that
+   was found for it: under that name another topic may stand later.
+5. A full cache gives up the session that was unused for two minutes, else one that is older than
+   that and has fewer partitions than the new one; else the new one gets none, and its reader asks
+   in full again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH
+from parley.errors.codes import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
 
 if TYPE_CHECKING:
     from parley.messages import FetchRequest
@@ -37,7 +44,8 @@ PartitionKey: TypeAlias = tuple[str | bytes, int]
 class Followed:
     """One partition of a request or a session: what is asked, and what its reader was sent last.
 
-    `topic` is "" while an id has no name. `asked` is the request's own part, which is not looked into here.
+    `topic` is "" while an id has no name. `asked` is the request's own part, which is not looked
+    into here.
     """
 
     topic: str
@@ -47,7 +55,9 @@ class Followed:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def take(self, high_watermark: int, log_start_offset: int, *, worth_sending: bool, failed: bool) -> bool:
+    def take(
+        self, high_watermark: int, log_start_offset: int, *, worth_sending: bool, failed: bool
+    ) -> bool:
         """Note what an answer would say; return whether it is sent (rule 3)."""
         known = (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = high_watermark, log_start_offset
@@ -67,8 +77,12 @@ class FetchSession:
     partitions: dict[PartitionKey, Followed]
     epoch: int = INITIAL_EPOCH + 1
 
-    def update(self, asked: Iterable[tuple[PartitionKey, Followed]], forgotten: Iterable[PartitionKey]) -> None:
-        """Take over what a request changes: new partitions come last, known ones stay where they are."""
+    def update(
+        self, asked: Iterable[tuple[PartitionKey, Followed]], forgotten: Iterable[PartitionKey]
+    ) -> None:
+        """Take over what a request changes: new partitions come last, known
+        ones stay where they are.
+        """
         for key, one in asked:
             known = self.partitions.get(key)
             if known is None:
@@ -85,7 +99,9 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchSessions:
-    """The sessions of one broker's life. `new_id` gives ids that are hard to mistake for older ones."""
+    """The sessions of one broker's life. `new_id` gives ids that are hard to
+    mistake for older ones.
+    """
 
     new_id: Callable[[], int]
     slots: int = SLOTS
@@ -108,7 +124,8 @@ class FetchSessions:
         by_id: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """Apply a request to its session and return it; None when nothing is left in it, and it is over.
+        """Apply a request to its session and return it; None when nothing is left in it, and it is
+        over.
 
         Raises Refused (70, 71, 106) when there is no such session, or it does not go on so.
         """

@@ -16,7 +16,9 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """Who holds and who leads one partition. `isr` lists the replicas an acknowledged record is on."""
+    """Who holds and who leads one partition. `isr` lists the replicas an
+    acknowledged record is on.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -42,7 +44,9 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A broker that is alive. `host` and `port` are its first listener's, `endpoints` has all of them by name."""
+    """A broker that is alive. `host` and `port` are its first listener's,
+    `endpoints` has all of them by name.
+    """
 
     id: int
     host: str
@@ -51,7 +55,9 @@ class BrokerImage:
     endpoints: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def seen_from(self, listener: str) -> BrokerImage:
-        """Return the broker with the address that clients of a listener are given; without one, as it is."""
+        """Return the broker with the address that clients of a listener are
+        given; without one, as it is.
+        """
         host, port = self.endpoints.get(listener, (self.host, self.port))
         return replace(self, host=host, port=port)
 
@@ -67,8 +73,12 @@ class ClusterImage:
     names: Mapping[bytes, str] = field(default_factory=dict)
 
     def seen_from(self, listener: str) -> ClusterImage:
-        """Return the image with the brokers' addresses on a listener, as its clients are answered."""
-        return replace(self, brokers={key: broker.seen_from(listener) for key, broker in self.brokers.items()})
+        """Return the image with the brokers' addresses on a listener, as its
+        clients are answered.
+        """
+        return replace(
+            self, brokers={key: broker.seen_from(listener) for key, broker in self.brokers.items()}
+        )
 
     @property
     def controller_id(self) -> int:
@@ -83,4 +93,8 @@ class ClusterImage:
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         """Return one partition, or None when there is no such topic or partition."""
         found = self.topics.get(topic)
-        return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+        return (
+            found.partitions[index]
+            if found is not None and 0 <= index < len(found.partitions)
+            else None
+        )

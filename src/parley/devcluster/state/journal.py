@@ -1,12 +1,13 @@
-"""The file in which a persisted cluster keeps what is not records: topics, leaders, offsets, producer ids.
+"""The file in which a persisted cluster keeps what is not records: topics, leaders, offsets,
+producer ids.
 
 Rules of this file:
-1. One entry per line: 16 hex digits of BLAKE2b over the JSON text, a space, the JSON text. Entries are
-   only appended; a later entry about the same thing replaces an earlier one.
-2. An entry counts once its line is whole. A torn last line (kill -9) is cut off; a damaged line before
-   the end is none of ours, and nobody goes on without what stood in it.
-3. `begin` rewrites the journal as the shortest one that says the same, under another name, then renames:
-   at each start, and when it has grown long.
+1. One entry per line: 16 hex digits of BLAKE2b over the JSON text, a space, the JSON text. Entries
+   are only appended; a later entry about the same thing replaces an earlier one.
+2. An entry counts once its line is whole. A torn last line (kill -9) is cut off; a damaged line
+   before the end is none of ours, and nobody goes on without what stood in it.
+3. `begin` rewrites the journal as the shortest one that says the same, under another name, then
+   renames: at each start, and when it has grown long.
 4. JSON only: no pickle on disk.
 """
 
@@ -41,7 +42,8 @@ def read_entries(data: bytes) -> Iterator[Entry]:
         digest, _, text = line[:-1].partition(b" ")
         if hashlib.blake2b(text, digest_size=8).hexdigest().encode() != digest:
             raise DataLossError(
-                f"line {number} of the cluster's journal is damaged, and with it topics or offsets are lost; "
+                f"line {number} of the cluster's journal is damaged, and with it topics or "
+                "offsets are lost; "
                 "restore the data directory from a copy, or begin with an empty one"
             )
         yield json.loads(text)
@@ -84,7 +86,9 @@ class Journal:
         self._fd, self._size, self._first_size = fd, len(data), len(data)
 
     def append(self, *entries: Entry) -> None:
-        """Append entries, all or none. Raises OSError when the disk refuses; the file is then as before."""
+        """Append entries, all or none. Raises OSError when the disk refuses; the
+        file is then as before.
+        """
         data = b"".join(_line(entry) for entry in entries)
         try:
             _write_all(self._fd, data, self._size)

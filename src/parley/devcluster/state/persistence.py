@@ -29,7 +29,10 @@ from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.transactions.coordinator import Transactions
-from parley.devcluster.state.transactions.persistence import RestoredTransactions, transactions_snapshot
+from parley.devcluster.state.transactions.persistence import (
+    RestoredTransactions,
+    transactions_snapshot,
+)
 from parley.devcluster.state.transactions.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.types import format_uuid, parse_uuid
@@ -41,8 +44,8 @@ LAYOUT = 1
 class Administered:
     """What administrators changed besides topics and groups.
 
-    `starts` is where logs begin after DeleteRecords, by topic id and partition; `broker_configs` are
-    the dynamic settings by broker id as text, those of every broker under "".
+    `starts` is where logs begin after DeleteRecords, by topic id and partition; `broker_configs`
+    are the dynamic settings by broker id as text, those of every broker under "".
     """
 
     starts: dict[tuple[bytes, int], int] = field(default_factory=dict)
@@ -64,7 +67,8 @@ class Restored:
 def topic_entry(topic: TopicImage) -> Entry:
     """Return the entry that says everything about a topic."""
     partitions = [
-        [list(p.replicas), list(p.isr), p.leader, p.leader_epoch, p.partition_epoch] for p in topic.partitions
+        [list(p.replicas), list(p.isr), p.leader, p.leader_epoch, p.partition_epoch]
+        for p in topic.partitions
     ]
     return {
         "kind": "topic",
@@ -95,7 +99,9 @@ def image_entries(old: ClusterImage, new: ClusterImage) -> Iterator[Entry]:
             yield topic_entry(topic)
 
 
-def offset_entry(group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int) -> Entry:
+def offset_entry(
+    group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int
+) -> Entry:
     """Return the entry of one committed offset."""
     return {
         "kind": "offset",
@@ -139,9 +145,13 @@ def snapshot(
         yield topic_entry(topic)
     for group in groups.names():
         for (topic_name, partition), offset in groups.all_of(group).items():
-            yield offset_entry(group, topic_name, partition, offset, groups.stamp_of(group, topic_name, partition))
+            yield offset_entry(
+                group, topic_name, partition, offset, groups.stamp_of(group, topic_name, partition)
+            )
     yield producers_entry(ids)
-    yield from transactions_snapshot(transactions, transactions.coordinator_epoch, transactions.offsets)
+    yield from transactions_snapshot(
+        transactions, transactions.coordinator_epoch, transactions.offsets
+    )
     for (topic_id, index), start in changed.starts.items():
         if topic_id in image.names:
             yield start_entry(topic_id, index, start)
@@ -149,7 +159,9 @@ def snapshot(
         yield broker_configs_entry(broker, configs)
 
 
-def restore(entries: Iterable[Entry], classic_groups: ClassicGroups, consumer_groups: ConsumerGroups) -> Restored:
+def restore(
+    entries: Iterable[Entry], classic_groups: ClassicGroups, consumer_groups: ConsumerGroups
+) -> Restored:
     """Return the state that a journal describes; groups with members take theirs over.
 
     Raises ConfigError when the journal's layout is another one.
@@ -174,7 +186,8 @@ def _apply(state: Restored, entry: Entry) -> None:
     if kind == "cluster":
         if entry["layout"] != LAYOUT:
             raise ConfigError(
-                f"the data directory was written in layout {entry['layout']}, this release of parley reads "
+                f"the data directory was written in layout {entry['layout']}, this release "
+                "of parley reads "
                 f"layout {LAYOUT}; use another directory, or the release that wrote it"
             )
         state.cluster_id = entry["id"]
@@ -186,7 +199,9 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.transactions.offsets.forget_topic(entry["name"])
     elif kind == "offset":
         committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
-        state.groups.commit(entry["group"], entry["topic"], entry["partition"], committed, entry.get("stamp"))
+        state.groups.commit(
+            entry["group"], entry["topic"], entry["partition"], committed, entry.get("stamp")
+        )
     elif kind == "no-offset":
         state.groups.forget_offset(entry["group"], entry["topic"], entry["partition"])
     elif kind == "no-group":

@@ -1,11 +1,12 @@
-"""Which records are too old, or too many: whole segments from the front, as the log cleaner deletes them.
+"""Which records are too old, or too many: whole segments from the front, as the log cleaner deletes
+them.
 
 Rules of this file:
-1. Nothing is lost unless somebody limited it: the topic by retention.ms or retention.bytes, else the leader or all
-   brokers by a dynamic log.retention.ms or log.retention.bytes. Kafka's default of seven days would empty a
-   development cluster that was filled with records of last year.
-2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all of it is
-   too old. Never above the high watermark.
+1. Nothing is lost unless somebody limited it: the topic by retention.ms or retention.bytes, else
+   the leader or all brokers by a dynamic log.retention.ms or log.retention.bytes. Kafka's default
+   of seven days would empty a development cluster that was filled with records of last year.
+2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all
+   of it is too old. Never above the high watermark.
 3. Compacted topics (cleanup.policy without delete) keep everything.
 """
 
@@ -24,7 +25,9 @@ def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, 
     """Delete what is too old or too much; return where logs begin now, by topic and partition."""
     starts: dict[str, dict[int, int]] = {}
     for topic, index, leader in _leaders(state):
-        end = min(_expired_end(leader, _configs(state, topic, leader), now_ms), leader.high_watermark)
+        end = min(
+            _expired_end(leader, _configs(state, topic, leader), now_ms), leader.high_watermark
+        )
         if end > leader.log.start_offset:
             starts.setdefault(topic, {})[index] = state.delete_records(leader, end)
     return starts

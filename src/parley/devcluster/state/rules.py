@@ -1,4 +1,6 @@
-"""What releases do differently when brokers die: leader epochs, and when a high watermark may rise."""
+"""What releases do differently when brokers die: leader epochs, and when a
+high watermark may rise.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ from dataclasses import dataclass
 class ElectionRules:
     """The first two are the controller's, the last one is each leader's.
 
-    `epoch_per_removal`: a follower that leaves the in-sync replicas because it died raises the leader epoch.
-    `epoch_per_failover`: when the dead leader was the controller as well, its successor raises the epoch twice:
-    it removes the replica first, then elects. `watermark_needs_min_isr`: with fewer in-sync replicas than
-    min.insync.replicas the high watermark stands still (KAFKA-15583).
+    `epoch_per_removal`: a follower that leaves the in-sync replicas because it died raises the
+    leader epoch. `epoch_per_failover`: when the dead leader was the controller as well, its
+    successor raises the epoch twice: it removes the replica first, then elects.
+    `watermark_needs_min_isr`: with fewer in-sync replicas than min.insync.replicas the high
+    watermark stands still (KAFKA-15583).
     """
 
     epoch_per_removal: bool = True

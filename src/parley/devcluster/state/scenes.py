@@ -1,9 +1,11 @@
-"""What is done to a cluster on purpose: brokers cut off, followers held back, elections that lose records.
+"""What is done to a cluster on purpose: brokers cut off, followers held back, elections that lose
+records.
 
 Rules of this file:
 1. Every method ends with the images handed out and the followers in step, as far as links let them.
 2. Nothing is decided here that a controller decides: who leads stays `controller`'s affair.
-3. Time is an argument; when a broker is missed, or a follower falls out of step, is the caller's to plan.
+3. Time is an argument; when a broker is missed, or a follower falls out of step, is the caller's to
+   plan.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from parley.devcluster.state.image import BrokerImage, PartitionImage, TopicImag
 from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.ledger import LostRecords
-from parley.errors.codes import ELECTION_NOT_NEEDED, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import (
+    ELECTION_NOT_NEEDED,
+    INVALID_REPLICA_ASSIGNMENT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 
 class Scenes:
@@ -29,11 +35,15 @@ class Scenes:
     # -- brokers that are cut off --------------------------------------------------------------
 
     def isolate(self, broker_id: int) -> None:
-        """Cut a broker off from controller, leaders and followers; it runs on with the image that it has."""
+        """Cut a broker off from controller, leaders and followers; it runs on
+        with the image that it has.
+        """
         self._links.isolated.add(broker_id)
 
     def miss(self, broker_id: int, *, now_ms: int) -> None:
-        """Let the controller notice that an isolated broker is silent: what it leads is led by others."""
+        """Let the controller notice that an isolated broker is silent: what it
+        leads is led by others.
+        """
         image = self.state.image.brokers.get(broker_id)
         if broker_id in self._links.isolated and image is not None:
             self._missed[broker_id] = image
@@ -41,7 +51,9 @@ class Scenes:
             self.state.publish(now_ms=now_ms)
 
     def heal(self, broker_id: int, *, now_ms: int) -> None:
-        """Let a broker hear the others again: it takes the newest image, cuts its logs and catches up."""
+        """Let a broker hear the others again: it takes the newest image, cuts
+        its logs and catches up.
+        """
         self._links.isolated.discard(broker_id)
         image = self._missed.pop(broker_id, None)
         running = self.state.replication.brokers.get(broker_id)
@@ -57,7 +69,9 @@ class Scenes:
         self._missed.pop(broker_id, None)
 
     def in_step(self, *, now_ms: int) -> None:
-        """Hand out the newest image and bring the followers in step, as far as the links let them."""
+        """Hand out the newest image and bring the followers in step, as far
+        as the links let them.
+        """
         self.state.publish(now_ms=now_ms)
         self.state.replication.sync_all(now_ms=now_ms)
         self.state.publish(now_ms=now_ms)
@@ -65,7 +79,9 @@ class Scenes:
     # -- followers that are held back ----------------------------------------------------------
 
     def lag(self, broker_id: int, records: int, leader: int) -> None:
-        """Hold a follower back (`links.EVERYTHING`: whole) behind one leader, or behind all (`ANY_LEADER`)."""
+        """Hold a follower back (`links.EVERYTHING`: whole) behind one leader, or
+        behind all (`ANY_LEADER`).
+        """
         self._links.hold_back(broker_id, records, leader)
 
     def catch_up(self, broker_id: int | None, leader: int | None, *, now_ms: int) -> None:
@@ -74,7 +90,9 @@ class Scenes:
         self.in_step(now_ms=now_ms)
 
     def drop_laggards(self, broker_id: int, *, now_ms: int, only_behind: bool = True) -> None:
-        """Take a follower that is held back out of the in-sync replicas, where it is behind or everywhere."""
+        """Take a follower that is held back out of the in-sync replicas, where it
+        is behind or everywhere.
+        """
         for topic, index, leader in list(self._leaders()):
             held = self._links.held_back(leader.broker_id, broker_id)
             behind = leader.ends.get(broker_id, -1) < leader.log.end_offset
@@ -83,7 +101,9 @@ class Scenes:
         self.state.publish(now_ms=now_ms)
 
     def leave_isr(self, topic: str, index: int, broker_id: int, *, now_ms: int) -> None:
-        """Take one follower of one partition out of the in-sync replicas. Raises Refused (3, 39) unless it lags."""
+        """Take one follower of one partition out of the in-sync replicas. Raises
+        Refused (3, 39) unless it lags.
+        """
         partition = self._partition(topic, index)
         if broker_id == partition.leader or broker_id not in partition.isr:
             raise Refused(
@@ -94,7 +114,8 @@ class Scenes:
         if not self._links.held_back(partition.leader, broker_id):
             raise Refused(
                 INVALID_REPLICA_ASSIGNMENT,
-                f"broker {broker_id} keeps up with {topic}-{index} and would join again at once: hold it back with "
+                f"broker {broker_id} keeps up with {topic}-{index} and would join again at "
+                "once: hold it back with "
                 "lag first",
             )
         self.state.controller.leave_isr(topic, index, broker_id)
@@ -109,22 +130,34 @@ class Scenes:
 
     # -- elections -----------------------------------------------------------------------------
 
-    def elect_preferred(self, wanted: Sequence[tuple[str, int]] | None, *, now_ms: int) -> list[tuple[str, int]]:
-        """Let the first replicas lead (None: of every partition) where they can; return where that changed."""
+    def elect_preferred(
+        self, wanted: Sequence[tuple[str, int]] | None, *, now_ms: int
+    ) -> list[tuple[str, int]]:
+        """Let the first replicas lead (None: of every partition) where they can;
+        return where that changed.
+        """
         if wanted is None:
             topics = self.state.image.topics.values()
-            wanted = [(topic.name, index) for topic in topics for index in range(len(topic.partitions))]
-        changed = [(topic, index) for topic, index in wanted if self.state.controller.elect_preferred(topic, index)]
+            wanted = [
+                (topic.name, index) for topic in topics for index in range(len(topic.partitions))
+            ]
+        changed = [
+            (topic, index)
+            for topic, index in wanted
+            if self.state.controller.elect_preferred(topic, index)
+        ]
         self.state.publish(now_ms=now_ms)
         return changed
 
     def elect_unclean(
         self, topic: str, index: int, to: int | None = None, *, lose: int = 0, now_ms: int
     ) -> LostRecords:
-        """Let a replica lead that is not in sync; return the acknowledged records that are lost by it.
+        """Let a replica lead that is not in sync; return the acknowledged records that are lost by
+        it.
 
-        Without `to`, the first one alive that is not in sync, or with `lose` any follower alive. `lose`
-        cuts that many records off its log before, whole batches of course. Raises Refused (3, 39, 84).
+        Without `to`, the first one alive that is not in sync, or with `lose` any follower alive.
+        `lose` cuts that many records off its log before, whole batches of course. Raises Refused
+        (3, 39, 84).
         """
         partition = self._partition(topic, index)
         to = self._unclean_candidate(topic, index, partition, lose) if to is None else to
@@ -133,22 +166,27 @@ class Scenes:
         replica = None if holder is None else holder.replicas.get(key)
         if replica is None or to in self._links.isolated:
             raise Refused(
-                INVALID_REPLICA_ASSIGNMENT, f"broker {to} holds no replica of {topic}-{index}, or is not alive"
+                INVALID_REPLICA_ASSIGNMENT,
+                f"broker {to} holds no replica of {topic}-{index}, or is not alive",
             )
         if to in partition.isr and not lose:
             raise Refused(
                 ELECTION_NOT_NEEDED,
-                f"broker {to} is in sync for {topic}-{index}: move_leader makes it the leader, lose=N takes N records",
+                f"broker {to} is in sync for {topic}-{index}: move_leader makes it the "
+                "leader, lose=N takes N records",
             )
         replica.truncate_to(max(replica.log.start_offset, replica.log.end_offset - lose))
         self.state.controller.elect_unclean(topic, index, to)
-        # It leads before the others hear of it: what the ledger forgets is what this log lacks at that moment.
+        # It leads before the others hear of it: what the ledger forgets is what this log lacks at
+        # that moment.
         replica.lead(self._partition(topic, index).leader_epoch, (to,))
         lost = self.state.replication.ledger.lose(replica)
         self.state.publish(now_ms=now_ms)
         return lost
 
-    def _unclean_candidate(self, topic: str, index: int, partition: PartitionImage, lose: int) -> int:
+    def _unclean_candidate(
+        self, topic: str, index: int, partition: PartitionImage, lose: int
+    ) -> int:
         alive = [member for member in partition.replicas if member in self.state.image.brokers]
         behind = [member for member in alive if member not in partition.isr]
         followers = [member for member in alive if member != partition.leader]
@@ -156,7 +194,8 @@ class Scenes:
         if not found:
             raise Refused(
                 ELECTION_NOT_NEEDED,
-                f"every replica of {topic}-{index} that is alive is in sync: name one with lose=N, or hold one back "
+                f"every replica of {topic}-{index} that is alive is in sync: name one with "
+                "lose=N, or hold one back "
                 "with lag first",
             )
         return found[0]
@@ -178,7 +217,8 @@ class Scenes:
         *,
         now_ms: int,
     ) -> TopicImage:
-        """Delete a topic and create another of that name; what is None is as before. Raises Refused or OSError.
+        """Delete a topic and create another of that name; what is None is as before. Raises Refused
+        or OSError.
 
         The first replica of each partition leads, at epoch 0, as in any new topic.
         """
@@ -186,7 +226,9 @@ class Scenes:
         if old is None:
             raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f'there is no topic "{name}"')
         count = len(old.partitions) if partitions is None else partitions
-        factor = len(old.partitions[0].replicas) if replication_factor is None else replication_factor
+        factor = (
+            len(old.partitions[0].replicas) if replication_factor is None else replication_factor
+        )
         assignment = self.state.controller.spread(count, factor)
         self.state.delete_topic(name, now_ms=now_ms)
         return self.state.create_topic(

@@ -17,7 +17,8 @@ from parley.errors.codes import (
 )
 
 MOST_PARTITIONS = 10_000  # of one topic in one request (KRaft's MAX_PARTITIONS_PER_BATCH)
-LONGEST_NAME = 249  # file name limit 255 minus "-" and the partition: org.apache.kafka.common.internals.Topic
+# file name limit 255 minus "-" and the partition: org.apache.kafka.common.internals.Topic
+LONGEST_NAME = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -30,13 +31,18 @@ def check_topic_name(name: str) -> None:
     elif len(name) > LONGEST_NAME:
         reason = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
     elif _NAME.fullmatch(name) is None:
-        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        reason = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
     else:
         return
     raise Refused(INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def spread(brokers: Sequence[int], partitions: int, replication_factor: int, start: int) -> list[list[int]]:
+def spread(
+    brokers: Sequence[int], partitions: int, replication_factor: int, start: int
+) -> list[list[int]]:
     """Return the brokers of each partition's replicas, the first of each leading, shifted in turn.
 
     Raises Refused (INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR).
@@ -53,10 +59,14 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, sta
     if replication_factor > len(brokers):
         raise Refused(
             INVALID_REPLICATION_FACTOR,
-            f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
+            f"Replication factor: {replication_factor} larger than available brokers: "
+            f"{len(brokers)}.",
         )
     count = len(brokers)
-    return [[brokers[(start + p + r) % count] for r in range(replication_factor)] for p in range(partitions)]
+    return [
+        [brokers[(start + p + r) % count] for r in range(replication_factor)]
+        for p in range(partitions)
+    ]
 
 
 def _number(name: str, text: str, least: int) -> int:
@@ -65,7 +75,10 @@ def _number(name: str, text: str, least: int) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise Refused(INVALID_CONFIG, f"Invalid value {text} for configuration {name}: a number from {least} up")
+        raise Refused(
+            INVALID_CONFIG,
+            f"Invalid value {text} for configuration {name}: a number from {least} up",
+        )
     return number
 
 
@@ -84,22 +97,38 @@ class TopicSettings:
 
     @classmethod
     def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
-        """Return the settings that a topic's configs give, over the cluster's. Raises Refused (INVALID_CONFIG)."""
+        """Return the settings that a topic's configs give, over the cluster's. Raises
+        Refused (INVALID_CONFIG).
+        """
         for name in configs:
             if name not in TOPIC_CONFIGS:
                 raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
         for name in ("retention.ms", "retention.bytes"):
             _number(name, configs.get(name, "-1"), -1)
         default = default or cls()
-        stamp = configs.get("message.timestamp.type", "LogAppendTime" if default.log_append_time else "CreateTime")
+        stamp = configs.get(
+            "message.timestamp.type", "LogAppendTime" if default.log_append_time else "CreateTime"
+        )
         if stamp not in ("CreateTime", "LogAppendTime"):
-            raise Refused(INVALID_CONFIG, f"Invalid value {stamp} for configuration message.timestamp.type")
+            raise Refused(
+                INVALID_CONFIG, f"Invalid value {stamp} for configuration message.timestamp.type"
+            )
         return cls(
-            _number("min.insync.replicas", configs.get("min.insync.replicas", str(default.min_insync_replicas)), 1),
-            _number("max.message.bytes", configs.get("max.message.bytes", str(default.max_message_bytes)), 0),
+            _number(
+                "min.insync.replicas",
+                configs.get("min.insync.replicas", str(default.min_insync_replicas)),
+                1,
+            ),
+            _number(
+                "max.message.bytes",
+                configs.get("max.message.bytes", str(default.max_message_bytes)),
+                0,
+            ),
             _number("segment.bytes", configs.get("segment.bytes", str(default.segment_bytes)), 14),
             stamp == "LogAppendTime",
-            "compact" in configs["cleanup.policy"] if "cleanup.policy" in configs else default.compacted,
+            "compact" in configs["cleanup.policy"]
+            if "cleanup.policy" in configs
+            else default.compacted,
         )
 
     def as_configs(self) -> dict[str, str]:
@@ -126,7 +155,9 @@ INHERITED: Final = {
 
 
 def inherited(of_broker: Mapping[str, str]) -> dict[str, str]:
-    """Return what settings of brokers mean for topics: those that are heeded, by the topic's names."""
+    """Return what settings of brokers mean for topics: those that are
+    heeded, by the topic's names.
+    """
     return {name: of_broker[source] for name, source in INHERITED.items() if source in of_broker}
 
 

@@ -1,7 +1,7 @@
 """The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one.
 
-Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what comes out; `compress`
-and `lz4`, `crc`, `murmur2`, `group`.
+Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what
+comes out; `compress` and `lz4`, `crc`, `murmur2`, `group`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
     used = 0  # decompressed bytes so far
     table = memoryview(spans).cast("B").cast("q")
     for index in range(len(table) // SPAN_FIELDS):
-        roomy = builder.begin_span() and builder.rows < options.max_rows and used < options.max_bytes
+        roomy = (
+            builder.begin_span() and builder.rows < options.max_rows and used < options.max_bytes
+        )
         if index and not roomy:
             return Decoded(builder.finish(), index)
         start, end = table[SPAN_FIELDS * index], table[SPAN_FIELDS * index + 1]
@@ -64,7 +66,9 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
             magic = _magic(view, start, end)
             if magic == 2:
                 plain, count = decompress_batch(view, start, end, options)
-                if index and (builder.rows + count > options.max_rows or used + len(plain) > MAX_COLUMN_BYTES):
+                if index and (
+                    builder.rows + count > options.max_rows or used + len(plain) > MAX_COLUMN_BYTES
+                ):
                     return Decoded(builder.finish(), index)
                 decode_batch(view, start, plain, count, builder)
                 used += len(plain)
@@ -92,8 +96,12 @@ def _magic(view: memoryview, start: int, end: int) -> int:
     return magic
 
 
-def cut_batch(data: Buffer, start: int, end: int, options: DecodeOptions, most: int) -> tuple[Buffer, Buffer]:
-    """Return the records of one span as uncompressed spans of at most `most` records, and their table."""
+def cut_batch(
+    data: Buffer, start: int, end: int, options: DecodeOptions, most: int
+) -> tuple[Buffer, Buffer]:
+    """Return the records of one span as uncompressed spans of at most `most`
+    records, and their table.
+    """
     view = memoryview(data).cast("B")
     options = replace(options, max_span_rows=MAX_COLUMN_BYTES)
     if most < 1:

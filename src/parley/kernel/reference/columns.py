@@ -52,7 +52,8 @@ class VarBuilder:
         if self._nulls:
             bitmap = bytearray(b"\xff" * ((rows + 7) // 8))
             if rows % 8:
-                bitmap[-1] = (1 << (rows % 8)) - 1  # bits after the last row are zero in both kernels
+                # bits after the last row are zero in both kernels
+                bitmap[-1] = (1 << (rows % 8)) - 1
             for row in self._nulls:
                 bitmap[row >> 3] &= ~(1 << (row & 7))
             validity = bytes(bitmap)

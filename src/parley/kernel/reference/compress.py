@@ -1,4 +1,5 @@
-"""Bounded compression and decompression; with lz4.py the only importer of zstd, lz4 and snappy libraries.
+"""Bounded compression and decompression; with lz4.py the only importer of zstd, lz4 and snappy
+libraries.
 
 What stands in a batch or wrapper message, by codec:
 
@@ -10,9 +11,9 @@ What stands in a batch or wrapper message, by codec:
     zstd    zstd frames, with or without content size
 
 What is damaged and too large at once: what a header announces (snappy's blocks, zstd's first frame)
-counts first, then the headers of zstd's blocks. lz4 is read block by block, and what is wrong with a
-block comes before its size. gzip and zstd are read up to 128 KiB beyond the limit, and damage that is
-found by then is what is reported.
+counts first, then the headers of zstd's blocks. lz4 is read block by block, and what is wrong with
+a block comes before its size. gzip and zstd are read up to 128 KiB beyond the limit, and damage
+that is found by then is what is reported.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
     least, most, default = COMPRESSION_LEVELS[Codec(codec)]
     level = default if level is None else level
     if not least <= level <= most:
-        raise KernelError(KernelErrorKind.ARGUMENT, f"{Codec(codec).name} has levels {least}..{most}, not {level}")
+        raise KernelError(
+            KernelErrorKind.ARGUMENT, f"{Codec(codec).name} has levels {least}..{most}, not {level}"
+        )
     if codec == Codec.GZIP:
         packer = zlib.compressobj(level, zlib.DEFLATED, 31)
         return packer.compress(data) + packer.flush()
@@ -111,7 +114,8 @@ def _decompress_gzip(raw: bytes, max_bytes: int) -> bytes:
 def _decompress_member(view: memoryview, at: int, out: bytearray, most: int) -> int:
     """Add one member to `out` and return where it ends.
 
-    What zlib has not taken yet it copies at each call: it is fed in slices, and one slice with what a long one becomes.
+    What zlib has not taken yet it copies at each call: it is fed in slices, and one slice with what
+    a long one becomes.
     """
     member = zlib.decompressobj(31)
     size, rest = _FIRST_SLICE_BYTES, b""
@@ -203,7 +207,8 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
     declared = _zstd_declared(raw)
     if declared > max_bytes:
         raise _too_large(max_bytes)
-    # `*_into` a buffer of known size is the only bounded call cramjam has; 4 x steps keep the sum small.
+    # `*_into` a buffer of known size is the only bounded call cramjam has; 4 x steps keep the sum
+    # small.
     most = max_bytes + _DAMAGE_BYTES
     size = min(max(declared, _FIRST_GUESS_BYTES, 4 * len(raw)), most)
     while True:
@@ -226,7 +231,9 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
 
 
 def _zstd_declared(raw: bytes) -> int:
-    """Return the content size in the first frame's header, or its window where that is beyond all bounds."""
+    """Return the content size in the first frame's header, or its window where
+    that is beyond all bounds.
+    """
     if len(raw) < 6 or not raw.startswith(_ZSTD_MAGIC):
         return 0
     descriptor = raw[4]
@@ -251,7 +258,8 @@ def _zstd_whole(raw: bytes) -> bool:
     """Return whether the headers of all frames and blocks can be, and lead to the end."""
     at = 0
     while 0 <= at < len(raw):
-        if at + 8 <= len(raw) and raw[at + 1 : at + 4] == b"\x2a\x4d\x18" and raw[at] >> 4 == 5:  # skippable
+        # skippable
+        if at + 8 <= len(raw) and raw[at + 1 : at + 4] == b"\x2a\x4d\x18" and raw[at] >> 4 == 5:
             at += 8 + int.from_bytes(raw[at + 4 : at + 8], "little")
         else:
             at = _zstd_frame_end(raw, at)
@@ -266,7 +274,13 @@ def _zstd_frame_end(raw: bytes, start: int) -> int:
     single_segment = descriptor >> 5 & 1
     if descriptor & 0x08 or (not single_segment and raw[start + 5] >> 3 > _ZSTD_MAX_EXPONENT):
         return -1
-    at = start + 6 - single_segment + (0, 1, 2, 4)[descriptor & 3] + (single_segment, 2, 4, 8)[descriptor >> 6]
+    at = (
+        start
+        + 6
+        - single_segment
+        + (0, 1, 2, 4)[descriptor & 3]
+        + (single_segment, 2, 4, 8)[descriptor >> 6]
+    )
     last = 0
     while not last:
         if at + 3 > len(raw):

@@ -50,31 +50,41 @@ class _Row(NamedTuple):
 def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
     """Return one batch of the selected rows from position `start` on.
 
-    Raises KernelError: ARGUMENT for columns that cannot be written, CODEC for a codec the format does
-    not have, TOO_LARGE for a record that fits no batch.
+    Raises KernelError: ARGUMENT for columns that cannot be written, CODEC for a codec the format
+    does not have, TOO_LARGE for a record that fits no batch.
     """
     if options.magic not in (0, 1, 2):
         raise KernelError(_ARGUMENT, f"magic {options.magic} does not exist")
     if not 0 <= options.codec <= (4 if options.magic == 2 else 3):
-        raise KernelError(KernelErrorKind.CODEC, f"codec {options.codec} does not exist in magic {options.magic}")
+        raise KernelError(
+            KernelErrorKind.CODEC, f"codec {options.codec} does not exist in magic {options.magic}"
+        )
     if options.magic == 2:
         return _encode_magic2(_rows(columns, rows, start, options), options)
     return _encode_legacy(_rows(columns, rows, start, options), options)
 
 
-def _rows(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Iterator[_Row]:
+def _rows(
+    columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions
+) -> Iterator[_Row]:
     selection = selected(rows, columns.rows)
     if not 0 <= start < len(selection):
-        raise KernelError(_ARGUMENT, f"row {start} of {len(selection)} selected rows cannot begin a batch")
+        raise KernelError(
+            _ARGUMENT, f"row {start} of {len(selection)} selected rows cannot begin a batch"
+        )
     offsets = None if columns.offsets is None else memoryview(columns.offsets).cast("B").cast("q")
-    timestamps = None if columns.timestamps is None else memoryview(columns.timestamps).cast("B").cast("q")
+    timestamps = (
+        None if columns.timestamps is None else memoryview(columns.timestamps).cast("B").cast("q")
+    )
     key, value = _reader(columns.key), _reader(columns.value)
     headers = _HeaderReader(columns.headers) if columns.headers is not None else None
     stop = min(len(selection), start + options.max_records)
     for at in range(start, stop):
         row = selection[at]
         if not 0 <= row < columns.rows:
-            raise KernelError(_ARGUMENT, f"row {row} is not among the {columns.rows} rows", record=at)
+            raise KernelError(
+                _ARGUMENT, f"row {row} is not among the {columns.rows} rows", record=at
+            )
         try:
             yield _Row(
                 at,
@@ -118,14 +128,18 @@ def _encode_magic2(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
         if first is None or last is None:
             first = last = row
         elif row.offset <= last.offset:
-            raise KernelError(_ARGUMENT, f"offset {row.offset} follows {last.offset}", record=row.at)
+            raise KernelError(
+                _ARGUMENT, f"offset {row.offset} follows {last.offset}", record=row.at
+            )
         elif row.offset - first.offset > 0x7FFFFFFF:
             break  # the delta is an int32: the next batch begins here
         record = _record(row, row.offset - first.offset, row.timestamp_ms - first.timestamp_ms)
         size = HEADER_BYTES + len(body) + len(record)
         if size > (limit if count else MAX_COLUMN_BYTES):
             if not count:
-                raise KernelError(KernelErrorKind.TOO_LARGE, "a record fits no batch", record=row.at)
+                raise KernelError(
+                    KernelErrorKind.TOO_LARGE, "a record fits no batch", record=row.at
+                )
             break
         body += record
         last = row
@@ -199,14 +213,20 @@ def _encode_legacy(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
         if row.headers:
             raise KernelError(_ARGUMENT, "headers need magic 2 (Kafka 0.11)", record=row.at)
         if last is not None and row.offset <= last.offset:
-            raise KernelError(_ARGUMENT, f"offset {row.offset} follows {last.offset}", record=row.at)
-        timestamp = row.timestamp_ms if options.log_append_time_ms is None else options.log_append_time_ms
+            raise KernelError(
+                _ARGUMENT, f"offset {row.offset} follows {last.offset}", record=row.at
+            )
+        timestamp = (
+            row.timestamp_ms if options.log_append_time_ms is None else options.log_append_time_ms
+        )
         start = row if first is None else first
         offset = row.offset - start.offset if relative else row.offset
         message = _message(offset, options, 0, timestamp, row.key, row.value)
         if len(body) + len(message) > (limit if last is not None else MAX_COLUMN_BYTES):
             if last is None:
-                raise KernelError(KernelErrorKind.TOO_LARGE, "a record fits no message set", record=row.at)
+                raise KernelError(
+                    KernelErrorKind.TOO_LARGE, "a record fits no message set", record=row.at
+                )
             break
         body += message
         first, last = start, row
@@ -221,7 +241,12 @@ def _encode_legacy(rows: Iterator[_Row], options: EncodeOptions) -> Encoded:
 
 
 def _message(
-    offset: int, options: EncodeOptions, codec: int, timestamp_ms: int, key: Buffer | None, value: Buffer | None
+    offset: int,
+    options: EncodeOptions,
+    codec: int,
+    timestamp_ms: int,
+    key: Buffer | None,
+    value: Buffer | None,
 ) -> bytearray:
     timestamp = b""
     if options.magic == 1:

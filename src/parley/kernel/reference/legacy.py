@@ -68,7 +68,11 @@ def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
     max_timestamp = -1
     while entries < max_entries and len(view) - pos >= LOG_OVERHEAD + MIN_MESSAGE_BYTES[0]:
         offset, size, _crc, magic, attributes = _HEAD.unpack_from(view, pos)
-        if magic not in (0, 1) or size < MIN_MESSAGE_BYTES[magic] or size > len(view) - pos - LOG_OVERHEAD:
+        if (
+            magic not in (0, 1)
+            or size < MIN_MESSAGE_BYTES[magic]
+            or size > len(view) - pos - LOG_OVERHEAD
+        ):
             break
         codec = attributes & 7
         kind = -1 if magic == 0 else attributes >> 3 & 1
@@ -89,7 +93,11 @@ def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
 
 
 def decode_legacy(
-    data: memoryview, span: tuple[int, int], options: DecodeOptions, builder: ColumnsBuilder, room: int
+    data: memoryview,
+    span: tuple[int, int],
+    options: DecodeOptions,
+    builder: ColumnsBuilder,
+    room: int,
 ) -> int | None:
     """Add the records of one span to the builder; return how many bytes of messages were read.
 
@@ -110,14 +118,18 @@ def decode_legacy(
     message: _Message | None = first
     while message is not None:
         if message.codec:
-            raise KernelError(_MALFORMED, "a compressed message must be a span of its own", record=index)
+            raise KernelError(
+                _MALFORMED, "a compressed message must be a span of its own", record=index
+            )
         _append(builder, message, message.offset, message)
         index += 1
         message = next(messages, None)
     return len(plain)
 
 
-def _decode_wrapper(wrapper: _Message, options: DecodeOptions, builder: ColumnsBuilder, room: int) -> int | None:
+def _decode_wrapper(
+    wrapper: _Message, options: DecodeOptions, builder: ColumnsBuilder, room: int
+) -> int | None:
     plain = _decompress_wrapper(wrapper, options)
     inner: list[_Message] = []
     count, base = _look_through(plain, wrapper, options, keep=inner)
@@ -134,12 +146,16 @@ def _decompress_wrapper(wrapper: _Message, options: DecodeOptions) -> bytes:
     if wrapper.value is None:
         raise KernelError(_MALFORMED, "a compressed message has no value", record=0)
     if wrapper.codec > 3:  # zstd came with magic 2 (KIP-110)
-        raise KernelError(KernelErrorKind.CODEC, f"codec {wrapper.codec} does not exist in magic {wrapper.magic}")
+        raise KernelError(
+            KernelErrorKind.CODEC, f"codec {wrapper.codec} does not exist in magic {wrapper.magic}"
+        )
     limit = batch_limit(len(wrapper.value), options.max_batch_bytes)
     return bytes(decompress(wrapper.codec, wrapper.value, limit, wrapper.magic))
 
 
-def _look_through(plain: bytes, wrapper: _Message, options: DecodeOptions, keep: list[_Message]) -> tuple[int, int]:
+def _look_through(
+    plain: bytes, wrapper: _Message, options: DecodeOptions, keep: list[_Message]
+) -> tuple[int, int]:
     """Check all messages of a set; return their count and what is to be added to their offsets.
 
     Those that a decode may return are kept: a set may hold millions.
@@ -147,7 +163,9 @@ def _look_through(plain: bytes, wrapper: _Message, options: DecodeOptions, keep:
     count = last = 0
     for message in _messages(plain, check_crc=options.check_crc):
         if message.codec:
-            raise KernelError(KernelErrorKind.NESTED, "a compressed set inside a compressed set", record=count)
+            raise KernelError(
+                KernelErrorKind.NESTED, "a compressed set inside a compressed set", record=count
+            )
         if count < options.max_span_rows:
             keep.append(message)
         last = message.offset
@@ -156,10 +174,13 @@ def _look_through(plain: bytes, wrapper: _Message, options: DecodeOptions, keep:
         raise KernelError(KernelErrorKind.COUNT, "a compressed set without messages")
     base = 0
     if wrapper.magic == 1 and wrapper.offset != 0:
-        # 0 is what some releases of librdkafka produce for any number of messages; Java reads it so.
+        # 0 is what some releases of librdkafka produce for any number of messages; Java reads it
+        # so.
         base = wrapper.offset - last
         if base < 0:
-            raise KernelError(_MALFORMED, f"the set ends at {last}, behind its wrapper {wrapper.offset}")
+            raise KernelError(
+                _MALFORMED, f"the set ends at {last}, behind its wrapper {wrapper.offset}"
+            )
     return count, base
 
 
@@ -170,10 +191,15 @@ def _absolute(base: int, message: _Message, index: int) -> int:
     return offset
 
 
-def cut_legacy(data: memoryview, start: int, end: int, options: DecodeOptions, most: int) -> tuple[bytes, bytes]:
-    """Return the messages of a compressed one as runs of at most `most` that stand for themselves, and their table."""
+def cut_legacy(
+    data: memoryview, start: int, end: int, options: DecodeOptions, most: int
+) -> tuple[bytes, bytes]:
+    """Return the messages of a compressed one as runs of at most `most` that stand for
+    themselves, and their table.
+    """
     span = bytes(data[start:end])
-    wrapper = next(_messages(span, check_crc=options.check_crc))  # a span is never empty: it has a magic
+    # a span is never empty: it has a magic
+    wrapper = next(_messages(span, check_crc=options.check_crc))
     if not wrapper.codec or wrapper.next != len(span):
         raise KernelError(KernelErrorKind.ARGUMENT, "only a compressed message can be cut")
     plain = _decompress_wrapper(wrapper, options)
@@ -193,8 +219,12 @@ def cut_legacy(data: memoryview, start: int, end: int, options: DecodeOptions, m
     return bytes(out), table.tobytes()
 
 
-def _stand_alone(out: bytearray, at: int, message: _Message, offset: int, wrapper: _Message) -> None:
-    """Give an inner message its own offset, and the wrapper's time where that is the time of all."""
+def _stand_alone(
+    out: bytearray, at: int, message: _Message, offset: int, wrapper: _Message
+) -> None:
+    """Give an inner message its own offset, and the wrapper's time where
+    that is the time of all.
+    """
     _INT64.pack_into(out, at, offset)
     if message.magic == 1:
         out[at + MAGIC_AT + 1] &= ~_APPEND_TIME & 0xFF

@@ -3,8 +3,8 @@
     magic 04 22 4d 18 | flags | block size | content size u64? | dictionary u32? | header checksum
     { size u32, top bit: stored | block | checksum u32? }* | 0 u32 | content checksum u32?
 
-KIP-57: Kafka before 0.10 (magic 0) took the header checksum over the frame's magic, too. Frames are taken
-apart here, as the compiled kernel does, so that both find the same thing wrong first.
+KIP-57: Kafka before 0.10 (magic 0) took the header checksum over the frame's magic, too. Frames are
+taken apart here, as the compiled kernel does, so that both find the same thing wrong first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def compress(data: Buffer, level: int, magic: int) -> bytes:
 
 def _compress_block(plain: bytes, level: int) -> bytes:
     if level > 1:
-        packed = cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
+        packed = cramjam.lz4.compress_block(
+            plain, mode="high_compression", compression=level, store_size=False
+        )
     else:
         packed = cramjam.lz4.compress_block(plain, store_size=False)
     return bytes(packed)
@@ -99,7 +101,9 @@ def _header(raw: bytes, start: int, magic: int) -> _Frame:
     end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     if end >= len(frame):
         raise _damaged("a frame header is cut off")
-    if frame[end] != _header_byte(frame[4:end]) and (magic > 1 or frame[end] != _header_byte(frame[:end])):
+    if frame[end] != _header_byte(frame[4:end]) and (
+        magic > 1 or frame[end] != _header_byte(frame[:end])
+    ):
         raise _damaged("the frame header's checksum does not match")
     content_size = int.from_bytes(frame[6:14], "little") if flags & 0x08 else -1
     return _Frame(start + end + 1, 1 << (8 + 2 * (block >> 4)), flags, content_size)
@@ -138,10 +142,14 @@ class _Reader:
             if size & _STORED:
                 self.out += block
             else:
-                history = self.out[max(start, len(self.out) - _HISTORY_BYTES) :] if frame.linked else b""
+                history = (
+                    self.out[max(start, len(self.out) - _HISTORY_BYTES) :] if frame.linked else b""
+                )
                 self._add_block(bytes(block), frame.block_bytes, history)
             if len(self.out) > self._max:
-                raise KernelError(KernelErrorKind.TOO_LARGE, f"decompresses to more than {self._max} bytes")
+                raise KernelError(
+                    KernelErrorKind.TOO_LARGE, f"decompresses to more than {self._max} bytes"
+                )
         at += 4
         if frame.content_size not in (-1, len(self.out) - start):
             raise _damaged("a frame's content size is not true")
@@ -165,7 +173,9 @@ class _Reader:
 
 
 def _behind(block: bytes, history: bytes) -> bytes:
-    """Return a block that begins with its history: as more of its first literals, for the library takes none."""
+    """Return a block that begins with its history: as more of its first literals,
+    for the library takes none.
+    """
     literals, at = block[0] >> 4, 1
     if literals == 15:
         while True:
@@ -186,7 +196,8 @@ def _behind(block: bytes, history: bytes) -> bytes:
 
 
 def _compare_checksum(content: memoryview, says: int, what: str) -> None:
-    # The library has the checksum in its frames only: stored blocks, which cost no more than a copy.
+    # The library has the checksum in its frames only: stored blocks, which cost no more than a
+    # copy.
     most = 4 * 1024 * 1024
     frame = bytearray(_MAGIC + _CHECKED + bytes((_header_byte(_CHECKED),)))
     for at in range(0, len(content), most):
@@ -229,12 +240,17 @@ def xxh32(data: bytes) -> int:
                 word = int.from_bytes(data[at : at + 4], "little")
                 lanes[lane] = rotate((lanes[lane] + word * _P2) & mask, 13) * _P1 & mask
                 at += 4
-        result = sum(rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & mask
+        result = (
+            sum(rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & mask
+        )
     else:
         result = _P5
     result = (result + len(data)) & mask
     while at + 4 <= len(data):
-        result = rotate((result + int.from_bytes(data[at : at + 4], "little") * _P3) & mask, 17) * _P4 & mask
+        result = (
+            rotate((result + int.from_bytes(data[at : at + 4], "little") * _P3) & mask, 17) * _P4
+            & mask
+        )
         at += 4
     for byte in data[at:]:
         result = rotate((result + byte * _P5) & mask, 11) * _P1 & mask

@@ -118,14 +118,18 @@ class _Records:
         return found
 
 
-def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOptions) -> tuple[bytes, int]:
+def decompress_batch(
+    data: memoryview, start: int, end: int, options: DecodeOptions
+) -> tuple[bytes, int]:
     """Check the header of one batch; return its decompressed records and their count."""
     if end - start < HEADER_BYTES:
         raise KernelError(_MALFORMED, f"a batch of {end - start} bytes is shorter than its header")
     header = HEADER.unpack_from(data, start)
     length, crc, attributes, count = header[1], header[4], header[5], header[12]
     if length + 12 != end - start:
-        raise KernelError(_MALFORMED, f"the batch length says {length + 12} bytes, the span has {end - start}")
+        raise KernelError(
+            _MALFORMED, f"the batch length says {length + 12} bytes, the span has {end - start}"
+        )
     if options.check_crc and crc32c(data[start + CRC_START : end]) != crc:
         raise KernelError(KernelErrorKind.CRC, f"the batch's CRC-32C is not {crc:#010x}")
     if count < 0:
@@ -135,18 +139,24 @@ def decompress_batch(data: memoryview, start: int, end: int, options: DecodeOpti
     if count == 0:  # compaction leaves such batches for their producer's sequence
         return b"", 0
     packed = data[start + HEADER_BYTES : end]
-    plain = bytes(decompress(attributes & 7, packed, batch_limit(len(packed), options.max_batch_bytes), 2))
+    plain = bytes(
+        decompress(attributes & 7, packed, batch_limit(len(packed), options.max_batch_bytes), 2)
+    )
     if count > len(plain) // MIN_RECORD_BYTES:
         raise KernelError(KernelErrorKind.COUNT, f"{count} records do not fit {len(plain)} bytes")
     return plain, count
 
 
-def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder: ColumnsBuilder) -> None:
+def decode_batch(
+    data: memoryview, start: int, plain: bytes, count: int, builder: ColumnsBuilder
+) -> None:
     """Add the records of one batch (already decompressed) to the builder."""
     header = HEADER.unpack_from(data, start)
     attributes, base_timestamp, max_timestamp = header[5], header[7], header[8]
     append_time = attributes >> 3 & 1
-    for index, (offset, delta, key, value, headers) in enumerate(_iterate(_Records(plain), header[0], count)):
+    for index, (offset, delta, key, value, headers) in enumerate(
+        _iterate(_Records(plain), header[0], count)
+    ):
         if builder.takes(offset):
             timestamp = max_timestamp if append_time else _wrap64(base_timestamp + delta)
             try:
@@ -157,10 +167,19 @@ def decode_batch(data: memoryview, start: int, plain: bytes, count: int, builder
 
 
 def control_type(data: memoryview, start: int, end: int) -> int | None:
-    """Return the type of a control batch's first record; None where the batch is damaged or has none."""
+    """Return the type of a control batch's first record; None where the batch
+    is damaged or has none.
+    """
     try:
-        plain, count = decompress_batch(data, start, end, DecodeOptions(max_span_rows=MAX_CONTROL_RECORDS))
-        keys = [key for _, _, key, _, _ in _iterate(_Records(plain), HEADER.unpack_from(data, start)[0], count)]
+        plain, count = decompress_batch(
+            data, start, end, DecodeOptions(max_span_rows=MAX_CONTROL_RECORDS)
+        )
+        keys = [
+            key
+            for _, _, key, _, _ in _iterate(
+                _Records(plain), HEADER.unpack_from(data, start)[0], count
+            )
+        ]
     except KernelError:
         return None
     if not keys or keys[0] is None or len(keys[0]) < _CONTROL_KEY.size:
@@ -169,8 +188,12 @@ def control_type(data: memoryview, start: int, end: int) -> int | None:
     return kind
 
 
-def cut_magic2(data: memoryview, start: int, end: int, options: DecodeOptions, most: int) -> tuple[bytes, bytes]:
-    """Return the records of one batch as uncompressed batches of at most `most`, and their table."""
+def cut_magic2(
+    data: memoryview, start: int, end: int, options: DecodeOptions, most: int
+) -> tuple[bytes, bytes]:
+    """Return the records of one batch as uncompressed batches of at most
+    `most`, and their table.
+    """
     plain, count = decompress_batch(data, start, end, options)
     header = list(HEADER.unpack_from(data, start))
     out, table = bytearray(), array("q")
@@ -212,7 +235,9 @@ def _iterate(records: _Records, base_offset: int, count: int) -> Iterator[_Recor
             offset = base_offset + records.varint()
             key, value, headers = records.nullable(), records.nullable(), records.headers()
             if records.pos != records.end:
-                raise KernelError(_MALFORMED, f"{records.end - records.pos} bytes of a record are left over")
+                raise KernelError(
+                    _MALFORMED, f"{records.end - records.pos} bytes of a record are left over"
+                )
             if not INT64_MIN <= offset <= INT64_MAX:
                 raise KernelError(_MALFORMED, "an offset does not fit 64 bits")
         except KernelError as error:
@@ -220,7 +245,9 @@ def _iterate(records: _Records, base_offset: int, count: int) -> Iterator[_Recor
             raise
         yield offset, timestamp_delta, key, value, headers
     if records.pos != size:
-        raise KernelError(KernelErrorKind.COUNT, f"{size - records.pos} bytes are left over after {count} records")
+        raise KernelError(
+            KernelErrorKind.COUNT, f"{size - records.pos} bytes are left over after {count} records"
+        )
 
 
 def _wrap64(value: int) -> int:

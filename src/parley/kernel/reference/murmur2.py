@@ -1,4 +1,6 @@
-"""The hash that Java's default partitioner takes of keys (org.apache.kafka.common.utils, murmur2)."""
+"""The hash that Java's default partitioner takes of keys
+(org.apache.kafka.common.utils, murmur2).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def murmur2_partitions(key: VarColumn, rows: Buffer | None, count: int, partitio
     found = array("i")
     for row in selected(rows, count):
         if not 0 <= row < len(reader):
-            raise KernelError(KernelErrorKind.ARGUMENT, f"row {row} is not among the {len(reader)} rows")
+            raise KernelError(
+                KernelErrorKind.ARGUMENT, f"row {row} is not among the {len(reader)} rows"
+            )
         value = reader[row]
         found.append(-1 if value is None else (murmur2(value) & 0x7FFFFFFF) % partitions)
     return found.tobytes()

@@ -1,4 +1,6 @@
-"""Following batch headers without opening the batches; what a scan passes over stands in contract.py, BatchScan."""
+"""Following batch headers without opening the batches; what a scan passes over stands
+in contract.py, BatchScan.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +68,17 @@ def _entry(view: memoryview, pos: int) -> _Entry | None:
 def _batch(view: memoryview, pos: int) -> _Entry | None:
     if len(view) - pos < HEADER_BYTES:
         return None
-    (base, length, epoch, _, _, attributes, last_delta, *_times, producer, _, _, count) = HEADER.unpack_from(view, pos)
+    (base, length, epoch, _, _, attributes, last_delta, *_times, producer, _, _, count) = (
+        HEADER.unpack_from(view, pos)
+    )
     end, last = pos + 12 + length, base + last_delta
-    if length < HEADER_BYTES - 12 or end > len(view) or base < 0 or last_delta < 0 or last >= NO_OFFSET_LIMIT:
+    if (
+        length < HEADER_BYTES - 12
+        or end > len(view)
+        or base < 0
+        or last_delta < 0
+        or last >= NO_OFFSET_LIMIT
+    ):
         return None
     has_records = not attributes & _CONTROL and count != 0
     return _Entry(pos, end, base, last, epoch, attributes, producer, has_records)
@@ -82,7 +92,9 @@ def _messages(view: memoryview, pos: int) -> _Entry | None:
 
 
 class _Aborted:
-    """Which transactional batches belong to aborted transactions, batch by batch in the order of the log."""
+    """Which transactional batches belong to aborted transactions, batch by batch
+    in the order of the log.
+    """
 
     def __init__(self, pairs: Buffer) -> None:
         fields = memoryview(pairs).cast("B").cast("q").tolist()
@@ -90,7 +102,9 @@ class _Aborted:
         self._open: set[int] = set()
 
     def hides(self, view: memoryview, entry: _Entry) -> bool | None:
-        """Count a batch as passed and return whether its records must not be seen; None where its marker is damaged."""
+        """Count a batch as passed and return whether its records must not be seen; None
+        where its marker is damaged.
+        """
         while self._waiting and self._waiting[-1][0] <= entry.last:
             self._open.add(self._waiting.pop()[1])
         if not entry.attributes & _TRANSACTIONAL or entry.producer not in self._open:

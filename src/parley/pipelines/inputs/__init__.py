@@ -1,7 +1,7 @@
 """Files as rows: every reader yields dicts, and every complaint names the file and the line.
 
-Map: `choose` picks a reader for a file: `csv_rows`, `jsonl_rows`, `parquet_rows`; `lines` and `infer` help, `model` is
-what all give.
+Map: `choose` picks a reader for a file: `csv_rows`, `jsonl_rows`, `parquet_rows`; `lines` and
+`infer` help, `model` is what all give.
 """
 
 from parley.pipelines.inputs.choose import open_input

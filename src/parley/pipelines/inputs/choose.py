@@ -27,12 +27,14 @@ _FORMATS = {".csv": _CSV, ".csv.zip": _CSV, ".jsonl": _JSONL, ".ndjson": _JSONL,
             ".parquet": _Format(survey_parquet, read_parquet)}  # fmt: skip
 
 
-def open_input(path: Path | None, *, key: Sequence[str] = (), partition_by: str | None = None) -> Dataset:
+def open_input(
+    path: Path | None, *, key: Sequence[str] = (), partition_by: str | None = None
+) -> Dataset:
     """Look an input through and return it; None stands for the flights of the demo.
 
-    The key is made of the columns `key`, by default of the first column; the table is partitioned by
-    `partition_by`, by default by the first text column with few values.
-    Raises ConfigError for a file or a column that does not exist, InputError for a bad line.
+    The key is made of the columns `key`, by default of the first column; the table is partitioned
+    by `partition_by`, by default by the first text column with few values. Raises ConfigError for a
+    file or a column that does not exist, InputError for a bad line.
     """
     if path is None:
         path, key, partition_by = _flights(), key or ("carrier", "flight"), partition_by or "origin"
@@ -71,7 +73,10 @@ def _flights() -> Path:
         path = Path(folder) / "data" / "flights.csv.zip"
         if path.is_file():
             return path
-    raise ConfigError("the demo's flights are not installed: pip install 'kafka-parley[demo]', or give --input FILE")
+    raise ConfigError(
+        "the demo's flights are not installed: pip install 'kafka-parley[demo]', or give "
+        "--input FILE"
+    )
 
 
 def _name(path: Path, suffix: str) -> str:
@@ -84,8 +89,12 @@ def _partition_column(facts: Mapping[str, ColumnFacts]) -> str:
 
 
 def _measure_column(columns: Mapping[str, ColumnType]) -> str | None:
-    """Return a column worth an average: of the flights the delay, else the last one with numbers."""
+    """Return a column worth an average: of the flights the delay, else the
+    last one with numbers.
+    """
     if "arr_delay" in columns:
         return "arr_delay"
-    numbers = [name for name, one in columns.items() if one in {ColumnType.BIGINT, ColumnType.DOUBLE}]
+    numbers = [
+        name for name, one in columns.items() if one in {ColumnType.BIGINT, ColumnType.DOUBLE}
+    ]
     return numbers[-1] if numbers else None

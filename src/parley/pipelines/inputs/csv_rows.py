@@ -46,7 +46,9 @@ def read_csv(path: Path, columns: Mapping[str, ColumnType]) -> Iterator[Row]:
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of its last line, fields): first the header, then each record that is not empty."""
+    """Yield (number of its last line, fields): first the header, then each
+    record that is not empty.
+    """
     with open_binary(path) as binary:
         reader = csv.reader(text_lines(path, binary), strict=True)
         width = -1
@@ -58,7 +60,9 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
                 elif not fields:
                     continue
                 elif len(fields) != width:
-                    raise InputError(path, reader.line_num, f"{len(fields)} fields, but the header has {width}")
+                    raise InputError(
+                        path, reader.line_num, f"{len(fields)} fields, but the header has {width}"
+                    )
                 yield reader.line_num, fields
         except csv.Error as error:
             raise InputError(path, reader.line_num, f"not CSV: {error}") from error

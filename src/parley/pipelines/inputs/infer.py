@@ -11,7 +11,9 @@ from typing import Any
 from parley.pipelines.inputs.model import ADDED_COLUMNS, ColumnType, InputError
 
 MOST_DISTINCT = 50
-"""A column with more distinct values than this is not counted further: it cannot partition a table."""
+"""A column with more distinct values than this is not counted further: it
+cannot partition a table.
+"""
 
 NOT_AVAILABLE = frozenset({"", "NA"})
 """Texts that stand for no value in a column of numbers."""
@@ -44,7 +46,10 @@ class ColumnFacts:
     @property
     def partitions_well(self) -> bool:
         """Whether a table could be partitioned by this column."""
-        return self.final_type in {ColumnType.STRING, ColumnType.BOOLEAN} and 2 <= len(self.distinct) <= MOST_DISTINCT
+        return (
+            self.final_type in {ColumnType.STRING, ColumnType.BOOLEAN}
+            and 2 <= len(self.distinct) <= MOST_DISTINCT
+        )
 
 
 def widest(one: ColumnType | None, other: ColumnType | None) -> ColumnType | None:
@@ -68,7 +73,11 @@ def type_of_text(text: str) -> ColumnType | None:
         return ColumnType.BIGINT
     if text in _BOOLEANS:
         return ColumnType.BOOLEAN
-    if ("." in text or "e" in text or "E" in text) and _DECIMAL.fullmatch(text) and math.isfinite(float(text)):
+    if (
+        ("." in text or "e" in text or "E" in text)
+        and _DECIMAL.fullmatch(text)
+        and math.isfinite(float(text))
+    ):
         return ColumnType.DOUBLE
     return ColumnType.STRING
 
@@ -92,8 +101,16 @@ def check_names(path: Path, names: Iterable[str], line: int | None = None) -> No
             raise InputError(path, line, "a column has no name")
         folded = name.casefold()
         if folded in ADDED_COLUMNS:
-            raise InputError(path, line, f'the column "{name}" has a name that the job adds itself; rename it')
+            raise InputError(
+                path, line, f'the column "{name}" has a name that the job adds itself; rename it'
+            )
         if folded in seen:
-            other = f'"{seen[folded]}" and "{name}"' if seen[folded] != name else f'two columns "{name}"'
-            raise InputError(path, line, f"{other} cannot both be columns: Spark cannot distinguish them")
+            other = (
+                f'"{seen[folded]}" and "{name}"'
+                if seen[folded] != name
+                else f'two columns "{name}"'
+            )
+            raise InputError(
+                path, line, f"{other} cannot both be columns: Spark cannot distinguish them"
+            )
         seen[folded] = name

@@ -22,8 +22,13 @@ def survey_jsonl(path: Path) -> tuple[dict[str, ColumnFacts], int]:
         count += 1
         for name, value in row.items():
             known = facts.setdefault(name, ColumnFacts())
-            hashable = value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
-            known.see({hashable} if len(known.distinct) <= MOST_DISTINCT else set(), [type_of_value(value)])
+            hashable = (
+                value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
+            )
+            known.see(
+                {hashable} if len(known.distinct) <= MOST_DISTINCT else set(),
+                [type_of_value(value)],
+            )
     return facts, count
 
 
@@ -43,7 +48,9 @@ def _objects(path: Path) -> Iterator[tuple[int, Row]]:
             except ValueError as error:
                 raise InputError(path, number, f"not JSON: {error}") from error
             if not isinstance(value, dict):
-                raise InputError(path, number, f"a JSON object is expected, not {text.strip()[:40]}")
+                raise InputError(
+                    path, number, f"a JSON object is expected, not {text.strip()[:40]}"
+                )
             yield number, value
 
 

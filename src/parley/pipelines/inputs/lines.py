@@ -22,7 +22,9 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             if len(names) != 1:
-                raise InputError(path, None, f"the archive holds {len(names)} files; one is expected")
+                raise InputError(
+                    path, None, f"the archive holds {len(names)} files; one is expected"
+                )
             with archive.open(names[0]) as inside:
                 yield inside
     except zipfile.BadZipFile as error:
@@ -30,9 +32,13 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def text_lines(path: Path, binary: IO[bytes]) -> Iterator[str]:
-    """Yield the lines as text, line ends kept. Raises InputError with the number of a line that is not UTF-8."""
+    """Yield the lines as text, line ends kept. Raises InputError with the number of
+    a line that is not UTF-8.
+    """
     for number, line in enumerate(binary, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(path, number, f"not UTF-8 text (byte 0x{line[error.start]:02x})") from error
+            raise InputError(
+                path, number, f"not UTF-8 text (byte 0x{line[error.start]:02x})"
+            ) from error

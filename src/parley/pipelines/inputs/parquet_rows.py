@@ -25,7 +25,11 @@ def survey_parquet(path: Path) -> tuple[dict[str, ColumnFacts], int]:
         facts = {field.name: ColumnFacts() for field in file.schema_arrow}
         for field in file.schema_arrow:
             facts[field.name].type = _column_type(field.type)
-        narrow = [name for name, one in facts.items() if one.final_type in {ColumnType.STRING, ColumnType.BOOLEAN}]
+        narrow = [
+            name
+            for name, one in facts.items()
+            if one.final_type in {ColumnType.STRING, ColumnType.BOOLEAN}
+        ]
         for batch in file.iter_batches(_BATCH_ROWS, columns=narrow):
             for name in narrow:
                 column = batch.column(name)
@@ -35,7 +39,9 @@ def survey_parquet(path: Path) -> tuple[dict[str, ColumnFacts], int]:
 
 
 def read_parquet(path: Path, columns: Mapping[str, ColumnType]) -> Iterator[Row]:
-    """Yield the rows; values that JSON does not have become text (dates, decimals) or base64 (binary)."""
+    """Yield the rows; values that JSON does not have become text (dates,
+    decimals) or base64 (binary).
+    """
     with _opened(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
             values = [_values(column) for column in batch.columns]
@@ -71,7 +77,11 @@ def _values(column: pa.Array) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
         return [value if value is None or math.isfinite(value) else None for value in values]
-    if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+    if (
+        pa.types.is_boolean(column.type)
+        or pa.types.is_integer(column.type)
+        or pa.types.is_string(column.type)
+    ):
         return values
     convert: Callable[[Any], Any] = _text
     return [None if value is None else convert(value) for value in values]

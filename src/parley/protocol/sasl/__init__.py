@@ -1,6 +1,7 @@
 """SASL mechanisms as state machines for both ends: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER.
 
-Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`; `mechanisms` is the table of them.
+Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`; `mechanisms` is the table of
+them.
 """
 
 from parley.protocol.sasl.base import (

@@ -1,11 +1,12 @@
-"""What every SASL mechanism is to the connection: bytes in, bytes out, no I/O; and the row that describes one.
+"""What every SASL mechanism is to the connection: bytes in, bytes out, no I/O; and the row that
+describes one.
 
 Rules of these machines:
 1. A client machine speaks first (`first`), then answers challenges (`step`) until `complete`.
 2. A server machine answers each message (`step`); after the last one `complete` is true and
    `principal` names who logged in.
-3. A refused login raises AuthenticationError. On the server its text is the same for an unknown user
-   and a wrong password, so that nobody learns which names exist.
+3. A refused login raises AuthenticationError. On the server its text is the same for an unknown
+   user and a wrong password, so that nobody learns which names exist.
 4. Nonces come from the caller: nothing here is random.
 5. A machine is used by one thread at a time, which need not be the same one at each step.
 """
@@ -29,11 +30,15 @@ class ClientMechanism(Protocol):
     name: str
     complete: bool
     takes_long: bool
-    """Whether a step keeps the processor busy for milliseconds, so that an event loop runs it in a thread."""
+    """Whether a step keeps the processor busy for milliseconds, so that an event
+    loop runs it in a thread.
+    """
 
     @property
     def refusal(self) -> str | None:
-        """The server's reason, where the mechanism itself carries one and the server has refused."""
+        """The server's reason, where the mechanism itself carries one and
+        the server has refused.
+        """
 
     def first(self) -> bytes:
         """Return the first message to send. Called once."""
@@ -53,12 +58,16 @@ class ServerMechanism(Protocol):
     principal: str | None
 
     def step(self, message: bytes) -> bytes:
-        """Take the client's message and return the challenge. Raises AuthenticationError to refuse."""
+        """Take the client's message and return the challenge. Raises
+        AuthenticationError to refuse.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What one login of a client may need; a mechanism takes its part. `nonce` is fresh for each login."""
+    """What one login of a client may need; a mechanism takes its part. `nonce`
+    is fresh for each login.
+    """
 
     username: str = ""
     password: Secret = NO_SECRET
@@ -73,7 +82,8 @@ class ClientCredentials:
 class ServerCredentials:
     """What a broker knows of its users.
 
-    `principal_of(token, now_s)` returns whose token it is, or None to refuse it. `new_salt` returns 16 random bytes.
+    `principal_of(token, now_s)` returns whose token it is, or None to refuse it. `new_salt` returns
+    16 random bytes.
     """
 
     passwords: Mapping[str, Secret]
@@ -87,7 +97,9 @@ ServerMaker: TypeAlias = Callable[[str, int], ServerMechanism]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """All that parley knows of a SASL mechanism, in one place: a new one is a row here and its two machines."""
+    """All that parley knows of a SASL mechanism, in one place: a new one is a row
+    here and its two machines.
+    """
 
     name: str
     first_release: str

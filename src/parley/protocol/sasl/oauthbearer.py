@@ -11,7 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 
 from parley.errors import AuthenticationError, printable
-from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
+from parley.protocol.sasl.base import (
+    REFUSED,
+    ClientCredentials,
+    Mechanism,
+    ServerCredentials,
+    ServerMaker,
+)
 from parley.types import Secret
 
 _MAX_REFUSAL_BYTES = 8 * 1024
@@ -22,17 +28,23 @@ _TOKEN = re.compile(r"[-_~+/.A-Za-z0-9]+=*")
 
 
 class OAuthBearerClient:
-    """The client's side: a token, fetched by the caller just before, and SASL extensions (KIP-342)."""
+    """The client's side: a token, fetched by the caller just before, and
+    SASL extensions (KIP-342).
+    """
 
     name = "OAUTHBEARER"
     takes_long = False
 
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
         if not _TOKEN.fullmatch(token.reveal()):
-            raise AuthenticationError("the OAUTHBEARER token has characters that no bearer token may have (RFC 6750)")
+            raise AuthenticationError(
+                "the OAUTHBEARER token has characters that no bearer token may have (RFC 6750)"
+            )
         for key, value in (extensions or {}).items():
             if key == "auth" or not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
-                raise AuthenticationError(f'the SASL extension "{key}" is not valid (letters only, and not "auth")')
+                raise AuthenticationError(
+                    f'the SASL extension "{key}" is not valid (letters only, and not "auth")'
+                )
         self._token = token
         self._extensions = dict(extensions or {})
         self._refusal: str | None = None
@@ -40,11 +52,18 @@ class OAuthBearerClient:
 
     def first(self) -> bytes:
         """Return the message with the token."""
-        fields = [f"auth=Bearer {self._token.reveal()}", *(f"{k}={v}" for k, v in self._extensions.items())]
-        return ("n,," + "".join(f"{_SEPARATOR}{field}" for field in fields) + _SEPARATOR * 2).encode()
+        fields = [
+            f"auth=Bearer {self._token.reveal()}",
+            *(f"{k}={v}" for k, v in self._extensions.items()),
+        ]
+        return (
+            "n,," + "".join(f"{_SEPARATOR}{field}" for field in fields) + _SEPARATOR * 2
+        ).encode()
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Take the server's answer. A refusal is acknowledged once, then raised (RFC 7628, 3.2.3)."""
+        """Take the server's answer. A refusal is acknowledged once, then
+        raised (RFC 7628, 3.2.3).
+        """
         if self._refusal is not None:
             raise AuthenticationError(f"the broker refused the OAUTHBEARER token: {self._refusal}")
         if not challenge:
@@ -60,7 +79,9 @@ class OAuthBearerClient:
 
 
 def _status(challenge: bytes) -> str:
-    """Return the reason in a server's JSON text: two or three short fields, whatever a peer may send instead."""
+    """Return the reason in a server's JSON text: two or three short fields,
+    whatever a peer may send instead.
+    """
     try:
         status = json.loads(challenge)["status"] if len(challenge) <= _MAX_REFUSAL_BYTES else None
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -6,7 +6,13 @@ import hmac
 from collections.abc import Callable
 
 from parley.errors import AuthenticationError
-from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
+from parley.protocol.sasl.base import (
+    REFUSED,
+    ClientCredentials,
+    Mechanism,
+    ServerCredentials,
+    ServerMaker,
+)
 from parley.types import Secret
 
 
@@ -19,7 +25,9 @@ class PlainClient:
 
     def __init__(self, username: str, password: Secret) -> None:
         if "\0" in username or "\0" in password.reveal():
-            raise AuthenticationError("PLAIN cannot carry a user name or password with a NUL character")
+            raise AuthenticationError(
+                "PLAIN cannot carry a user name or password with a NUL character"
+            )
         self._username = username
         self._password = password
         self.complete = False
@@ -35,7 +43,9 @@ class PlainClient:
 
 
 class PlainServer:
-    """The server's side. `password_of(user)` gives the expected password, or None for no such user."""
+    """The server's side. `password_of(user)` gives the expected password, or
+    None for no such user.
+    """
 
     name = "PLAIN"
 

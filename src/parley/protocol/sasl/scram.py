@@ -24,7 +24,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from parley.errors import AuthenticationError, printable
-from parley.protocol.sasl.base import REFUSED, ClientCredentials, Mechanism, ServerCredentials, ServerMaker
+from parley.protocol.sasl.base import (
+    REFUSED,
+    ClientCredentials,
+    Mechanism,
+    ServerCredentials,
+    ServerMaker,
+)
 from parley.types import Secret
 
 MIN_ITERATIONS = 4096
@@ -35,7 +41,9 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password: enough to check a proof, not enough to log in elsewhere."""
+    """What a server keeps of a password: enough to check a proof, not
+    enough to log in elsewhere.
+    """
 
     salt: bytes
     stored_key: bytes
@@ -46,35 +54,50 @@ class ScramCredential:
     def from_password(
         cls, mechanism: str, password: Secret, salt: bytes, iterations: int = MIN_ITERATIONS
     ) -> ScramCredential:
-        """Return the credential of a password. The salt comes from the caller; 16 random bytes will do."""
+        """Return the credential of a password. The salt comes from the caller;
+        16 random bytes will do.
+        """
         hash_name = HASHES[mechanism]
-        salted = hashlib.pbkdf2_hmac(hash_name, saslprep(password.reveal()).encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(
+            hash_name, saslprep(password.reveal()).encode(), salt, iterations
+        )
         client_key = hmac.digest(salted, b"Client Key", hash_name)
         stored_key = hashlib.new(hash_name, client_key).digest()
         return cls(salt, stored_key, hmac.digest(salted, b"Server Key", hash_name), iterations)
 
 
 def saslprep(text: str) -> str:
-    """Return the text prepared as RFC 4013 asks. Raises AuthenticationError for forbidden characters.
+    """Return the text prepared as RFC 4013 asks. Raises AuthenticationError for forbidden
+    characters.
 
     >>> saslprep("I\\u00adX")
     'IX'
     """
     mapped = "".join(
-        " " if stringprep.in_table_c12(char) else char for char in text if not stringprep.in_table_b1(char)
+        " " if stringprep.in_table_c12(char) else char
+        for char in text
+        if not stringprep.in_table_b1(char)
     )
     prepared = unicodedata.normalize("NFKC", mapped)
     forbidden = (
-        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
-        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
+        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3,
+        stringprep.in_table_c4,
+        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7,
+        stringprep.in_table_c8,
         stringprep.in_table_c9,
     )  # fmt: skip
     if any(check(char) for char in prepared for check in forbidden):
-        raise AuthenticationError("a user name or password has a character that SASLprep forbids (RFC 4013)")
+        raise AuthenticationError(
+            "a user name or password has a character that SASLprep forbids (RFC 4013)"
+        )
     if any(stringprep.in_table_d1(char) for char in prepared):
         edges = prepared[0], prepared[-1]
-        if any(stringprep.in_table_d2(char) for char in prepared) or not all(map(stringprep.in_table_d1, edges)):
-            raise AuthenticationError("a user name or password mixes writing directions as SASLprep forbids (RFC 4013)")
+        if any(stringprep.in_table_d2(char) for char in prepared) or not all(
+            map(stringprep.in_table_d1, edges)
+        ):
+            raise AuthenticationError(
+                "a user name or password mixes writing directions as SASLprep forbids (RFC 4013)"
+            )
     return prepared
 
 
@@ -88,7 +111,13 @@ class ScramClient:
     refusal = None
 
     def __init__(
-        self, mechanism: str, username: str, password: Secret, nonce: str, *, token_auth: bool = False
+        self,
+        mechanism: str,
+        username: str,
+        password: Secret,
+        nonce: str,
+        *,
+        token_auth: bool = False,
     ) -> None:
         self.name = mechanism
         self._hash = HASHES[mechanism]
@@ -110,10 +139,15 @@ class ScramClient:
             return self._prove(challenge)
         fields = _fields(challenge, "the broker's last SCRAM message")
         if "e" in fields:
-            raise AuthenticationError(f"the broker refused the {self.name} login: {printable(fields['e'], 200)}")
-        if not hmac.compare_digest(_unbase64(fields.get("v", ""), "signature"), self._server_signature):
             raise AuthenticationError(
-                f"the peer could not prove that it knows the {self.name} credentials: it may not be the broker"
+                f"the broker refused the {self.name} login: {printable(fields['e'], 200)}"
+            )
+        if not hmac.compare_digest(
+            _unbase64(fields.get("v", ""), "signature"), self._server_signature
+        ):
+            raise AuthenticationError(
+                f"the peer could not prove that it knows the {self.name} credentials: it may "
+                "not be the broker"
             )
         self.complete = True
         return None
@@ -121,19 +155,27 @@ class ScramClient:
     def _prove(self, challenge: bytes) -> bytes:
         fields = _fields(challenge, "the broker's first SCRAM message")
         if "e" in fields:
-            raise AuthenticationError(f"the broker refused the {self.name} login: {printable(fields['e'], 200)}")
+            raise AuthenticationError(
+                f"the broker refused the {self.name} login: {printable(fields['e'], 200)}"
+            )
         nonce = fields.get("r", "")
         if not nonce.startswith(self._nonce) or len(nonce) <= len(self._nonce):
-            raise AuthenticationError("the broker's SCRAM nonce does not continue ours: a replay or a broken server")
+            raise AuthenticationError(
+                "the broker's SCRAM nonce does not continue ours: a replay or a broken server"
+            )
         iterations = _iterations(fields.get("i", ""))
         salt = _unbase64(fields.get("s", ""), "salt")
-        salted = hashlib.pbkdf2_hmac(self._hash, saslprep(self._password.reveal()).encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(
+            self._hash, saslprep(self._password.reveal()).encode(), salt, iterations
+        )
         client_key = hmac.digest(salted, b"Client Key", self._hash)
         stored_key = hashlib.new(self._hash, client_key).digest()
         without_proof = f"c=biws,r={nonce}"
         auth_message = b",".join((self._first_bare.encode(), challenge, without_proof.encode()))
         signature = hmac.digest(stored_key, auth_message, self._hash)
-        self._server_signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), auth_message, self._hash)
+        self._server_signature = hmac.digest(
+            hmac.digest(salted, b"Server Key", self._hash), auth_message, self._hash
+        )
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
@@ -141,11 +183,13 @@ class ScramClient:
 class ScramServer:
     """The server's side of one login.
 
-    `credential_of(user)` returns the stored credential or None; an unknown user goes through the same
-    steps with a made-up one, so that an answer does not reveal which names exist.
+    `credential_of(user)` returns the stored credential or None; an unknown user goes through the
+    same steps with a made-up one, so that an answer does not reveal which names exist.
     """
 
-    def __init__(self, mechanism: str, credential_of: Callable[[str], ScramCredential | None], nonce: str) -> None:
+    def __init__(
+        self, mechanism: str, credential_of: Callable[[str], ScramCredential | None], nonce: str
+    ) -> None:
         self.name = mechanism
         self._hash = HASHES[mechanism]
         self._credential_of = credential_of
@@ -158,7 +202,9 @@ class ScramServer:
         self.principal: str | None = None
 
     def step(self, message: bytes) -> bytes:
-        """Answer the client's first message, then check its proof. Raises AuthenticationError to refuse."""
+        """Answer the client's first message, then check its proof. Raises
+        AuthenticationError to refuse.
+        """
         if self.complete:
             raise AuthenticationError(REFUSED)
         return self._challenge(message) if self._first_exchange is None else self._verify(message)
@@ -193,11 +239,15 @@ class ScramServer:
         if len(proof) != len(signature):
             raise AuthenticationError(REFUSED)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
+        if not hmac.compare_digest(
+            hashlib.new(self._hash, client_key).digest(), credential.stored_key
+        ):
             raise AuthenticationError(REFUSED)
         self.principal = self._username
         self.complete = True
-        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash))
+        return b"v=" + base64.b64encode(
+            hmac.digest(credential.server_key, auth_message, self._hash)
+        )
 
 
 def _decode(message: bytes) -> str:
@@ -225,16 +275,21 @@ def _unbase64(text: str, what: str) -> bytes:
 
 
 def _iterations(text: str) -> int:
-    """Return the count that a text says. It is compared as a number, and only if it is as short as the bounds are."""
+    """Return the count that a text says. It is compared as a number, and only if it is
+    as short as the bounds are.
+    """
     if not _COUNT.fullmatch(text) or not MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS:
         raise AuthenticationError(
-            f"the broker asks for {text[:20]!r} SCRAM iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
+            f"the broker asks for {text[:20]!r} SCRAM iterations; {MIN_ITERATIONS} to "
+            f"{MAX_ITERATIONS} are accepted"
         )
     return int(text)
 
 
 def _client(name: str, given: ClientCredentials) -> ScramClient:
-    return ScramClient(name, given.username, given.password, given.nonce, token_auth=given.token_auth)
+    return ScramClient(
+        name, given.username, given.password, given.nonce, token_auth=given.token_auth
+    )
 
 
 def _server(name: str, known: ServerCredentials) -> ServerMaker:

@@ -1,7 +1,8 @@
-"""Where a query starts and ends: from options to questions for the brokers, and from answers to offsets.
+"""Where a query starts and ends: from options to questions for the brokers, and from answers to
+offsets.
 
-Pure: `Bound.questions` says what must be asked, somebody asks, `Bound.offsets` says what came of it.
-Precedence as in Spark's own source: startingTimestamp, then startingOffsetsByTimestamp, then
+Pure: `Bound.questions` says what must be asked, somebody asks, `Bound.offsets` says what came of
+it. Precedence as in Spark's own source: startingTimestamp, then startingOffsetsByTimestamp, then
 startingOffsets; the same for the ending.
 """
 
@@ -11,7 +12,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from parley.client import EARLIEST, LATEST, OffsetAndTimestamp, OffsetSpec, Timestamp, TopicPartition
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    Timestamp,
+    TopicPartition,
+)
 from parley.errors import ConfigError, nearest_hint
 from parley.spark.options.texts import GivenOptions, Use
 from parley.spark.values.moments import Ago, Back, read_ago, read_back
@@ -20,7 +28,9 @@ from parley.spark.values.user_json import read_histories, read_partition_values
 
 
 class Committed(NamedTuple):
-    """Where a consumer group is; `otherwise` is the place in partitions where it has committed nothing."""
+    """Where a consumer group is; `otherwise` is the place in partitions where
+    it has committed nothing.
+    """
 
     group: str
     otherwise: OffsetSpec | None
@@ -35,7 +45,9 @@ _BY_CODE = {EARLIEST.code: EARLIEST, LATEST.code: LATEST}
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of what is read. Exactly one of `everywhere`, `offsets`, `timestamps` says where it is."""
+    """One end of what is read. Exactly one of `everywhere`, `offsets`,
+    `timestamps` says where it is.
+    """
 
     option: str
     """The option it came from, for errors."""
@@ -43,10 +55,14 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
     otherwise_latest: bool = True
-    """Whether a partition without a record as late as the timestamp counts from its end; else it is an error."""
+    """Whether a partition without a record as late as the timestamp counts from its
+    end; else it is an error.
+    """
     ids: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """The history that `offsets` belong to, where the user copied them from a checkpoint of parley."""
+    """The history that `offsets` belong to, where the user copied them from
+    a checkpoint of parley.
+    """
 
     def check(self, assigned: Collection[TopicPartition]) -> None:
         """Raise ConfigError unless the bound names exactly the partitions that are read."""
@@ -59,8 +75,14 @@ class Bound:
             parts.append(f"these are missing: {show(missing)}")
         if extra:
             parts.append(f"these are not read, or do not exist: {show(extra)}")
-        hint = " Use -2 for earliest and -1 for latest where it does not matter." if self.offsets is not None else ""
-        raise ConfigError(f"{self.option} must name all partitions that are read: {'; '.join(parts)}.{hint}")
+        hint = (
+            " Use -2 for earliest and -1 for latest where it does not matter."
+            if self.offsets is not None
+            else ""
+        )
+        raise ConfigError(
+            f"{self.option} must name all partitions that are read: {'; '.join(parts)}.{hint}"
+        )
 
     def only(self, partitions: Collection[TopicPartition]) -> Bound:
         """Return the bound without what it says about other partitions."""
@@ -72,8 +94,11 @@ class Bound:
             timestamps = {tp: ms for tp, ms in timestamps.items() if tp in kept}
         return replace(self, offsets=offsets, timestamps=timestamps)
 
-    def questions(self, partitions: Collection[TopicPartition], now_ms: int = 0) -> dict[TopicPartition, Question]:
-        """Return what must be asked for these partitions. Those with an offset of their own are left out.
+    def questions(
+        self, partitions: Collection[TopicPartition], now_ms: int = 0
+    ) -> dict[TopicPartition, Question]:
+        """Return what must be asked for these partitions. Those with an offset of their own are
+        left out.
 
         A place before the end asks for the end; a group's place asks nothing here.
         """
@@ -95,7 +120,9 @@ class Bound:
         given = self.offsets or {}
         return {tp: given[tp] for tp in partitions if tp in given and given[tp] >= 0}
 
-    def unanswered(self, answers: Mapping[TopicPartition, OffsetAndTimestamp]) -> set[TopicPartition]:
+    def unanswered(
+        self, answers: Mapping[TopicPartition, OffsetAndTimestamp]
+    ) -> set[TopicPartition]:
         """Return the partitions without a record as late as asked for: to be asked for LATEST.
 
         Raises ConfigError for them where startingOffsetsByTimestampStrategy is "error".
@@ -103,28 +130,37 @@ class Bound:
         missing = {tp for tp, answer in answers.items() if answer.offset < 0}
         if missing and not self.otherwise_latest:
             raise ConfigError(
-                f"{self.option}: no record is as late as asked for in {show(missing)}. Choose an earlier time, "
+                f"{self.option}: no record is as late as asked for in {show(missing)}. "
+                "Choose an earlier time, "
                 f'or set startingOffsetsByTimestampStrategy to "latest" to start at the end there.'
             )
         return missing
 
 
 def starting_bound(given: GivenOptions, use: Use) -> Bound:
-    """Return where reading starts. Raises ConfigError for values that mean nothing, or not for a batch."""
+    """Return where reading starts. Raises ConfigError for values that mean
+    nothing, or not for a batch.
+    """
     otherwise_latest = given["startingOffsetsByTimestampStrategy"] == "latest"
-    bound = _by_time(given, "startingTimestamp", "startingOffsetsByTimestamp", otherwise_latest=otherwise_latest)
+    bound = _by_time(
+        given, "startingTimestamp", "startingOffsetsByTimestamp", otherwise_latest=otherwise_latest
+    )
     if bound is not None:
         return bound
     default = "latest" if Use.STREAM_READ in use else "earliest"
     text = given["startingOffsets"] or default
     bound = _relative(text) or _committed(text, given) or _by_offset("startingOffsets", text)
     if Use.BATCH_READ in use and _names(bound, LATEST):
-        raise ConfigError("startingOffsets cannot be latest (-1) for a batch: there would be nothing to read")
+        raise ConfigError(
+            "startingOffsets cannot be latest (-1) for a batch: there would be nothing to read"
+        )
     return bound
 
 
 def ending_bound(given: GivenOptions, use: Use = Use.BATCH_READ) -> Bound | None:
-    """Return where reading ends, None for a stream without an end. Raises ConfigError for values that mean nothing."""
+    """Return where reading ends, None for a stream without an end. Raises ConfigError
+    for values that mean nothing.
+    """
     bound = _by_time(given, "endingTimestamp", "endingOffsetsByTimestamp", otherwise_latest=True)
     if bound is not None:
         return bound
@@ -145,7 +181,9 @@ def _relative(text: str) -> Bound | None:
             return Bound("startingOffsets", read(text))
         except ValueError:
             continue
-    raise ConfigError(f'startingOffsets="{text}" cannot be used: "-10 minutes" or "-100 offsets" is expected')
+    raise ConfigError(
+        f'startingOffsets="{text}" cannot be used: "-10 minutes" or "-100 offsets" is expected'
+    )
 
 
 def _committed(text: str, given: GivenOptions) -> Bound | None:
@@ -161,18 +199,28 @@ def _committed(text: str, given: GivenOptions) -> Bound | None:
 def check_order(start: Bound, end: Bound) -> None:
     """Raise ConfigError where the options alone say that reading ends before it starts."""
     first_time, last_time = start.everywhere, end.everywhere
-    if isinstance(first_time, Timestamp) and isinstance(last_time, Timestamp) and first_time.ms > last_time.ms:
-        raise ConfigError(f"{start.option}={first_time.ms} lies after {end.option}={last_time.ms}: exchange them")
+    if (
+        isinstance(first_time, Timestamp)
+        and isinstance(last_time, Timestamp)
+        and first_time.ms > last_time.ms
+    ):
+        raise ConfigError(
+            f"{start.option}={first_time.ms} lies after {end.option}={last_time.ms}: exchange them"
+        )
     if isinstance(first_time, Ago) and isinstance(last_time, Ago) and first_time.ms < last_time.ms:
         raise ConfigError(f"{start.option} lies after {end.option}: exchange them")
     for mine, other in ((start.offsets, end.offsets), (start.timestamps, end.timestamps)):
         for tp, first in sorted((mine or {}).items()):
             last = (other or {}).get(tp, -1)
             if 0 <= last < first:
-                raise ConfigError(f"{start.option} {first} of {tp} lies after {end.option} {last}: exchange them")
+                raise ConfigError(
+                    f"{start.option} {first} of {tp} lies after {end.option} {last}: exchange them"
+                )
 
 
-def _by_time(given: GivenOptions, everywhere: str, each: str, *, otherwise_latest: bool) -> Bound | None:
+def _by_time(
+    given: GivenOptions, everywhere: str, each: str, *, otherwise_latest: bool
+) -> Bound | None:
     if given.is_given(everywhere):
         moment = given[everywhere]
         if isinstance(moment, Ago):  # a quiet partition is no mistake then
@@ -191,7 +239,8 @@ def _by_offset(option: str, text: str) -> Bound:
     if not word.startswith(("{", "[", '"')):
         known = {**_NAMED, **_COMMITTED} if option == "startingOffsets" else _NAMED
         raise ConfigError(
-            f'{option}="{text}" is neither earliest, latest nor JSON like {{"topicA":{{"0":23,"1":-2}}}}.'
+            f'{option}="{text}" is neither earliest, latest nor JSON like '
+            f'{{"topicA":{{"0":23,"1":-2}}}}.'
             f"{nearest_hint(word, known)}"
         )
     what = "an offset (-2 is earliest, -1 is latest)"

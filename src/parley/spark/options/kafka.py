@@ -14,29 +14,44 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from parley.client import ClientOptions, FetchOptions, OptionSet, ProduceOptions, dotted_name, option_names
+from parley.client import (
+    ClientOptions,
+    FetchOptions,
+    OptionSet,
+    ProduceOptions,
+    dotted_name,
+    option_names,
+)
 from parley.errors import ConfigError, nearest_hint
 
 G = TypeVar("G", bound=OptionSet)
 
-_BYTES = "are bytes on their way here and there; cast the column instead, or read it with .schema(...)"
+_BYTES = (
+    "are bytes on their way here and there; cast the column instead, or read it with .schema(...)"
+)
 _REFUSED_ALWAYS = {
     "interceptor.classes": "a Java class cannot run here",
     "metric.reporters": "a Java class cannot run here",
 }
 REFUSED_FOR_READ = _REFUSED_ALWAYS | {
     "auto.offset.reset": (
-        "the option startingOffsets says where a new query starts, and a query that resumes goes on where it was"
+        "the option startingOffsets says where a new query starts, and a query that resumes "
+        "goes on where it was"
     ),
-    "enable.auto.commit": "Spark keeps the offsets in the query's checkpoint; nothing is committed to Kafka",
+    "enable.auto.commit": "Spark keeps the offsets in the query's checkpoint; nothing is committed "
+    "to "
+    "Kafka",
     "key.deserializer": f"keys {_BYTES}",
     "value.deserializer": f"values {_BYTES}",
 }
 REFUSED_FOR_WRITE = _REFUSED_ALWAYS | {
     "key.serializer": f"keys {_BYTES}",
     "value.serializer": f"values {_BYTES}",
-    "partitioner.class": "a Java class cannot run here; keys are spread as Java does, or give a column partition",
-    "transactional.id": 'tasks need ids of their own; set delivery to "exactly-once", and transactionalIdPrefix',
+    "partitioner.class": "a Java class cannot run here; keys are spread as Java does, or give a "
+    "column "
+    "partition",
+    "transactional.id": 'tasks need ids of their own; set delivery to "exactly-once", and '
+    "transactionalIdPrefix",
 }
 _GROUP_ID = "parley reads without a consumer group"
 
@@ -64,15 +79,17 @@ _JAVA_NAMES = """
 """
 JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 
-# Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to end.
+# Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to
+# end.
 FETCH_DEFAULTS: dict[str, Any] = {
     "max_partition_fetch_bytes": 8 * 2**20,
     "prefetch_max_bytes": 16 * 2**20,
     "max_batch_rows": 65_536,
     "max_batch_bytes": 8 * 2**20,
 }
-# Spark hands over 10,000 rows at a time: of each partition of a small topic they make one batch, not one and a bit.
-# Rows wait for brokers that are away as long as a task that reads does, and longer than those of Java's producer.
+# Spark hands over 10,000 rows at a time: of each partition of a small topic they make one batch,
+# not one and a bit. Rows wait for brokers that are away as long as a task that reads does, and
+# longer than those of Java's producer.
 PRODUCE_DEFAULTS: dict[str, Any] = {"batch_size": 512 * 2**10, "delivery_timeout_ms": 180_000}
 
 
@@ -82,32 +99,45 @@ _SPELLINGS = {
     for field in dataclasses.fields(group)
     if "doc" in field.metadata
 }
-# A name of one word is distinguished from a word by its place: in front of a value, or at the beginning.
+# A name of one word is distinguished from a word by its place: in front of a value, or at the
+# beginning.
 _NAME = re.compile(
-    r"(?<![\w.])(?:" + "|".join(name if "_" in name else f"{name}(?==)" for name in _SPELLINGS) + r")(?![\w.])"
+    r"(?<![\w.])(?:"
+    + "|".join(name if "_" in name else f"{name}(?==)" for name in _SPELLINGS)
+    + r")(?![\w.])"
 )
 
 
 def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOptions:
-    """Return where the cluster is and how it is spoken to; `defaults` hold where the user says nothing.
+    """Return where the cluster is and how it is spoken to; `defaults` hold where the user says
+    nothing.
 
-    Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like it.
+    Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like
+    it.
     """
     if not kafka.get("bootstrap.servers", "").strip():
-        near = [name for name in kafka if name != "bootstrap.servers" and name.startswith(("boot", "server", "broker"))]
+        near = [
+            name
+            for name in kafka
+            if name != "bootstrap.servers" and name.startswith(("boot", "server", "broker"))
+        ]
         hint = f' There is "kafka.{near[0]}".' if near else ""
         raise ConfigError(f'kafka.bootstrap.servers must be given: "host:port,host:port".{hint}')
     return _group(ClientOptions, kafka, defaults)
 
 
 def read_fetch_options(kafka: Mapping[str, str], **fixed: Any) -> FetchOptions:
-    """Return how a task reads. Raises ConfigError for a `kafka.*` option that a reader must not have."""
+    """Return how a task reads. Raises ConfigError for a `kafka.*` option that
+    a reader must not have.
+    """
     _refuse(kafka, REFUSED_FOR_READ)
     return _group(FetchOptions, kafka, FETCH_DEFAULTS | fixed)
 
 
 def read_produce_options(kafka: Mapping[str, str], **fixed: Any) -> ProduceOptions:
-    """Return how a task writes. Raises ConfigError for a `kafka.*` option that a writer must not have."""
+    """Return how a task writes. Raises ConfigError for a `kafka.*` option that
+    a writer must not have.
+    """
     _refuse(kafka, REFUSED_FOR_WRITE)
     return _group(ProduceOptions, kafka, PRODUCE_DEFAULTS | fixed)
 
@@ -123,7 +153,9 @@ def without_effect(kafka: Mapping[str, str], *groups: type[OptionSet]) -> list[s
         elif name in JAVA_NAMES or name in everywhere:
             said.append(f"option kafka.{name} has no effect here")
         else:
-            hint = nearest_hint(f"kafka.{name}", [f"kafka.{one}" for one in {*known, *JAVA_NAMES} if "_" not in one])
+            hint = nearest_hint(
+                f"kafka.{name}", [f"kafka.{one}" for one in {*known, *JAVA_NAMES} if "_" not in one]
+            )
             said.append(f'option "kafka.{name}" is not known and has no effect.{hint}')
     return said
 

@@ -16,8 +16,9 @@ from parley.spark.options.texts import GivenOptions, Use, read_options
 log = logging.getLogger("parley.spark")
 _said: set[str] = set()
 TASK_PATIENCE_MS = 180_000
-"""How long a task waits for records that should be there: no shorter than a task of Spark's own source, which
-polls for 120 s and then asks for positions for 60 s."""
+"""How long a task waits for records that should be there: no shorter than a task of Spark's own
+source, which polls for 120 s and then asks for positions for 60 s.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +47,9 @@ class SourceOptions:
 
 
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
-    """Return the options of a read. Raises ConfigError for everything that is wrong without asking a broker."""
+    """Return the options of a read. Raises ConfigError for everything that is wrong
+    without asking a broker.
+    """
     given = read_options(options, use)
     client = _client(given)
     start = starting_bound(given, use)
@@ -84,8 +87,8 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
 def _client(given: GivenOptions) -> ClientOptions:
     """Return the options of the client of planner and tasks.
 
-    It goes on trying to reach a first broker for as long as a question is asked altogether: a query that starts,
-    or a task in a new process, meets an outage as one that is running does.
+    It goes on trying to reach a first broker for as long as a question is asked altogether: a query
+    that starts, or a task in a new process, meets an outage as one that is running does.
     """
     one_call_ms = read_client_options(given.kafka).default_api_timeout_ms
     patience_ms = min(one_call_ms * max(1, given["fetchOffset.numRetries"]), 2**31 - 1)
@@ -105,12 +108,15 @@ def _check_limits(given: GivenOptions) -> None:
     least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
         raise ConfigError(
-            f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower the one or raise the other"
+            f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower "
+            "the one or raise the other"
         )
 
 
 def say_once(sentences: Iterable[str]) -> None:
-    """Log what a user should know. Spark makes readers and writers for every batch: once per process is enough."""
+    """Log what a user should know. Spark makes readers and writers for every batch:
+    once per process is enough.
+    """
     for sentence in sentences:
         if sentence not in _said:
             _said.add(sentence)

@@ -1,4 +1,6 @@
-"""Which topics and partitions a query reads: `subscribe`, `assign` or `subscribePattern`, exactly one of them."""
+"""Which topics and partitions a query reads: `subscribe`, `assign` or
+`subscribePattern`, exactly one of them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is read: `topics` by name, the topics that `pattern` matches, or exactly `partitions`."""
+    """What is read: `topics` by name, the topics that `pattern` matches,
+    or exactly `partitions`.
+    """
 
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
@@ -42,11 +46,17 @@ class Subscription:
     def __str__(self) -> str:
         if self.pattern is not None:
             return f"subscribePattern={self.pattern_text}"
-        return f"subscribe={','.join(self.topics)}" if self.topics else f"assign={show(self.partitions)}"
+        return (
+            f"subscribe={','.join(self.topics)}"
+            if self.topics
+            else f"assign={show(self.partitions)}"
+        )
 
 
 def read_subscription(given: GivenOptions) -> Subscription:
-    """Return what the options subscribe to. Raises ConfigError unless exactly one of the three says so."""
+    """Return what the options subscribe to. Raises ConfigError unless exactly
+    one of the three says so.
+    """
     named = [name for name in STRATEGIES if given.is_given(name)]
     if len(named) != 1:
         problem = "none is given" if not named else f"{' and '.join(named)} are given"
@@ -68,14 +78,23 @@ def read_subscription(given: GivenOptions) -> Subscription:
 def _check_names(option: str, topics: Iterable[str]) -> None:
     for topic in topics:
         if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
-            pattern = " For a regular expression use subscribePattern." if re.search(r"[*+\[(|?\\]", topic) else ""
+            pattern = (
+                " For a regular expression use subscribePattern."
+                if re.search(r"[*+\[(|?\\]", topic)
+                else ""
+            )
             raise ConfigError(
-                f'{option}: "{topic}" cannot be the name of a topic: 1 to 249 of a-z A-Z 0-9 . _ -{pattern}'
+                f'{option}: "{topic}" cannot be the name of a topic: 1 to 249 of a-z A-Z 0-9 '
+                f". _ -{pattern}"
             )
 
 
-def select_partitions(subscription: Subscription, metadata: ClusterMetadata) -> tuple[TopicPartition, ...]:
-    """Return the partitions to read among those that exist, sorted. Missing ones are simply not there."""
+def select_partitions(
+    subscription: Subscription, metadata: ClusterMetadata
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions to read among those that exist, sorted. Missing
+    ones are simply not there.
+    """
     found = []
     chosen = set(subscription.partitions)
     for topic in metadata.topics.values():
@@ -86,17 +105,28 @@ def select_partitions(subscription: Subscription, metadata: ClusterMetadata) -> 
 
 
 def check_existence(subscription: Subscription, metadata: ClusterMetadata) -> None:
-    """Raise what is wrong if a topic or partition that is named does not exist, with the ones that do."""
+    """Raise what is wrong if a topic or partition that is named does not
+    exist, with the ones that do.
+    """
     for topic in subscription.wanted_topics() or ():
         found = metadata.topics.get(topic)
         if found is None or not found.partitions:
-            code = found.error_code if found is not None and found.error_code else UNKNOWN_TOPIC_OR_PARTITION
-            raise broker_error(code, f'topic "{topic}" does not exist; create it, or correct the option', topic=topic)
+            code = (
+                found.error_code
+                if found is not None and found.error_code
+                else UNKNOWN_TOPIC_OR_PARTITION
+            )
+            raise broker_error(
+                code,
+                f'topic "{topic}" does not exist; create it, or correct the option',
+                topic=topic,
+            )
         for tp in subscription.partitions:
             if tp.topic == topic and tp.partition not in found.partitions:
                 raise broker_error(
                     UNKNOWN_TOPIC_OR_PARTITION,
-                    f'topic "{topic}" has {len(found.partitions)} partitions, numbered from 0; correct assign',
+                    f'topic "{topic}" has {len(found.partitions)} partitions, numbered from '
+                    "0; correct assign",
                     topic=topic,
                     partition=tp.partition,
                 )

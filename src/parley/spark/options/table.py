@@ -69,14 +69,21 @@ _BATCH_ONLY = "batch only"
 
 WHAT_IS_READ = (
     _read("subscribe", Kind.TEXT, None, "topics to read, separated by commas"),
-    _read("subscribePattern", Kind.TEXT, None, "Java regular expression that the whole name of a topic must match"),
+    _read(
+        "subscribePattern",
+        Kind.TEXT,
+        None,
+        "Java regular expression that the whole name of a topic must match",
+    ),
     _read("assign", Kind.JSON, None, 'partitions to read: {"topicA":[0,1],"topicB":[2]}'),
     _read(
         "startingOffsets",
         Kind.TEXT,
         None,
-        "where a new query starts: earliest, latest (streams only), -10 minutes (ago), -100 offsets (before the end of "
-        "each partition), committed, committed-or-earliest, committed-or-latest (where the group kafka.group.id is), "
+        "where a new query starts: earliest, latest (streams only), -10 minutes (ago), -100 "
+        "offsets (before the end of "
+        "each partition), committed, committed-or-earliest, committed-or-latest (where the "
+        "group kafka.group.id is), "
         f"{_POSITIONS}; default earliest for a batch, latest for a stream",
         sparks="earliest, latest, JSON",
     ),
@@ -89,7 +96,12 @@ WHAT_IS_READ = (
         high=_INT64,
         sparks="milliseconds only",
     ),
-    _read("startingOffsetsByTimestamp", Kind.JSON, None, 'the same per partition: {"topic":{"0":1700000000000}}'),
+    _read(
+        "startingOffsetsByTimestamp",
+        Kind.JSON,
+        None,
+        'the same per partition: {"topic":{"0":1700000000000}}',
+    ),
     _read(
         "startingOffsetsByTimestampStrategy",
         Kind.TEXT,
@@ -101,7 +113,8 @@ WHAT_IS_READ = (
         "endingOffsets",
         Kind.TEXT,
         None,
-        f"where reading ends (exclusive): latest {_POSITIONS}; default latest for a batch, never for a stream",
+        f"where reading ends (exclusive): latest {_POSITIONS}; default latest for a batch, "
+        "never for a stream",
         sparks=_BATCH_ONLY,
     ),
     _read(
@@ -113,25 +126,38 @@ WHAT_IS_READ = (
         high=_INT64,
         sparks=f"{_BATCH_ONLY}, milliseconds only",
     ),
-    _read("endingOffsetsByTimestamp", Kind.JSON, None, "the same per partition", sparks=_BATCH_ONLY),
+    _read(
+        "endingOffsetsByTimestamp", Kind.JSON, None, "the same per partition", sparks=_BATCH_ONLY
+    ),
     _read("includeHeaders", Kind.BOOLEAN, False, "whether rows have the column headers"),
     _read(
         "failOnDataLoss",
         Kind.BOOLEAN,
         True,
-        "whether a query fails when records that it was to read are gone (else: a warning, and it goes on)",
+        "whether a query fails when records that it was to read are gone (else: a warning, "
+        "and it goes on)",
     ),
 )
 """Options that say which records are read."""
 
 HOW_MUCH_AT_ONCE = (
-    _read("minPartitions", Kind.INTEGER, None, "tasks wanted at least: large ranges are split", low=1, high=_INT32),
-    _read("maxRecordsPerPartition", Kind.INTEGER, None, "most offsets of one task", low=1, high=_INT64),
+    _read(
+        "minPartitions",
+        Kind.INTEGER,
+        None,
+        "tasks wanted at least: large ranges are split",
+        low=1,
+        high=_INT32,
+    ),
+    _read(
+        "maxRecordsPerPartition", Kind.INTEGER, None, "most offsets of one task", low=1, high=_INT64
+    ),
     _read(
         "maxBytesPerPartition",
         Kind.BYTES,
         None,
-        "about the most bytes of keys and values of one task: partitions with large records are split more",
+        "about the most bytes of keys and values of one task: partitions with large records "
+        "are split more",
         low=1,
         high=_INT64,
         sparks=OURS,
@@ -148,7 +174,8 @@ HOW_MUCH_AT_ONCE = (
         "maxBytesPerTrigger",
         Kind.BYTES,
         None,
-        "about the most bytes of keys and values of one micro-batch, estimated from samples of what is next",
+        "about the most bytes of keys and values of one micro-batch, estimated from samples "
+        "of what is next",
         low=1,
         high=_INT64,
         sparks=OURS,
@@ -177,17 +204,26 @@ THE_REST = (
         "fetchOffset.numRetries",
         Kind.INTEGER,
         3,
-        "how often a question is asked when no broker answers, each time for kafka.default.api.timeout.ms, and how "
+        "how often a question is asked when no broker answers, each time for "
+        "kafka.default.api.timeout.ms, and how "
         "often a log that seems to have become shorter is asked for again",
         low=0,
         high=10_000,
     ),
-    _read("fetchOffset.retryIntervalMs", Kind.INTEGER, 10, "pause in between, in ms", low=0, high=_INT32),
+    _read(
+        "fetchOffset.retryIntervalMs",
+        Kind.INTEGER,
+        10,
+        "pause in between, in ms",
+        low=0,
+        high=_INT32,
+    ),
     _read(
         "kafkaConsumer.pollTimeoutMs",
         Kind.INTEGER,
         None,
-        "longest wait of a task for records that should be there, in ms; without it kafka.default.api.timeout.ms "
+        "longest wait of a task for records that should be there, in ms; without it "
+        "kafka.default.api.timeout.ms "
         "holds, and without both 180000",
         low=1,
         high=_INT32,
@@ -197,7 +233,8 @@ THE_REST = (
         "commitToGroup",
         Kind.TEXT,
         None,
-        "group whose committed offsets follow the finished micro-batches, for lag monitors; nothing is read from it",
+        "group whose committed offsets follow the finished micro-batches, for lag monitors; "
+        "nothing is read from it",
         sparks=OURS,
     ),
     _stream(
@@ -220,15 +257,24 @@ THE_REST = (
         "rackFromEnv",
         Kind.TEXT,
         None,
-        "name of the environment variable of each executor that holds its rack, for reading from the nearest replica",
+        "name of the environment variable of each executor that holds its rack, for reading "
+        "from the nearest replica",
         sparks=OURS,
     ),
-    _read("groupIdPrefix", Kind.TEXT, None, "prefix of group ids", no_effect="parley reads without a consumer group"),
+    _read(
+        "groupIdPrefix",
+        Kind.TEXT,
+        None,
+        "prefix of group ids",
+        no_effect="parley reads without a consumer group",
+    ),
 )
 """Options about asking brokers and reporting."""
 
 WRITING = (
-    SparkOption("topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; a column topic is ignored"),
+    SparkOption(
+        "topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; a column topic is ignored"
+    ),
     SparkOption(
         "delivery",
         Use.WRITE,
@@ -243,7 +289,8 @@ WRITING = (
         Use.WRITE,
         Kind.TEXT,
         None,
-        "begin of the transactional ids and of the journal topic's name; without it made of the checkpoint location",
+        "begin of the transactional ids and of the journal topic's name; without it made of "
+        "the checkpoint location",
         sparks=OURS,
     ),
     SparkOption(
@@ -251,7 +298,8 @@ WRITING = (
         Use.STREAM_WRITE,
         Kind.TEXT,
         "fail",
-        "what to do about rows that expired between decision and commit: fail, or log them and continue",
+        "what to do about rows that expired between decision and commit: fail, or log them "
+        "and continue",
         choices=("fail", "continue"),
         sparks=OURS,
     ),
@@ -260,7 +308,8 @@ WRITING = (
         Use.WRITE,
         Kind.TEXT,
         None,
-        "name of a header to add to each record, query/batch/task/sequence, by which consumers recognise repetitions",
+        "name of a header to add to each record, query/batch/task/sequence, by which "
+        "consumers recognise repetitions",
         sparks=OURS,
     ),
 )
@@ -276,7 +325,9 @@ _SPARKS_OWN = """
     minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition groupIdPrefix includeHeaders topic
 """
 SPARKS_OWN_OPTIONS = frozenset(_SPARKS_OWN.split())
-"""What the documentation of Spark's own source and sink lists, `kafka.*` aside. All of them are options here too."""
+"""What the documentation of Spark's own source and sink lists, `kafka.*` aside. All
+of them are options here too.
+"""
 
 
 def allowed(option: SparkOption) -> str:
@@ -285,14 +336,21 @@ def allowed(option: SparkOption) -> str:
         return " or ".join(option.choices)
     if option.kind is Kind.INTEGER:
         top = f" to {option.high}" if option.high not in (None, _INT64) else ""
-        return f"an integer from {option.low or 0}{top}" if top else f"an integer of at least {option.low or 0}"
+        return (
+            f"an integer from {option.low or 0}{top}"
+            if top
+            else f"an integer of at least {option.low or 0}"
+        )
     return str(option.kind.value)
 
 
 def markdown_table() -> str:
     """Return the table of options as the documentation shows it."""
     uses = ((Use.BATCH_READ, "batch"), (Use.STREAM_READ, "stream"), (Use.WRITE, "write"))
-    lines = ["| option | for | values | default | meaning | Spark's `kafka` |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| option | for | values | default | meaning | Spark's `kafka` |",
+        "|---|---|---|---|---|---|",
+    ]
     for option in OPTIONS:
         where = ", ".join(name for use, name in uses if use & option.use)
         default = {None: "", True: "true", False: "false"}.get(option.default, option.default)

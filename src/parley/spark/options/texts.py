@@ -1,6 +1,7 @@
 """What is made of a user's texts: typed values under the names of the option table.
 
-Case does not matter in names. `kafka.*` options are only set apart here; `options.kafka.py` reads them.
+Case does not matter in names. `kafka.*` options are only set apart here; `options.kafka.py` reads
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from parley.spark.options.table import OPTIONS, Kind, SparkOption, Use, allowed,
 from parley.spark.values.moments import Ago, read_bytes, read_duration, read_moment
 
 __all__ = [
-    "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table", "nearest_option",
+    "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table",
+    "nearest_option",
     "read_options", "read_value",
 ]  # fmt: skip
 
@@ -31,8 +33,10 @@ _BY_NAME = {option.name.lower(): option for option in OPTIONS}
 # of paths, of a stream's sink. They mean nothing here and are no mistake of the user's.
 _SPARKS_OWN = frozenset(
     (
-        "path", "paths", "checkpointlocation", "queryname", "outputmode", "owner", "provider", "location", "external",
-        "is_managed_location", "comment", "collation", "mergeschema", "table_type", "transient_lastddltime", "format",
+        "path", "paths", "checkpointlocation", "queryname", "outputmode", "owner", "provider",
+        "location", "external",
+        "is_managed_location", "comment", "collation", "mergeschema", "table_type",
+        "transient_lastddltime", "format",
     )
 )  # fmt: skip
 _SPARKS_PREFIXES = ("option.", "spark.", "__")
@@ -40,7 +44,9 @@ _SPARKS_PREFIXES = ("option.", "spark.", "__")
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """A user's options, checked one by one: typed values under the table's names, and the `kafka.*` texts."""
+    """A user's options, checked one by one: typed values under the table's names,
+    and the `kafka.*` texts.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold credentials
@@ -58,8 +64,8 @@ class GivenOptions:
 def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
     """Return a user's options as typed values, defaults filled in.
 
-    Raises ConfigError for an option that does not exist (naming the nearest one) and for a value that
-    cannot be read or is out of range.
+    Raises ConfigError for an option that does not exist (naming the nearest one) and for a value
+    that cannot be read or is out of range.
     """
     values = {option.name: option.default for option in OPTIONS}
     kafka: dict[str, str] = {}
@@ -91,7 +97,9 @@ def nearest_option(name: str) -> str:
 
 
 def read_value(option: SparkOption, text: str) -> Any:
-    """Return an option's text as its type. Raises ConfigError naming the option, the text and what is allowed."""
+    """Return an option's text as its type. Raises ConfigError naming the option, the
+    text and what is allowed.
+    """
     text = str(text).strip()
     if option.kind is Kind.BOOLEAN:
         if text.lower() not in ("true", "false"):
@@ -121,4 +129,6 @@ def _number(option: SparkOption, text: str) -> int | Ago:
 
 
 def _bad(option: SparkOption, text: str) -> ConfigError:
-    return ConfigError(f'{option.name}="{text}" cannot be used: {allowed(option)} is expected ({option.doc})')
+    return ConfigError(
+        f'{option.name}="{text}" cannot be used: {allowed(option)} is expected ({option.doc})'
+    )

@@ -1,6 +1,6 @@
 """Reading a range of offsets: what the planner asks the cluster, and what a task does.
 
-Map: `reader` is what Spark calls. Driver: `planner` asks (`asking` outlasts outages), `plan` and `ranges` decide,
-`samples` and `pushdown` make it less, `history` holds positions against epochs. `task` reads one range; `loss` is what
-is missing.
+Map: `reader` is what Spark calls. Driver: `planner` asks (`asking` outlasts outages), `plan` and
+`ranges` decide, `samples` and `pushdown` make it less, `history` holds positions against epochs.
+`task` reads one range; `loss` is what is missing.
 """

@@ -1,8 +1,8 @@
 """Questions to the cluster that outlast an outage, as those of Spark's own connector do.
 
-One question takes `kafka.default.api.timeout.ms` at most, with its retries; `fetchOffset.numRetries` says how
-often it is asked altogether, `fetchOffset.retryIntervalMs` the pause in between. With the defaults a query
-outlives brokers that are away for three minutes.
+One question takes `kafka.default.api.timeout.ms` at most, with its retries;
+`fetchOffset.numRetries` says how often it is asked altogether, `fetchOffset.retryIntervalMs` the
+pause in between. With the defaults a query outlives brokers that are away for three minutes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _answered: set[ClientOptions] = set()
 def ask(options: SourceOptions, question: Callable[[Client], T]) -> T:
     """Return the answer to a question, asked again after errors that may pass. Raises the last one.
 
-    Before the first answer of all it is asked once: the client itself goes on trying to reach a first broker for
-    as long (`bootstrap_timeout_ms`), and reports a name that cannot be resolved at once.
+    Before the first answer of all it is asked once: the client itself goes on trying to reach a
+    first broker for as long (`bootstrap_timeout_ms`), and reports a name that cannot be resolved at
+    once.
     """
     attempts = max(1, options.offset_retries)
     for attempt in range(1, attempts + 1):
@@ -37,7 +38,9 @@ def ask(options: SourceOptions, question: Callable[[Client], T]) -> T:
         except KafkaError as error:
             if not error.retriable or attempt == attempts or options.client not in _answered:
                 raise
-            log.warning("%s Asking again (%d of %d, fetchOffset.numRetries).", error, attempt + 1, attempts)
+            log.warning(
+                "%s Asking again (%d of %d, fetchOffset.numRetries).", error, attempt + 1, attempts
+            )
             time.sleep(options.offset_retry_interval_ms / 1000)
         else:
             _answered.add(options.client)

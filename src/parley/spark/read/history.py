@@ -1,11 +1,14 @@
-"""Whether what a position stands on is still in the log: leader epochs against truncation (KIP-320).
+"""Whether what a position stands on is still in the log: leader epochs against truncation
+(KIP-320).
 
-1. A position carries the leader epoch that was current when it became known. While the leader's epoch
-   is the same, nothing can have been cut off, and nothing is asked. A lower one is that of another topic
-   (`offsets.recreated`) or of a leader that knows nothing of ours.
-2. Otherwise the leader is asked where that epoch ends in its log (OffsetForLeaderEpoch). An end before
-   the position says that the log left the position's history there: records from there on are others.
-3. Each answer is kept until position or leader epoch change, so that an idle stream does not ask again.
+1. A position carries the leader epoch that was current when it became known. While the leader's
+   epoch is the same, nothing can have been cut off, and nothing is asked. A lower one is that of
+   another topic (`offsets.recreated`) or of a leader that knows nothing of ours.
+2. Otherwise the leader is asked where that epoch ends in its log (OffsetForLeaderEpoch). An end
+   before the position says that the log left the position's history there: records from there on
+   are others.
+3. Each answer is kept until position or leader epoch change, so that an idle stream does not ask
+   again.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ class _Doubt(NamedTuple):
 
 
 AskEnds = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
-"""Asks where epochs end; partitions of which the leader does not know it are left out of the answer."""
+"""Asks where epochs end; partitions of which the leader does not know it
+are left out of the answer.
+"""
 
 
 @dataclass(slots=True)
@@ -47,7 +52,9 @@ class Histories:
                 continue
             if start.ids.get(tp.topic, "") == end.ids.get(tp.topic, start.ids.get(tp.topic, "")):
                 doubts[tp] = _Doubt(start.positions[tp], epoch, now)
-        unknown = {tp: doubt.epoch for tp, doubt in doubts.items() if self._answer(tp, doubt) is None}
+        unknown = {
+            tp: doubt.epoch for tp, doubt in doubts.items() if self._answer(tp, doubt) is None
+        }
         if unknown:
             ends = self.ask(unknown)
             self._settled |= {tp: (doubts[tp], ends.get(tp)) for tp in unknown}

@@ -1,7 +1,8 @@
 """Records that should be there and are not: what is reported, and where reading goes on.
 
 One place decides. `failOnDataLoss=true` raises `DataLossError`, which names topic, partition and
-offsets; `false` warns once per finding and process and goes on at the right place, without duplicates.
+offsets; `false` warns once per finding and process and goes on at the right place, without
+duplicates.
 
     deleted     a topic or partition is gone           → it is left out
     recreated   the topic is another one: ids, epochs  → from the beginning of the new topic
@@ -47,7 +48,9 @@ class LossPolicy:
         available: int | None = None,
         remedy: str = _REMEDY,
     ) -> None:
-        """Raise DataLossError, or log the loss if it is new. The caller then goes on as the table above says."""
+        """Raise DataLossError, or log the loss if it is new. The caller then goes on
+        as the table above says.
+        """
         if self.fail:
             raise DataLossError(
                 f"{what}. {remedy} {self.hint}".rstrip(),
@@ -62,18 +65,25 @@ class LossPolicy:
 
     def deleted(self, names: str) -> None:
         """Report partitions that are gone."""
-        self.report(f"data of {names} may be lost: topic or partition is gone, or the query reads it no more")
+        self.report(
+            f"data of {names} may be lost: topic or partition is gone, or the query reads it "
+            "no more"
+        )
 
     def recreated(self, topic: str, evidence: str) -> None:
         """Report a topic that was deleted and created again."""
         self.report(
-            f'topic "{topic}" was deleted and created again ({evidence}): what was left to read of the old one is lost'
+            f'topic "{topic}" was deleted and created again ({evidence}): what was left to '
+            "read of the old one is lost"
         )
 
     def stepped_back(self, tp: TopicPartition, planned: int, held_epoch: int, epoch: int) -> None:
-        """Report a leader that has not heard of the epoch in which a position was known (no topic ids)."""
+        """Report a leader that has not heard of the epoch in which a position
+        was known (no topic ids).
+        """
         self.report(
-            f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset {planned} was known: the topic "
+            f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset "
+            f"{planned} was known: the topic "
             f"was created again, or an unclean election lost records",
             tp,
             expected=planned,
@@ -115,13 +125,17 @@ class LossPolicy:
             tp,
             expected=named,
             available=latest,
-            remedy=f'Name an offset up to {latest}, or -1 for the end; with failOnDataLoss="false" the end is taken.',
+            remedy=f'Name an offset up to {latest}, or -1 for the end; with failOnDataLoss="false" '
+            "the end is taken.",
         )
 
     def truncated(self, tp: TopicPartition, planned: int, divergent: int, epoch: int) -> None:
-        """Report a log that left the history of a position: what was read beyond `divergent` exists no more."""
+        """Report a log that left the history of a position: what was read beyond
+        `divergent` exists no more.
+        """
         self.report(
-            f"the log of {tp} was truncated: offset {planned} was planned in leader epoch {epoch}, whose records end "
+            f"the log of {tp} was truncated: offset {planned} was planned in leader epoch "
+            f"{epoch}, whose records end "
             f"at the divergent offset {divergent} now; what lay beyond is lost or was rewritten",
             tp,
             expected=planned,

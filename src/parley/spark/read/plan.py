@@ -1,4 +1,6 @@
-"""The ranges of a batch read: both bounds resolved, checked against each other and against the logs."""
+"""The ranges of a batch read: both bounds resolved, checked against each
+other and against the logs.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from parley.spark.read.ranges import OffsetRange
 def plan_batch(planner: Planner, pushed: Pushed | None = None) -> list[OffsetRange]:
     """Return what the tasks of a batch read, less what filters leave out.
 
-    Raises the broker's error for a topic or partition that is named and missing, ConfigError for bounds
-    that do not fit, DataLossError for offsets that a user named and that are gone.
+    Raises the broker's error for a topic or partition that is named and missing, ConfigError for
+    bounds that do not fit, DataLossError for offsets that a user named and that are gone.
     """
     options, pushed = planner.options, pushed or Pushed()
     assert options.end is not None  # a batch has one

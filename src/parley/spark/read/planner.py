@@ -1,11 +1,12 @@
 """What exists and where it ends: the questions that the driver asks the cluster.
 
-Lives in the driver's long-lived process of a stream (or in the planner of a batch), never in a task.
+Lives in the driver's long-lived process of a stream (or in the planner of a batch), never in a
+task.
 
-1. Metadata is asked for again when it is older than `DISCOVERY_INTERVAL_S`, or when the caller has a
-   reason to doubt it; offsets are asked for every time.
-2. The order is metadata, then offsets: ids that are older than the offsets beside them can only make a
-   re-created topic look shrunk, never make its offsets look like the old topic's.
+1. Metadata is asked for again when it is older than `DISCOVERY_INTERVAL_S`, or when the caller has
+   a reason to doubt it; offsets are asked for every time.
+2. The order is metadata, then offsets: ids that are older than the offsets beside them can only
+   make a re-created topic look shrunk, never make its offsets look like the old topic's.
 """
 
 from __future__ import annotations
@@ -43,14 +44,18 @@ DISCOVERY_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The partitions that exist and are to be read, with the ids of their topics (text form) where there are any."""
+    """The partitions that exist and are to be read, with the ids of their topics (text
+    form) where there are any.
+    """
 
     partitions: tuple[TopicPartition, ...]
     ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Planner:
-    """Asks a cluster for what a subscription reads and where it begins and ends. Connects at its first question."""
+    """Asks a cluster for what a subscription reads and where it begins and ends.
+    Connects at its first question.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -64,12 +69,17 @@ class Planner:
     def assignment(self, *, fresh: bool = False, must_exist: bool = False) -> Assignment:
         """Return the partitions to read.
 
-        With `must_exist` a topic or partition that is named and missing raises the broker's error for it;
-        otherwise it is left out.
+        With `must_exist` a topic or partition that is named and missing raises the broker's error
+        for it; otherwise it is left out.
         """
         now = time.monotonic()
         known = self._assignment
-        if known is not None and not fresh and not must_exist and now - self._asked_at < DISCOVERY_INTERVAL_S:
+        if (
+            known is not None
+            and not fresh
+            and not must_exist
+            and now - self._asked_at < DISCOVERY_INTERVAL_S
+        ):
             return known
         metadata = self._metadata()
         if must_exist:
@@ -86,8 +96,8 @@ class Planner:
             except BrokerError as error:
                 if error.code != UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-        # One of them is gone: what is left is read all the same. To ask for all topics, unlike for a
-        # missing one by its name, waits for none to appear.
+        # One of them is gone: what is left is read all the same. To ask for all topics, unlike for
+        # a missing one by its name, waits for none to appear.
         found = asking.ask(self.options, lambda client: client.metadata(None))
         self._some_are_missing = any(topic not in found.topics for topic in wanted or ())
         return found
@@ -95,18 +105,26 @@ class Planner:
     def ask(
         self, questions: Mapping[TopicPartition, OffsetSpec | Timestamp]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the answers of ListOffsets. The client follows leaders and retries what may pass."""
+        """Return the answers of ListOffsets. The client follows leaders and
+        retries what may pass.
+        """
         if not questions:
             return {}
         level = self.options.fetch.isolation_level
-        return asking.ask(self.options, lambda client: client.list_offsets(questions, isolation_level=level))
+        return asking.ask(
+            self.options, lambda client: client.list_offsets(questions, isolation_level=level)
+        )
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where the logs begin."""
-        return {tp: found.offset for tp, found in self.ask(dict.fromkeys(partitions, EARLIEST)).items()}
+        return {
+            tp: found.offset for tp, found in self.ask(dict.fromkeys(partitions, EARLIEST)).items()
+        }
 
     def latest(self, assignment: Assignment) -> Offsets:
-        """Return where the logs end, and in which history. (read_committed: the last stable offset.)"""
+        """Return where the logs end, and in which history. (read_committed:
+        the last stable offset.)
+        """
         answers = self.ask(dict.fromkeys(assignment.partitions, LATEST))
         return offsets_of(answers, assignment.ids)
 
@@ -115,7 +133,9 @@ class Planner:
         return {tp: answer.end_offset for tp, answer in found.items() if answer.end_offset >= 0}
 
     def split(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges of the tasks, as minPartitions, maxRecordsPerPartition and maxBytesPerPartition say."""
+        """Return the ranges of the tasks, as minPartitions, maxRecordsPerPartition and
+        maxBytesPerPartition say.
+        """
         options, densities = self.options, None
         if options.max_bytes_per_partition is not None:
             level = options.fetch.isolation_level
@@ -129,17 +149,22 @@ class Planner:
         )
 
     def resolve(self, bound: Bound, assignment: Assignment) -> Offsets:
-        """Return the offsets that a bound stands for, those that somebody named brought inside the logs.
+        """Return the offsets that a bound stands for, those that somebody named brought inside the
+        logs.
 
-        Raises ConfigError as `Bound.check` and `Bound.unanswered`; what is lost is reported to the policy.
+        Raises ConfigError as `Bound.check` and `Bound.unanswered`; what is lost is reported to the
+        policy.
         """
         partitions = assignment.partitions
         bound.check(partitions)
         if isinstance(bound.everywhere, Committed):
             return self._inside(*self._committed(bound.everywhere, assignment))
         questions = bound.questions(partitions, self.now_ms())
-        # The ends come first: what is written between the two questions is then read, and not skipped.
-        ends = self.ask({tp: LATEST for tp, place in questions.items() if isinstance(place, Timestamp)})
+        # The ends come first: what is written between the two questions is then read, and not
+        # skipped.
+        ends = self.ask(
+            {tp: LATEST for tp, place in questions.items() if isinstance(place, Timestamp)}
+        )
         answers = self.ask(questions)
         answers |= {tp: ends[tp] for tp in bound.unanswered(answers) if tp in ends}
         found = offsets_of(answers, assignment.ids)
@@ -155,29 +180,48 @@ class Planner:
         for topic in sorted(others):
             self.policy.recreated(topic, others[topic])
             explicit |= self.earliest([tp for tp in explicit if tp.topic == topic])
-        epochs = {**found.epochs, **{tp: epoch for tp, epoch in bound.epochs.items() if tp.topic not in others}}
+        epochs = {
+            **found.epochs,
+            **{tp: epoch for tp, epoch in bound.epochs.items() if tp.topic not in others},
+        }
         named_in = "" if bound.ids or bound.epochs else bound.option
         return self._inside(Offsets(positions | explicit, found.ids, epochs), explicit, named_in)
 
-    def _committed(self, place: Committed, assignment: Assignment) -> tuple[Offsets, Collection[TopicPartition]]:
-        """Return where a group is, and in which partitions it has committed. Raises ConfigError where it has not."""
-        found = asking.ask(self.options, lambda client: client.committed_offsets(place.group, assignment.partitions))
+    def _committed(
+        self, place: Committed, assignment: Assignment
+    ) -> tuple[Offsets, Collection[TopicPartition]]:
+        """Return where a group is, and in which partitions it has committed. Raises
+        ConfigError where it has not.
+        """
+        found = asking.ask(
+            self.options,
+            lambda client: client.committed_offsets(place.group, assignment.partitions),
+        )
         there = {tp: where for tp, where in found.items() if where is not None}
         missing = found.keys() - there.keys()
         if missing and place.otherwise is None:
             raise ConfigError(
-                f'group "{place.group}" has committed nothing for {show(missing)}. Set startingOffsets to '
+                f'group "{place.group}" has committed nothing for {show(missing)}. Set '
+                "startingOffsets to "
                 f"committed-or-earliest or committed-or-latest to say where to start there."
             )
-        rest = offsets_of(self.ask(dict.fromkeys(missing, place.otherwise or LATEST)), assignment.ids)
+        rest = offsets_of(
+            self.ask(dict.fromkeys(missing, place.otherwise or LATEST)), assignment.ids
+        )
         positions = {tp: where.offset for tp, where in there.items()}
         epochs = {tp: where.leader_epoch for tp, where in there.items() if where.leader_epoch >= 0}
-        return Offsets({**positions, **rest.positions}, assignment.ids, {**rest.epochs, **epochs}), positions
+        return Offsets(
+            {**positions, **rest.positions}, assignment.ids, {**rest.epochs, **epochs}
+        ), positions
 
-    def _inside(self, wanted: Offsets, explicit: Collection[TopicPartition], named_in: str = "") -> Offsets:
-        """Return `wanted` with the offsets that a user named brought inside the logs; what is lost is reported.
+    def _inside(
+        self, wanted: Offsets, explicit: Collection[TopicPartition], named_in: str = ""
+    ) -> Offsets:
+        """Return `wanted` with the offsets that a user named brought inside the logs; what is lost
+        is reported.
 
-        `named_in` is the option that names offsets of which nobody knows that they were ever in a log.
+        `named_in` is the option that names offsets of which nobody knows that they were ever in a
+        log.
         """
         first = self.earliest(explicit)
         last = offsets_of(self.ask(dict.fromkeys(explicit, LATEST)), wanted.ids)
@@ -194,8 +238,11 @@ class Planner:
         return Offsets(positions, wanted.ids, {**last.epochs, **wanted.epochs})
 
 
-def offsets_of(answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mapping[str, str]) -> Offsets:
-    """Return answers as offsets of a stream, with the leader epochs that came with them (ListOffsets v4+).
+def offsets_of(
+    answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mapping[str, str]
+) -> Offsets:
+    """Return answers as offsets of a stream, with the leader epochs that came with them
+    (ListOffsets v4+).
 
     Not with those of the metadata: an epoch older than its offset would make every later truncation
     check (KIP-320) find the records in between gone.
@@ -206,4 +253,7 @@ def offsets_of(answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mappin
 
 def _assignment(partitions: tuple[TopicPartition, ...], metadata: ClusterMetadata) -> Assignment:
     topics = (metadata.topics[name] for name in {tp.topic for tp in partitions})
-    return Assignment(partitions, {topic.name: format_uuid(topic.topic_id) for topic in topics if any(topic.topic_id)})
+    return Assignment(
+        partitions,
+        {topic.name: format_uuid(topic.topic_id) for topic in topics if any(topic.topic_id)},
+    )

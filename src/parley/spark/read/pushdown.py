@@ -1,9 +1,9 @@
 """Filters that a batch read does itself: on topic, partition, offset and timestamp.
 
-1. Exact, and not evaluated again by Spark: topic and partition equal to or among values, ranges of offsets
-   and partitions, "is not null" of columns that never are.
-2. A timestamp at or after a moment moves the start to the first record that late (ListOffsets) and is
-   still evaluated: timestamps need not rise. One before a moment says nothing about offsets.
+1. Exact, and not evaluated again by Spark: topic and partition equal to or among values, ranges of
+   offsets and partitions, "is not null" of columns that never are.
+2. A timestamp at or after a moment moves the start to the first record that late (ListOffsets) and
+   is still evaluated: timestamps need not rise. One before a moment says nothing about offsets.
 3. Everything else is Spark's. Filters come as a list of which all must hold.
 """
 
@@ -71,7 +71,9 @@ def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
 
 
 def _take(pushed: Pushed, one: Filter) -> tuple[Pushed | None, bool]:
-    """Return what a filter makes of it, None where nothing, and whether that is all that the filter says."""
+    """Return what a filter makes of it, None where nothing, and whether that is
+    all that the filter says.
+    """
     path: tuple[str, ...] = getattr(one, "attribute", ())
     if len(path) != 1:
         return None, False
@@ -82,7 +84,9 @@ def _take(pushed: Pushed, one: Filter) -> tuple[Pushed | None, bool]:
         wanted = _values(one, str)
         if wanted is None:
             return None, False
-        return replace(pushed, topics=wanted if pushed.topics is None else pushed.topics & wanted), True
+        return replace(
+            pushed, topics=wanted if pushed.topics is None else pushed.topics & wanted
+        ), True
     if column in ("partition", "offset"):
         return _take_number(pushed, one, column)
     if column == "timestamp" and isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
@@ -97,14 +101,19 @@ def _take_number(pushed: Pushed, one: Filter, column: str) -> tuple[Pushed | Non
         wanted = _values(one, int)
         if wanted is None:
             return None, False
-        return replace(pushed, partitions=wanted if pushed.partitions is None else pushed.partitions & wanted), True
+        return replace(
+            pushed, partitions=wanted if pushed.partitions is None else pushed.partitions & wanted
+        ), True
     bounds = _BOUNDS.get(type(one))
     value = getattr(one, "value", None)
     if bounds is None or not isinstance(value, int) or isinstance(value, bool):
         return None, False
     low, high = bounds(value)
     first, last = f"first_{column}", f"last_{column}"
-    changes: dict[str, Any] = {first: max(getattr(pushed, first), low), last: min(getattr(pushed, last), high)}
+    changes: dict[str, Any] = {
+        first: max(getattr(pushed, first), low),
+        last: min(getattr(pushed, last), high),
+    }
     return replace(pushed, **changes), True
 
 
@@ -128,7 +137,9 @@ def _values(one: Filter, kind: type) -> frozenset[Any] | None:
 
 
 def _milliseconds(value: Any) -> int | None:
-    """Return a moment as milliseconds since 1970, rounded down; None for what is none, or lies before."""
+    """Return a moment as milliseconds since 1970, rounded down; None for what
+    is none, or lies before.
+    """
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     found = int(value.timestamp() * 1000) - 1  # a float may be off by a part of a microsecond

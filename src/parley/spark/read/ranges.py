@@ -2,11 +2,13 @@
 
 1. Empty ranges are left out.
 2. With `maxRecordsPerPartition`, a larger range is cut into equal parts that keep to it.
-3. With `maxBytesPerPartition`, a range that seems to hold more is cut where its bytes are shared evenly.
-4. With `minPartitions`, and fewer ranges than that, larger ranges are cut in proportion to their size,
-   until there are about that many: ranges whose share is below one and a half tasks stay whole.
-5. The parts of a range are next to each other, without gap or overlap; cut by number they differ by at
-   most one offset.
+3. With `maxBytesPerPartition`, a range that seems to hold more is cut where its bytes are shared
+   evenly.
+4. With `minPartitions`, and fewer ranges than that, larger ranges are cut in proportion to their
+   size, until there are about that many: ranges whose share is below one and a half tasks stay
+   whole.
+5. The parts of a range are next to each other, without gap or overlap; cut by number they differ by
+   at most one offset.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from parley.client import TopicPartition
 class OffsetRange:
     """Offsets of one partition, `start` inclusive, `end` exclusive.
 
-    `topic_id` (text form, "" unknown) and `leader_epoch` (-1 unknown) identify the history that they belong to.
+    `topic_id` (text form, "" unknown) and `leader_epoch` (-1 unknown) identify the history that
+    they belong to.
     """
 
     tp: TopicPartition
@@ -33,7 +36,9 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """Number of offsets; compaction and transaction markers make it more than the number of records."""
+        """Number of offsets; compaction and transaction markers make it more
+        than the number of records.
+        """
         return self.end - self.start
 
 
@@ -49,10 +54,14 @@ def split_ranges(
 
     `densities` has the bytes per offset of equal parts of each range.
     """
-    whole = sorted((found for found in ranges if found.size > 0), key=lambda found: (found.tp, found.start))
+    whole = sorted(
+        (found for found in ranges if found.size > 0), key=lambda found: (found.tp, found.start)
+    )
     if max_bytes is not None:
         whole = [
-            part for found in whole for part in divide_bytes(found, (densities or {}).get(found.tp, ()), max_bytes)
+            part
+            for found in whole
+            for part in divide_bytes(found, (densities or {}).get(found.tp, ()), max_bytes)
         ]
     if max_records is not None:
         whole = [part for found in whole for part in divide(found, -(-found.size // max_records))]
@@ -65,12 +74,15 @@ def split_ranges(
     return [
         part
         for found in whole
-        for part in divide(found, 1 if found in small else _share(found.size, large_total, large_parts))
+        for part in divide(
+            found, 1 if found in small else _share(found.size, large_total, large_parts)
+        )
     ]
 
 
 def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Return a range in `parts` parts (fewer if it has fewer offsets), the first ones longer by one.
+    """Return a range in `parts` parts (fewer if it has fewer offsets), the first ones longer by
+    one.
 
     >>> [(part.start, part.end) for part in divide(OffsetRange(TopicPartition("t", 0), 0, 8), 3)]
     [(0, 3), (3, 6), (6, 8)]
@@ -85,8 +97,11 @@ def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     return found
 
 
-def divide_bytes(whole: OffsetRange, densities: Sequence[float], max_bytes: int) -> list[OffsetRange]:
-    """Return a range in parts of about equal bytes, none of which seems to hold more than `max_bytes` and a record.
+def divide_bytes(
+    whole: OffsetRange, densities: Sequence[float], max_bytes: int
+) -> list[OffsetRange]:
+    """Return a range in parts of about equal bytes, none of which seems to hold more than
+    `max_bytes` and a record.
 
     `densities` are the bytes per offset of as many equal stretches of the range.
 

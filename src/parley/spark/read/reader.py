@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-KEPT_OFFSETS = "A DataFrame keeps the offsets of its first use: if that was long ago, load() it again."
+KEPT_OFFSETS = (
+    "A DataFrame keeps the offsets of its first use: if that was long ago, load() it again."
+)
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes without types
@@ -30,10 +32,12 @@ class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes wit
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes without types
-    """Reads a batch. Holds options only: nothing is open between calls, and nothing is pickled but them.
+    """Reads a batch. Holds options only: nothing is open between calls, and nothing is pickled but
+    them.
 
     `pushFilters` is not here on purpose: Spark refuses every read of a class that has it while
-    spark.sql.python.filterPushdown.enabled is false, which is the default. `FilteringReader` has it.
+    spark.sql.python.filterPushdown.enabled is false, which is the default. `FilteringReader` has
+    it.
     """
 
     def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
@@ -44,9 +48,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, as of now. Asks the cluster.
 
-        Spark keeps them with the DataFrame: what is loaded once is planned once, at its first use. They are closed
-        ranges, since a task may run more than once in what Spark takes for one set of rows (a lost shuffle, an evicted
-        cache, two passes of one action), and has to find the same rows then.
+        Spark keeps them with the DataFrame: what is loaded once is planned once, at its first use.
+        They are closed ranges, since a task may run more than once in what Spark takes for one set
+        of rows (a lost shuffle, an evicted cache, two passes of one action), and has to find the
+        same rows then.
         """
         return [RangePartition(found) for found in plan_batch(Planner(self._options))]
 
@@ -59,7 +64,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
 
 
 class FilteringReader(BatchReader):
-    """Reads a batch and does some of the filters itself. Made only where Spark asks for it (`source.py`)."""
+    """Reads a batch and does some of the filters itself. Made only where Spark
+    asks for it (`source.py`).
+    """
 
     def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
         super().__init__(options, schema)
@@ -67,7 +74,9 @@ class FilteringReader(BatchReader):
 
     @edge
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take the filters on topic, partition, offset and timestamp; return those that Spark has to evaluate."""
+        """Take the filters on topic, partition, offset and timestamp; return those
+        that Spark has to evaluate.
+        """
         self._pushed, rest = push(filters)
         return rest
 

@@ -1,7 +1,8 @@
-"""How large records are and how old the next one is, without reading them all: small fetches at a few places.
+"""How large records are and how old the next one is, without reading them all: small fetches at a
+few places.
 
-An estimate, never a reason to fail: a partition that cannot be sampled counts like the average of the
-others. At most `MOST` partitions are looked at per question, those with most to read.
+An estimate, never a reason to fail: a partition that cannot be sampled counts like the average of
+the others. At most `MOST` partitions are looked at per question, those with most to read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ MOST = 64
 RECORDS = 256
 """Records of one sample at most."""
 _FETCH = FetchOptions(
-    max_partition_fetch_bytes=64 * 2**10, fetch_max_wait_ms=100, prefetch_max_bytes=0, max_batch_rows=RECORDS
+    max_partition_fetch_bytes=64 * 2**10,
+    fetch_max_wait_ms=100,
+    prefetch_max_bytes=0,
+    max_batch_rows=RECORDS,
 )
 BYTES_PER_ROW = 24
 """What a record takes beside key and value: offset, timestamp, lengths."""
@@ -37,9 +41,14 @@ class Sample(NamedTuple):
 def take_samples(
     client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
 ) -> dict[TopicPartition, Sample]:
-    """Return what lies at the beginning of each (start, end). Places without records are left out."""
+    """Return what lies at the beginning of each (start, end). Places
+    without records are left out.
+    """
     chosen = sorted(places, key=lambda tp: (places[tp][0] - places[tp][1], tp))[:MOST]
-    ranges = {tp: PartitionRange(places[tp][0], min(places[tp][1], places[tp][0] + RECORDS)) for tp in chosen}
+    ranges = {
+        tp: PartitionRange(places[tp][0], min(places[tp][1], places[tp][0] + RECORDS))
+        for tp in chosen
+    }
     shape = record_shape(["key", "value", "timestamp"])
     options = _FETCH.replace(isolation_level=isolation_level, shape=shape)
     found: dict[TopicPartition, Sample] = {}
@@ -67,10 +76,16 @@ class Sampler:
     def samples(
         self, client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
     ) -> dict[TopicPartition, Sample]:
-        """Return what lies at each (start, end) as far as it is known; empty places have no sample."""
+        """Return what lies at each (start, end) as far as it is known; empty
+        places have no sample.
+        """
         wanted = {tp: place for tp, place in places.items() if place[0] < place[1]}
-        known = {tp: seen for tp, seen in self._seen.items() if tp in wanted and seen[0] == wanted[tp][0]}
-        fresh = take_samples(client, {tp: wanted[tp] for tp in wanted.keys() - known.keys()}, isolation_level)
+        known = {
+            tp: seen for tp, seen in self._seen.items() if tp in wanted and seen[0] == wanted[tp][0]
+        }
+        fresh = take_samples(
+            client, {tp: wanted[tp] for tp in wanted.keys() - known.keys()}, isolation_level
+        )
         self._seen = known | {tp: (wanted[tp][0], sample) for tp, sample in fresh.items()}
         return {tp: sample for tp, (_, sample) in self._seen.items()}
 
@@ -78,7 +93,9 @@ class Sampler:
 def densities(
     samples: Mapping[TopicPartition, Sample], sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, float]:
-    """Return bytes per offset for every partition of `sizes`: its own, or the average of those that are known."""
+    """Return bytes per offset for every partition of `sizes`: its own, or the
+    average of those that are known.
+    """
     total = sum(sizes.get(tp, 0) for tp in samples)
     seen = sum(sample.bytes_per_offset * sizes.get(tp, 0) for tp, sample in samples.items())
     average = seen / total if total else 0.0

@@ -1,8 +1,9 @@
 """What a task does: read one range of one partition, to its end, whatever is missing in between.
 
 Offsets that compaction or transactions left out are no gap: the range ends when the position has
-passed it. Offsets that retention removed, or a log that ends early, are lost data; so are records that
-an unclean election replaced by others: those belong to the next planning, and are not read here.
+passed it. Offsets that retention removed, or a log that ends early, are lost data; so are records
+that an unclean election replaced by others: those belong to the next planning, and are not read
+here.
 """
 
 from __future__ import annotations
@@ -41,18 +42,24 @@ from parley.types import ZERO_UUID, format_uuid, parse_uuid
 if TYPE_CHECKING:
     import pyarrow
 
-_PERHAPS_GONE = (UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
+_PERHAPS_GONE = (
+    UNKNOWN_TOPIC_OR_PARTITION,
+    LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_ID,
+    INCONSISTENT_TOPIC_ID,
+)
 """What reading ends with when a topic is deleted: which of them depends on release and moment."""
 
 
 def read_range(
     task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema, *, hint: str = ""
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a range as batches of `schema`. `hint` goes with an error about lost records.
+    """Yield the rows of a range as batches of `schema`. `hint` goes with an error about lost
+    records.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
-    yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError for a
-    record that does not fit into the columns, naming its offset.
+    yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError
+    for a record that does not fit into the columns, naming its offset.
     """
     settle_memory()
     client = client_for(options.client)
@@ -87,8 +94,12 @@ def read_range(
             planned_epoch = -1
 
 
-def _overflow(client: Client, tp: TopicPartition, position: int, end: int, fetch: FetchOptions) -> ConfigError:
-    """Return the error for a timestamp between two offsets; its value is in Kafka's own unit only."""
+def _overflow(
+    client: Client, tp: TopicPartition, position: int, end: int, fetch: FetchOptions
+) -> ConfigError:
+    """Return the error for a timestamp between two offsets; its value is in
+    Kafka's own unit only.
+    """
     shape = record_shape(["offset", "timestamp"])
     found = client.fetch_many({tp: PartitionRange(position, end)}, fetch.replace(shape=shape))
     return overflow_error(str(tp), (one.batch for one in found))
@@ -98,7 +109,9 @@ def _rack(options: SourceOptions) -> str:
     return os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
 
 
-def _end_of_plan(client: Client, task: OffsetRange, position: int, end: int, policy: LossPolicy) -> int:
+def _end_of_plan(
+    client: Client, task: OffsetRange, position: int, end: int, policy: LossPolicy
+) -> int:
     """Return how far the log still is what was planned; what lies beyond is reported as lost."""
     answer = client.offsets_for_leader_epochs({task.tp: task.leader_epoch})[task.tp]
     if not 0 <= answer.end_offset < end:
@@ -108,11 +121,18 @@ def _end_of_plan(client: Client, task: OffsetRange, position: int, end: int, pol
 
 
 def _after_loss(
-    client: Client, task: OffsetRange, position: int, end: int, policy: LossPolicy, error: DataLossError
+    client: Client,
+    task: OffsetRange,
+    position: int,
+    end: int,
+    policy: LossPolicy,
+    error: DataLossError,
 ) -> tuple[int, int]:
-    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be explained.
+    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be
+    explained.
 
-    Of a topic that was created again nothing is left here: the next planning begins with the new one.
+    Of a topic that was created again nothing is left here: the next planning begins with the new
+    one.
     """
     tp = task.tp
     try:
@@ -122,7 +142,9 @@ def _after_loss(
             return end, end
         latest = client.list_offsets({tp: LATEST})[tp]
         planned = Offsets({tp: task.end}, {}, {tp: task.leader_epoch})
-        for topic, evidence in recreated(planned, Offsets({tp: latest.offset}, {}, {tp: latest.leader_epoch})).items():
+        for topic, evidence in recreated(
+            planned, Offsets({tp: latest.offset}, {}, {tp: latest.leader_epoch})
+        ).items():
             if not task.topic_id:
                 policy.recreated(topic, evidence)
                 return end, end
@@ -138,13 +160,15 @@ def _after_loss(
             return position, latest.offset
     except DataLossError as reported:
         raise reported from error
-    if isinstance(error, LogTruncationError):  # nobody knows the epoch any more, and the offsets are all there
+    # nobody knows the epoch any more, and the offsets are all there
+    if isinstance(error, LogTruncationError):
         return position, end
     raise error
 
 
 def _exists(client: Client, tp: TopicPartition) -> bool:
-    return client.metadata(None).partition(tp) is not None  # of all topics: it waits for none to appear
+    # of all topics: it waits for none to appear
+    return client.metadata(None).partition(tp) is not None
 
 
 def _gone(task: OffsetRange, position: int, policy: LossPolicy, error: BrokerError) -> None:

@@ -48,7 +48,9 @@ class StreamDriver:
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
-        """Where the logs ended when this run looked last: without topic ids the only trace of what is not read yet."""
+        """Where the logs ended when this run looked last: without topic ids the only
+        trace of what is not read yet.
+        """
         self._report: dict[str, Any] | None = None
 
     def first(self) -> Offsets:
@@ -64,8 +66,8 @@ class StreamDriver:
     def next_end(self, start: Offsets, *, max_rows: int | None, without_limits: bool) -> Offsets:
         """Return where the next micro-batch ends, `start` itself where none is to be run now.
 
-        Spark asks when everything before `start` is done. Raises DataLossError, if that is wanted, for what
-        is gone.
+        Spark asks when everything before `start` is done. Raises DataLossError, if that is wanted,
+        for what is gone.
         """
         planner = self.planner
         newest = newest_offsets(planner, start, self._seen)
@@ -80,7 +82,11 @@ class StreamDriver:
         starts = None
         if self._must_measure(without_limits=without_limits):
             starts = starts_of(planner, start, end, cuts)
-        samples = self._samples(starts, end) if starts is not None and self._must_sample(without_limits) else {}
+        samples = (
+            self._samples(starts, end)
+            if starts is not None and self._must_sample(without_limits)
+            else {}
+        )
         self._report = self._say(newest, starts, samples)
         if starts is not None and not without_limits:
             end = self._limit(start, end, starts, samples, cuts, max_rows)
@@ -88,16 +94,28 @@ class StreamDriver:
 
     def _must_measure(self, *, without_limits: bool) -> bool:
         options = self._options
-        limits = (options.max_offsets_per_trigger, options.max_bytes_per_trigger, options.min_offsets_per_trigger)
-        return options.report_lag or not without_limits or any(limit is not None for limit in limits)
+        limits = (
+            options.max_offsets_per_trigger,
+            options.max_bytes_per_trigger,
+            options.min_offsets_per_trigger,
+        )
+        return (
+            options.report_lag or not without_limits or any(limit is not None for limit in limits)
+        )
 
     def _must_sample(self, without_limits: bool) -> bool:
-        return self._options.report_lag or (self._options.max_bytes_per_trigger is not None and not without_limits)
+        return self._options.report_lag or (
+            self._options.max_bytes_per_trigger is not None and not without_limits
+        )
 
-    def _samples(self, starts: dict[TopicPartition, int], end: Offsets) -> dict[TopicPartition, Sample]:
+    def _samples(
+        self, starts: dict[TopicPartition, int], end: Offsets
+    ) -> dict[TopicPartition, Sample]:
         places = {tp: (first, end.positions[tp]) for tp, first in starts.items()}
         level = self._options.fetch.isolation_level
-        return asking.ask(self._options, lambda client: self._sampler.samples(client, places, level))
+        return asking.ask(
+            self._options, lambda client: self._sampler.samples(client, places, level)
+        )
 
     def _limit(
         self,
@@ -108,25 +126,48 @@ class StreamDriver:
         cuts: Cuts,
         max_rows: int | None,
     ) -> Offsets:
-        sizes = {tp: end.positions[tp] - first for tp, first in starts.items() if end.positions[tp] > first}
+        sizes = {
+            tp: end.positions[tp] - first
+            for tp, first in starts.items()
+            if end.positions[tp] > first
+        }
         # A run that ends by itself must take the rest, however little it is.
         ends_itself = self._target is not None or self._ending is not None
-        if not ends_itself and not cuts and self._pace.waits(sum(sizes.values()), self.planner.now_ms()):
+        if (
+            not ends_itself
+            and not cuts
+            and self._pace.waits(sum(sizes.values()), self.planner.now_ms())
+        ):
             return start
         rows = max_rows if max_rows is not None else self._options.max_offsets_per_trigger
-        return limited(start, end, starts, rows, self._options.max_bytes_per_trigger, densities(samples, sizes))
+        return limited(
+            start, end, starts, rows, self._options.max_bytes_per_trigger, densities(samples, sizes)
+        )
 
     def _say(
-        self, newest: Offsets, starts: dict[TopicPartition, int] | None, samples: dict[TopicPartition, Sample]
+        self,
+        newest: Offsets,
+        starts: dict[TopicPartition, int] | None,
+        samples: dict[TopicPartition, Sample],
     ) -> dict[str, Any]:
-        """Return the end of the logs as JSON; with `reportLag` also how far behind it the query began this trigger."""
+        """Return the end of the logs as JSON; with `reportLag` also how far behind it the
+        query began this trigger.
+        """
         found = newest.to_json()
         if not self._options.report_lag or starts is None:
             return found
-        sizes = {tp: max(0, newest.positions[tp] - first) for tp, first in starts.items() if tp in newest.positions}
+        sizes = {
+            tp: max(0, newest.positions[tp] - first)
+            for tp, first in starts.items()
+            if tp in newest.positions
+        }
         per_offset = densities(samples, sizes)
         now_ms = self.planner.now_ms()
-        ages = [now_ms - seen.timestamp_ms for tp, seen in samples.items() if seen.timestamp_ms >= 0 and sizes.get(tp)]
+        ages = [
+            now_ms - seen.timestamp_ms
+            for tp, seen in samples.items()
+            if seen.timestamp_ms >= 0 and sizes.get(tp)
+        ]
         found[LAG_KEY] = {
             "records": sum(sizes.values()),
             "bytes": round(sum(size * per_offset[tp] for tp, size in sizes.items())),
@@ -135,7 +176,9 @@ class StreamDriver:
         return found
 
     def report(self) -> dict[str, Any] | None:
-        """Return what the last `next_end` saw: the end of the logs, and the lag where it is wanted."""
+        """Return what the last `next_end` saw: the end of the logs, and the
+        lag where it is wanted.
+        """
         return self._report
 
     def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:

@@ -1,11 +1,13 @@
 """A query's progress as committed offsets of a group, for lag monitors: `commitToGroup`.
 
-1. Only what Spark has finished is committed, so that the group is behind the query and never ahead. Nothing
-   is read from the group, and no failure here fails the query: it is said once and tried again later.
-2. The leader epoch that goes with an offset is that of the record before it, as Java's consumer commits it
-   (KIP-320), and not the one that the query knows its position by: that may be a later one, in which a
-   truncation between the two would not be seen.
-3. Nothing is committed of a topic that is another one now: offset and epoch would belong to the old one.
+1. Only what Spark has finished is committed, so that the group is behind the query and never ahead.
+   Nothing is read from the group, and no failure here fails the query: it is said once and tried
+   again later.
+2. The leader epoch that goes with an offset is that of the record before it, as Java's consumer
+   commits it (KIP-320), and not the one that the query knows its position by: that may be a later
+   one, in which a truncation between the two would not be seen.
+3. Nothing is committed of a topic that is another one now: offset and epoch would belong to the old
+   one.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ log = logging.getLogger("parley.spark")
 PAUSE_MS = 30_000
 """How long nothing is committed after a failure: it may have taken as long as a call may take."""
 MOST_EPOCHS = 16
-"""Epochs that are walked back through in search of a record's; beyond, an offset is committed without one."""
+"""Epochs that are walked back through in search of a record's; beyond, an offset
+is committed without one.
+"""
 
 AskEpochs = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, EpochEndOffset]]
 
@@ -39,7 +43,9 @@ class GroupProgress:
     _said: bool = False
 
     def commit(self, done: Offsets, now: Offsets, now_ms: int) -> None:
-        """Commit the positions that moved since the last time; `now` is what the cluster has at present."""
+        """Commit the positions that moved since the last time; `now` is what the
+        cluster has at present.
+        """
         if self._not_before_ms is not None and now_ms < self._not_before_ms:
             return
         others = recreated(done, now)
@@ -56,23 +62,31 @@ class GroupProgress:
                 self.client.offsets_for_leader_epochs,
                 {tp: (offset, known) for tp, (offset, known, _) in moved.items()},
             )
-            offsets = {tp: OffsetAndMetadata(found[0], "", epochs.get(tp, -1)) for tp, found in moved.items()}
+            offsets = {
+                tp: OffsetAndMetadata(found[0], "", epochs.get(tp, -1))
+                for tp, found in moved.items()
+            }
             self.client.commit_offsets(self.group, offsets)
         except KafkaError as error:
             self._not_before_ms = now_ms + PAUSE_MS
             if not self._said:
                 self._said = True
-                log.warning("the progress of the query is not committed to group %s: %s", self.group, error)
+                log.warning(
+                    "the progress of the query is not committed to group %s: %s", self.group, error
+                )
             return
         self._done |= moved
         self._not_before_ms, self._said = None, False
 
 
-def epochs_before(ask: AskEpochs, places: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
+def epochs_before(
+    ask: AskEpochs, places: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, int]:
     """Return the leader epoch of the record before each offset, where the leaders know it.
 
-    A place is an offset and an epoch that is at least that of the record. While the epochs below it end at the
-    offset or after, the record is one of theirs. Left out are offsets without an epoch, and where a log begins.
+    A place is an offset and an epoch that is at least that of the record. While the epochs below it
+    end at the offset or after, the record is one of theirs. Left out are offsets without an epoch,
+    and where a log begins.
     """
     found: dict[TopicPartition, int] = {}
     open_ = {tp: epoch for tp, (offset, epoch) in places.items() if offset > 0 and epoch >= 0}

@@ -1,4 +1,6 @@
-"""When a micro-batch is worth running, and how much goes into it: `min…`, `max…` and `maxTriggerDelay`."""
+"""When a micro-batch is worth running, and how much goes into it: `min…`,
+`max…` and `maxTriggerDelay`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class Pace:
     last_ms: int | None = None
 
     def waits(self, offsets: int, now_ms: int) -> bool:
-        """Return whether so many new offsets are too few yet. Mutates: the time of the last micro-batch."""
+        """Return whether so many new offsets are too few yet. Mutates: the time
+        of the last micro-batch.
+        """
         if self.least is None:
             return False
         patient = self.last_ms is not None and now_ms - self.last_ms <= self.max_delay_ms
@@ -36,7 +40,8 @@ def limit_bytes(
     bytes_per_offset: Mapping[TopicPartition, float],
     max_bytes: int,
 ) -> dict[TopicPartition, int]:
-    """Return where a micro-batch of about `max_bytes` ends: every partition gets the same share of its backlog.
+    """Return where a micro-batch of about `max_bytes` ends: every partition gets the same share of
+    its backlog.
 
     One offset at least of each partition that has any, so that everything moves.
 
@@ -45,9 +50,13 @@ def limit_bytes(
     >>> found[a], found[b]
     (25, 25)
     """
-    sizes = {tp: ends[tp] - start for tp, start in starts.items() if tp in ends and ends[tp] > start}
+    sizes = {
+        tp: ends[tp] - start for tp, start in starts.items() if tp in ends and ends[tp] > start
+    }
     total = sum(size * bytes_per_offset.get(tp, 0.0) for tp, size in sizes.items())
     if total <= max_bytes:
         return dict(ends)
     share = max_bytes / total
-    return dict(ends) | {tp: starts[tp] + min(size, max(1, int(size * share))) for tp, size in sizes.items()}
+    return dict(ends) | {
+        tp: starts[tp] + min(size, max(1, int(size * share))) for tp, size in sizes.items()
+    }

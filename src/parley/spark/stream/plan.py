@@ -1,7 +1,7 @@
 """How a stream goes on: from one offset to the next, and from two offsets to ranges.
 
-Pure but for the planner it asks. What is lost is reported to the planner's policy, which raises or warns;
-after a warning the stream goes on as the table in `loss.py` says.
+Pure but for the planner it asks. What is lost is reported to the planner's policy, which raises or
+warns; after a warning the stream goes on as the table in `loss.py` says.
 
 `cuts` says where the history of a position ends, for positions whose records were truncated away.
 """
@@ -33,10 +33,10 @@ def initial_offsets(planner: Planner) -> Offsets:
 def newest_offsets(planner: Planner, start: Offsets, seen: Offsets | None = None) -> Offsets:
     """Return where the logs end now, as far as `start` has not seen it to be otherwise.
 
-    An end before a position that was already read, or before one that was `seen`, is asked for again, with new
-    metadata: a leader that was just elected may not know yet how far the log goes (KIP-207). So is a leader
-    epoch that fell, for a leader of yesterday may have answered, and a topic that vanished between the two
-    questions.
+    An end before a position that was already read, or before one that was `seen`, is asked for
+    again, with new metadata: a leader that was just elected may not know yet how far the log goes
+    (KIP-207). So is a leader epoch that fell, for a leader of yesterday may have answered, and a
+    topic that vanished between the two questions.
     """
     for attempt in range(planner.options.offset_retries + 1):
         found = _look(planner, fresh=attempt > 0)
@@ -68,7 +68,9 @@ def shrunk(start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> list[TopicPartit
 
 
 def doubtful(start: Offsets, end: Offsets, seen: Offsets | None) -> bool:
-    """Return whether an answer without topic ids is so odd that a leader of yesterday may have given it."""
+    """Return whether an answer without topic ids is so odd that a leader of
+    yesterday may have given it.
+    """
     others = recreated(start, end)
     return (
         any(topic not in end.ids for topic in others)
@@ -78,9 +80,11 @@ def doubtful(start: Offsets, end: Offsets, seen: Offsets | None) -> bool:
 
 
 def ended_early(start: Offsets, end: Offsets, seen: Offsets | None) -> list[TopicPartition]:
-    """Return the partitions whose log ends before an end that was `seen`, though not before what was read.
+    """Return the partitions whose log ends before an end that was `seen`, though not before what
+    was read.
 
-    Topics with ids are left out: where the same topic lost records that nobody has read, nothing is missed.
+    Topics with ids are left out: where the same topic lost records that nobody has read, nothing is
+    missed.
     """
     if seen is None:
         return []
@@ -93,7 +97,9 @@ def ended_early(start: Offsets, end: Offsets, seen: Offsets | None) -> list[Topi
 
 
 def new_partitions(start: Offsets, end: Offsets) -> set[TopicPartition]:
-    """Return the partitions that have no position yet: they were added, or their topic is another one now."""
+    """Return the partitions that have no position yet: they were added, or their
+    topic is another one now.
+    """
     others = recreated(start, end)
     return {tp for tp in end.positions if tp not in start.positions or tp.topic in others}
 
@@ -101,7 +107,9 @@ def new_partitions(start: Offsets, end: Offsets) -> set[TopicPartition]:
 def report_losses(
     planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE, seen: Offsets | None = None
 ) -> None:
-    """Report what a stream can no longer read: what is gone, what is another topic now, what ends early."""
+    """Report what a stream can no longer read: what is gone, what is another
+    topic now, what ends early.
+    """
     others = recreated(start, end)
     for topic in sorted(others):
         planner.policy.recreated(topic, others[topic])
@@ -121,8 +129,12 @@ def report_losses(
             planner.policy.ended_early(tp, seen.positions[tp], end.positions[tp])
 
 
-def starts_of(planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> dict[TopicPartition, int]:
-    """Return where reading begins in each partition of `end`: new ones are read from their beginning."""
+def starts_of(
+    planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE
+) -> dict[TopicPartition, int]:
+    """Return where reading begins in each partition of `end`: new ones are
+    read from their beginning.
+    """
     new = new_partitions(start, end)
     known = {tp: cuts.get(tp, start.positions[tp]) for tp in end.positions if tp in start.positions}
     return known | planner.earliest(new)
@@ -136,7 +148,9 @@ def limited(
     max_bytes: int | None = None,
     bytes_per_offset: Mapping[TopicPartition, float] | None = None,
 ) -> Offsets:
-    """Return an end that takes at most `max_rows` offsets, and about `max_bytes`, of what is there from `starts`."""
+    """Return an end that takes at most `max_rows` offsets, and about `max_bytes`, of
+    what is there from `starts`.
+    """
     positions = dict(end.positions)
     if max_rows is not None:
         positions = limit_offsets(starts, positions, max_rows)
@@ -158,7 +172,9 @@ def capped(start: Offsets, end: Offsets, target: Offsets, cuts: Cuts = _NONE) ->
     return held(start, kept, {tp: target.positions.get(tp, 0) for tp in there}, cuts)
 
 
-def held(start: Offsets, end: Offsets, limits: Mapping[TopicPartition, int], cuts: Cuts = _NONE) -> Offsets:
+def held(
+    start: Offsets, end: Offsets, limits: Mapping[TopicPartition, int], cuts: Cuts = _NONE
+) -> Offsets:
     """Return `end` held back to `limits`, but not behind what was read already."""
     positions, new = dict(end.positions), new_partitions(start, end)
     for tp, limit in limits.items():
@@ -169,12 +185,16 @@ def held(start: Offsets, end: Offsets, limits: Mapping[TopicPartition, int], cut
 
 
 def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return what the tasks of a micro-batch read. The same offsets give the same ranges, whenever they are asked."""
+    """Return what the tasks of a micro-batch read. The same offsets give the same
+    ranges, whenever they are asked.
+    """
     cuts = planner.histories.cuts(start, end)
     report_losses(planner, start, end, cuts)
     whole, new = [], new_partitions(start, end)
     for tp, first in starts_of(planner, start, end, cuts).items():
         if tp in new and 0 < first < end.positions[tp] and start.positions:
             planner.policy.aged_out(tp, 0, first)
-        whole.append(OffsetRange(tp, first, end.positions[tp], end.ids.get(tp.topic, ""), end.epoch(tp)))
+        whole.append(
+            OffsetRange(tp, first, end.positions[tp], end.ids.get(tp.topic, ""), end.epoch(tp))
+        )
     return planner.split(whole)

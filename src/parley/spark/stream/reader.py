@@ -56,7 +56,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._driver.first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch. Spark knows single ones only: the driver looks at all that were given."""
+        """Return the limit of a micro-batch. Spark knows single ones only: the driver
+        looks at all that were given.
+        """
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -75,16 +77,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; `start` itself when there is nothing to read yet.
 
-        Raises DataLossError when something between `start` and there is gone and failOnDataLoss is true.
+        Raises DataLossError when something between `start` and there is gone and failOnDataLoss is
+        true.
         """
         begun = Offsets.from_json(start)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._driver.next_end(begun, max_rows=max_rows, without_limits=isinstance(limit, ReadAllAvailable))
+        end = self._driver.next_end(
+            begun, max_rows=max_rows, without_limits=isinstance(limit, ReadAllAvailable)
+        )
         return dict(start) if end is begun else end.to_json()
 
     @edge
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the end of the logs as `latestOffset` just saw it, without asking again, and the lag with it."""
+        """Return the end of the logs as `latestOffset` just saw it, without asking
+        again, and the lag with it.
+        """
         return self._driver.report()
 
     @edge
@@ -99,7 +106,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return read_range(partition.value, self._options, self._schema)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: `latestOffset` from there comes next, and commits what is done to the group of `commitToGroup`.
+        """Do nothing: `latestOffset` from there comes next, and commits what is done to the group
+        of `commitToGroup`.
 
         Only there is it known whether the topics are still the same.
         """

@@ -18,13 +18,24 @@ import re
 from parley.errors import ConfigError
 
 _CLASSES = {
-    "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "A-Za-z", "Digit": "0-9", "Alnum": "A-Za-z0-9",
-    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t", "Cntrl": r"\x00-\x1F\x7F",
-    "XDigit": "0-9A-Fa-f", "Space": r" \t\n\x0B\f\r", "javaLowerCase": "a-z", "javaUpperCase": "A-Z",
+    "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "A-Za-z", "Digit": "0-9",
+    "Alnum": "A-Za-z0-9",
+    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t",
+    "Cntrl": r"\x00-\x1F\x7F",
+    "XDigit": "0-9A-Fa-f", "Space": r" \t\n\x0B\f\r", "javaLowerCase": "a-z",
+    "javaUpperCase": "A-Z",
     "L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z", "N": "0-9", "Nd": "0-9", "P": r"!-/:-@\[-`{-~",
-    "IsAlphabetic": "A-Za-z", "IsDigit": "0-9", "IsLetter": "A-Za-z", "IsLowercase": "a-z", "IsUppercase": "A-Z",
+    "IsAlphabetic": "A-Za-z", "IsDigit": "0-9", "IsLetter": "A-Za-z", "IsLowercase": "a-z",
+    "IsUppercase": "A-Z",
 }  # fmt: skip
-_FLAGS = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE, "u": re.NOFLAG, "d": re.NOFLAG}
+_FLAGS = {
+    "i": re.IGNORECASE,
+    "s": re.DOTALL,
+    "m": re.MULTILINE,
+    "x": re.VERBOSE,
+    "u": re.NOFLAG,
+    "d": re.NOFLAG,
+}
 _LEADING_FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
 
 
@@ -45,7 +56,9 @@ def translate(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(text, flags)
     except re.error as error:
-        raise ConfigError(f'subscribePattern="{pattern}" is not a regular expression: {error}') from error
+        raise ConfigError(
+            f'subscribePattern="{pattern}" is not a regular expression: {error}'
+        ) from error
 
 
 def _refused(pattern: str, place: int, why: str) -> ConfigError:
@@ -56,7 +69,9 @@ def _refused(pattern: str, place: int, why: str) -> ConfigError:
 
 
 class _Walk:
-    """One pass over a pattern. `at` is the place of the next character, `out` what was made so far."""
+    """One pass over a pattern. `at` is the place of the next character,
+    `out` what was made so far.
+    """
 
     def __init__(self, pattern: str, start: int) -> None:
         self.pattern = pattern
@@ -73,7 +88,9 @@ class _Walk:
                 self._class_char(char)
             elif char == "[":
                 self._open_class()
-            elif self.pattern.startswith("(?<", self.at) and self.pattern[self.at + 3 : self.at + 4] not in ("=", "!"):
+            elif self.pattern.startswith("(?<", self.at) and self.pattern[
+                self.at + 3 : self.at + 4
+            ] not in ("=", "!"):
                 self._emit("(?P<", 3)
             elif _LEADING_FLAGS.match(self.pattern, self.at):
                 raise self._error("flags may only stand at the front")
@@ -102,7 +119,8 @@ class _Walk:
             raise self._error("an intersection of character classes cannot be translated")
         if char == "]":
             self.in_class = False
-        # "--", "||" and "~~" are set operations of some future Python: escaped, they stay what they are.
+        # "--", "||" and "~~" are set operations of some future Python: escaped, they stay what they
+        # are.
         self._emit("\\" + char if char in "|~" else char, 1)
 
     def _escape(self) -> None:
@@ -139,7 +157,9 @@ class _Walk:
         if self.in_class and negated:
             raise self._error("a negated property inside a character class cannot be translated")
         ranges = _CLASSES[name]
-        self._emit(ranges if self.in_class else f"[{'^' if negated else ''}{ranges}]", 1 + found.end())
+        self._emit(
+            ranges if self.in_class else f"[{'^' if negated else ''}{ranges}]", 1 + found.end()
+        )
 
 
 _ESCAPES = {

@@ -1,4 +1,5 @@
-"""Times and sizes as people write them: `15m`, `90 seconds`, `-10 minutes`, `64m`. Pure; raises ValueError.
+"""Times and sizes as people write them: `15m`, `90 seconds`, `-10 minutes`, `64m`. Pure; raises
+ValueError.
 
 Units are those of Spark's own time strings, and their English words.
 """
@@ -9,12 +10,23 @@ import re
 from typing import NamedTuple
 
 _UNITS_MS = {
-    "ms": 1, "millisecond": 1, "milliseconds": 1, "s": 1_000, "sec": 1_000, "second": 1_000, "seconds": 1_000,
-    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000, "h": 3_600_000, "hour": 3_600_000,
+    "ms": 1, "millisecond": 1, "milliseconds": 1, "s": 1_000, "sec": 1_000, "second": 1_000,
+    "seconds": 1_000,
+    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000, "h": 3_600_000,
+    "hour": 3_600_000,
     "hours": 3_600_000, "d": 86_400_000, "day": 86_400_000, "days": 86_400_000, "week": 604_800_000,
     "weeks": 604_800_000,
 }  # fmt: skip
-_UNITS_BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
+_UNITS_BYTES = {
+    "": 1,
+    "b": 1,
+    "k": 2**10,
+    "kb": 2**10,
+    "m": 2**20,
+    "mb": 2**20,
+    "g": 2**30,
+    "gb": 2**30,
+}
 _PART = re.compile(r"\s*([0-9]+)\s*([a-z]*)\s*")
 _HIGHEST = 2**63 - 1
 

@@ -1,7 +1,7 @@
 """Keys and values as numbers: what Kafka's Java serializers wrote, big-endian, as columns.
 
-`.schema("key bigint, value double")` reads what LongSerializer and DoubleSerializer wrote. Whole columns are
-turned at once; no Python object is made per record.
+`.schema("key bigint, value double")` reads what LongSerializer and DoubleSerializer wrote. Whole
+columns are turned at once; no Python object is made per record.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ _COLUMNS = ("key", "value")
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return what to fetch for a schema: numbers as the bytes they are, and offsets to name a wrong one by."""
+    """Return what to fetch for a schema: numbers as the bytes they are, and
+    offsets to name a wrong one by.
+    """
     fields = [
-        pa.field(found.name, pa.binary(), found.nullable) if found.name in _COLUMNS and found.type in CODES else found
+        pa.field(found.name, pa.binary(), found.nullable)
+        if found.name in _COLUMNS and found.type in CODES
+        else found
         for found in schema
     ]
     if fields != list(schema) and "offset" not in schema.names:
@@ -55,11 +59,15 @@ def to_numbers(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.Recor
 
 def _numbers(column: pa.Array, wanted: pa.Field, batch: pa.RecordBatch, where: str) -> pa.Array:
     width = wanted.type.bit_width // 8
-    wrong = pc.index(pc.fill_null(pc.not_equal(pc.binary_length(column), width), False), True).as_py()
+    wrong = pc.index(
+        pc.fill_null(pc.not_equal(pc.binary_length(column), width), False), True
+    ).as_py()
     if wrong >= 0:
         raise ConfigError(
-            f"the {wanted.name} at offset {batch.column('offset')[wrong]} of {where} has {len(column[wrong].as_py())} "
-            f'bytes and cannot be read as {wanted.type}, which has {width}. Read it as "{wanted.name} binary".'
+            f"the {wanted.name} at offset {batch.column('offset')[wrong]} of {where} has "
+            f"{len(column[wrong].as_py())} "
+            f"bytes and cannot be read as {wanted.type}, which has {width}. Read it as "
+            f'"{wanted.name} binary".'
         )
     filled = pc.fill_null(column, bytes(width)) if column.null_count else column
     offsets = memoryview(filled.buffers()[1]).cast("i")

@@ -2,10 +2,11 @@
 
     {"@parley": 1, "@ids": {topic: id}, "@epochs": {topic: {"0": 12}}, topic: {"0": 5}}
 
-1. `@` cannot stand in a topic's name, so that the extra keys cannot be mistaken for topics. They are
-   left out where nothing is known (brokers before 2.8 have no ids, before 2.4 no epochs to trust).
-2. Spark compares offsets as *text*: the same state gives the same text. Extra keys first, then topics
-   by name, partitions by number.
+1. `@` cannot stand in a topic's name, so that the extra keys cannot be mistaken for topics. They
+   are left out where nothing is known (brokers before 2.8 have no ids, before 2.4 no epochs to
+   trust).
+2. Spark compares offsets as *text*: the same state gives the same text. Extra keys first, then
+   topics by name, partitions by number.
 3. Plain `{topic: {"0": 5}}`, Spark's own form and that of users' options, is read as well.
 4. An epoch belongs to the position beside it: it changes only when the position moves (`advance`).
    An idle stream whose leaders move therefore keeps its text, and no batch is run for nothing.
@@ -26,7 +27,9 @@ FORMAT_KEY, IDS_KEY, EPOCHS_KEY = "@parley", "@ids", "@epochs"
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Next offset to read of each partition, and, where known, topic ids (text form) and leader epochs."""
+    """Next offset to read of each partition, and, where known, topic ids (text
+    form) and leader epochs.
+    """
 
     positions: Mapping[TopicPartition, int]
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +42,9 @@ class Offsets:
         ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
         if ids:
             found[IDS_KEY] = ids
-        epochs = by_topic({tp: epoch for tp, epoch in self.epochs.items() if tp in self.positions and epoch >= 0})
+        epochs = by_topic(
+            {tp: epoch for tp, epoch in self.epochs.items() if tp in self.positions and epoch >= 0}
+        )
         if epochs:
             found[EPOCHS_KEY] = epochs
         return found | by_topic(self.positions)
@@ -48,16 +53,20 @@ class Offsets:
     def from_json(cls, found: Mapping[str, Any]) -> Offsets:
         """Return the offsets that a checkpoint holds.
 
-        Raises ConfigError for what is no such thing: a checkpoint of another source, or of a later parley.
+        Raises ConfigError for what is no such thing: a checkpoint of another source, or of a later
+        parley.
         """
         version = found.get(FORMAT_KEY, FORMAT)
         if version != FORMAT:
             raise ConfigError(
-                f"the checkpoint's offsets are of format {version}; this parley reads format {FORMAT}. "
+                f"the checkpoint's offsets are of format {version}; this parley reads format "
+                f"{FORMAT}. "
                 f"Resume the query with the parley that wrote them, or a later one."
             )
         try:
-            positions = flatten({key: value for key, value in found.items() if not key.startswith("@")})
+            positions = flatten(
+                {key: value for key, value in found.items() if not key.startswith("@")}
+            )
             epochs = flatten(found.get(EPOCHS_KEY, {}))
             ids = {str(topic): str(text) for topic, text in found.get(IDS_KEY, {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
@@ -79,9 +88,10 @@ class Offsets:
 def recreated(start: Offsets, end: Offsets) -> dict[str, str]:
     """Return the topics that are others now, and what shows it.
 
-    Another id does. Where one of the ids is unknown (brokers before 2.8), a leader epoch does that fell onto
-    those of a new topic, or a log that ends early in the very leader epoch that its end was known of: no
-    election came between, and without one nothing is cut off. Without ids and epochs (before 2.4) nothing does.
+    Another id does. Where one of the ids is unknown (brokers before 2.8), a leader epoch does that
+    fell onto those of a new topic, or a log that ends early in the very leader epoch that its end
+    was known of: no election came between, and without one nothing is cut off. Without ids and
+    epochs (before 2.4) nothing does.
     """
     found = {}
     for topic, old in start.ids.items():
@@ -94,14 +104,17 @@ def recreated(start: Offsets, end: Offsets) -> dict[str, str]:
         if rewound(held, epoch):
             found[tp.topic] = f"the leader epoch of {tp} fell from {held} to {epoch}"
         elif epoch == held and end.positions[tp] < start.positions.get(tp, 0):
-            found[tp.topic] = f"{tp} ends at {end.positions[tp]} in leader epoch {epoch}, in which it ended at " + (
-                f"{start.positions[tp]} before"
+            found[tp.topic] = (
+                f"{tp} ends at {end.positions[tp]} in leader epoch {epoch}, in which it ended at "
+                + (f"{start.positions[tp]} before")
             )
     return found
 
 
 def stepped_back(start: Offsets, end: Offsets) -> list[TopicPartition]:
-    """Return the partitions whose leader epoch fell, but not so far that their topic must be another one."""
+    """Return the partitions whose leader epoch fell, but not so far that their
+    topic must be another one.
+    """
     back = (tp for tp, epoch in end.epochs.items() if epoch < start.epochs.get(tp, -1))
     found = [tp for tp in back if _may_be_another(tp.topic, start, end)]
     if not found:
@@ -115,15 +128,20 @@ def _may_be_another(topic: str, start: Offsets, end: Offsets) -> bool:
 
 
 def advance(start: Offsets, end: Offsets, cuts: Collection[TopicPartition] = ()) -> Offsets:
-    """Return `end`, with the epoch of `start` wherever the position did not move; `start` if nothing did.
+    """Return `end`, with the epoch of `start` wherever the position did not move; `start` if
+    nothing did.
 
-    A topic that is another one now counts as moved even if its positions look the same, and so do partitions
-    whose leader epoch fell, and those in `cuts`, whose log was truncated. An id once known is kept when nobody
-    shows it: in a cluster of several releases older brokers cannot.
+    A topic that is another one now counts as moved even if its positions look the same, and so do
+    partitions whose leader epoch fell, and those in `cuts`, whose log was truncated. An id once
+    known is kept when nobody shows it: in a cluster of several releases older brokers cannot.
     """
     others = recreated(start, end)
     moved = {*cuts, *stepped_back(start, end)}
-    kept = [tp for tp, offset in end.positions.items() if start.positions.get(tp) == offset and tp not in moved]
+    kept = [
+        tp
+        for tp, offset in end.positions.items()
+        if start.positions.get(tp) == offset and tp not in moved
+    ]
     if len(kept) == len(end.positions) == len(start.positions) and not others:
         return start
     epochs = dict(end.epochs)
@@ -143,7 +161,9 @@ def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def flatten(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Return the inverse of `by_topic`. Raises ValueError, TypeError or AttributeError for other shapes."""
+    """Return the inverse of `by_topic`. Raises ValueError, TypeError or
+    AttributeError for other shapes.
+    """
     values = {}
     for topic, partitions in found.items():
         for partition, value in partitions.items():

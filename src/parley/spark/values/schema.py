@@ -1,11 +1,12 @@
 """The columns of a row: which a reader yields, and which a writer takes.
 
 Reading: key, value, topic, partition, offset, timestamp, timestampType, and headers with
-`includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may be
-string then, or a number that one of Kafka's Java serializers wrote. Columns that are not named are not even decoded.
+`includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may
+be string then, or a number that one of Kafka's Java serializers wrote. Columns that are not named
+are not even decoded.
 
-Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be. So may timestamp, which
-Spark's own leaves out.
+Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be. So may
+timestamp, which Spark's own leaves out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ READ_TYPES = {
 }
 """Columns of a read and the Spark types they may have, the default first."""
 _CHOSEN = {
-    "binary": pa.binary(), "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "binary": pa.binary(), "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(),
+    "bigint": pa.int64(),
     "float": pa.float32(), "double": pa.float64(),
 }  # fmt: skip
 WRITE_TYPES = {
@@ -59,7 +61,10 @@ def read_schema(include_headers: bool) -> StructType:
     from pyspark.sql import types
 
     header = types.StructType(
-        [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+        [
+            types.StructField("key", types.StringType()),
+            types.StructField("value", types.BinaryType()),
+        ]
     )
     kinds = {
         "binary": types.BinaryType(),
@@ -74,7 +79,8 @@ def read_schema(include_headers: bool) -> StructType:
 
 
 def arrow_read_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of the batches that a read yields: exactly what Spark expects for `schema`.
+    """Return the Arrow schema of the batches that a read yields: exactly what Spark expects for
+    `schema`.
 
     Raises ConfigError for a column that does not exist or has a type that it cannot have.
     """
@@ -84,12 +90,16 @@ def arrow_read_schema(schema: StructType) -> pa.Schema:
         kinds = READ_TYPES.get(column.name)
         if kinds is None:
             raise ConfigError(
-                f'a Kafka record has no column "{column.name}".{nearest_hint(column.name, READ_TYPES)} '
+                "a Kafka record has no column "
+                f'"{column.name}".{nearest_hint(column.name, READ_TYPES)} '
                 f"It has: {', '.join(READ_TYPES)}."
             )
         given = column.dataType.simpleString()
         if given not in kinds:
-            raise ConfigError(f'column "{column.name}" cannot be read as {given}: {" or ".join(kinds)} is expected')
+            raise ConfigError(
+                f'column "{column.name}" cannot be read as {given}: {" or ".join(kinds)} is '
+                "expected"
+            )
         kind = _CHOSEN[given] if column.name in ("key", "value") else default[column.name].type
         fields.append(pa.field(column.name, kind, nullable=column.nullable))
     if len(set(schema.names)) != len(fields):
@@ -98,24 +108,32 @@ def arrow_read_schema(schema: StructType) -> pa.Schema:
 
 
 def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[str, ...]:
-    """Return the columns to write, of those the rows have. Others are left out, as Spark's own sink does.
+    """Return the columns to write, of those the rows have. Others are left out, as Spark's own sink
+    does.
 
     Raises ConfigError where value is missing, no topic is said, or a type cannot be written.
     """
     given = {column.name: column.dataType.simpleString() for column in schema.fields}
     by_lower = {name.lower(): name for name in given}
     if "value" not in given:
-        near = f' There is "{by_lower["value"]}"; rename it.' if "value" in by_lower else nearest_hint("value", given)
+        near = (
+            f' There is "{by_lower["value"]}"; rename it.'
+            if "value" in by_lower
+            else nearest_hint("value", given)
+        )
         raise ConfigError(f'the rows have no column "value", which is what Kafka stores.{near}')
     if "topic" not in given and not has_topic_option:
         raise ConfigError('no topic: set the option "topic", or give the rows a column "topic"')
     for name, kinds in WRITE_TYPES.items():
         if name in given and given[name] not in kinds:
             raise ConfigError(
-                f'column "{name}" has type {given[name]}, which cannot be written: {" or ".join(kinds)} is expected. '
+                f'column "{name}" has type {given[name]}, which cannot be written: '
+                f"{' or '.join(kinds)} is expected. "
                 f"{'Cast it, or drop it' if name == 'timestamp' else 'Cast it, or use to_json'}."
             )
-    return tuple(name for name in WRITE_TYPES if name in given and not (name == "topic" and has_topic_option))
+    return tuple(
+        name for name in WRITE_TYPES if name in given and not (name == "topic" and has_topic_option)
+    )
 
 
 def left_out(schema: StructType) -> list[str]:

@@ -1,8 +1,9 @@
 """Timestamps that Spark cannot hold: the record is named, instead of a time that it never had.
 
-Kafka keeps milliseconds in 64 bits, Spark microseconds. A producer that wrote microseconds or nanoseconds where
-milliseconds belong made times that may not fit; the kernel brings them to the nearest that does, which is no
-multiple of 1000 and therefore no time of a record. Spark's own source fails in the same place, since 4.2.
+Kafka keeps milliseconds in 64 bits, Spark microseconds. A producer that wrote microseconds or
+nanoseconds where milliseconds belong made times that may not fit; the kernel brings them to the
+nearest that does, which is no multiple of 1000 and therefore no time of a record. Spark's own
+source fails in the same place, since 4.2.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _ENDS = (-(2**63), 2**63 - 1)
 
 
 def has_overflow(batch: pa.RecordBatch) -> bool:
-    """Return whether a batch in microseconds holds a timestamp that did not fit. Looks at the column as a whole."""
+    """Return whether a batch in microseconds holds a timestamp that did not fit. Looks
+    at the column as a whole.
+    """
     if "timestamp" not in batch.schema.names or not batch.num_rows:
         return False
     found = pc.min_max(batch.column("timestamp").view(pa.int64()))
@@ -38,11 +41,16 @@ def overflow_error(where: str, batches: Iterable[pa.RecordBatch]) -> ConfigError
         outside = pc.or_(pc.greater(times, LARGEST_MS), pc.less(times, -LARGEST_MS))
         row = pc.index(outside, True).as_py()
         if row >= 0:
-            which = f"at offset {batch.column('offset')[row]} has the timestamp {times[row]} ms, which"
+            which = (
+                f"at offset {batch.column('offset')[row]} has the timestamp {times[row]} ms, which"
+            )
             break
     return ConfigError(
-        f"KAFKA_MALFORMED_RECORD_TIMESTAMP: a record of {where} {which or 'has a timestamp that'} does not fit into "
-        "Spark's microseconds. Kafka's timestamps are milliseconds since 1970: its producer seems to write "
-        "microseconds or nanoseconds. Correct the producer; to read what is there, leave the column out: "
+        f"KAFKA_MALFORMED_RECORD_TIMESTAMP: a record of {where} "
+        f"{which or 'has a timestamp that'} does not fit into "
+        "Spark's microseconds. Kafka's timestamps are milliseconds since 1970: its producer "
+        "seems to write "
+        "microseconds or nanoseconds. Correct the producer; to read what is there, leave the "
+        "column out: "
         '.schema("key binary, value binary, offset bigint").'
     )

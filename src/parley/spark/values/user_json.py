@@ -20,10 +20,14 @@ def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
     found = []
     for topic, numbers in _topics(option, text, example).items():
         if not isinstance(numbers, list):
-            raise _shape(option, f'"{topic}" has {_show(numbers)} instead of a list of partitions', example)
+            raise _shape(
+                option, f'"{topic}" has {_show(numbers)} instead of a list of partitions', example
+            )
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
-                raise _shape(option, f'"{topic}" has {_show(number)} instead of a partition', example)
+                raise _shape(
+                    option, f'"{topic}" has {_show(number)} instead of a partition', example
+                )
             found.append(TopicPartition(topic, number))
     if not found:
         raise _shape(option, "it names no partition", example)
@@ -32,18 +36,26 @@ def read_partitions(option: str, text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def read_partition_values(option: str, text: str, *, low: int, what: str) -> dict[TopicPartition, int]:
+def read_partition_values(
+    option: str, text: str, *, low: int, what: str
+) -> dict[TopicPartition, int]:
     """Return the values that `{"topicA":{"0":23,"1":-1}}` gives to partitions, each `low` or more.
 
     Raises ConfigError for anything else. Keys with an @ are no topics: `read_histories` reads them.
     """
     example = '{"topicA":{"0":23,"1":42}}'
-    topics = {topic: values for topic, values in _topics(option, text, example).items() if not topic.startswith("@")}
+    topics = {
+        topic: values
+        for topic, values in _topics(option, text, example).items()
+        if not topic.startswith("@")
+    }
     return _partition_values(option, topics, example, low=low, what=what)
 
 
 def read_histories(option: str, text: str) -> tuple[dict[str, str], dict[TopicPartition, int]]:
-    """Return topic ids and leader epochs of offsets that were copied from a checkpoint of parley, else nothing."""
+    """Return topic ids and leader epochs of offsets that were copied from a
+    checkpoint of parley, else nothing.
+    """
     example = '{"topicA":{"0":12}}'
     found = _topics(option, text, example)
     ids, epochs = found.get("@ids", {}), found.get("@epochs", {})
@@ -60,12 +72,18 @@ def _partition_values(
     found = {}
     for topic, values in topics.items():
         if not isinstance(values, dict):
-            raise _shape(option, f'"{topic}" has {_show(values)} instead of a value for each partition', example)
+            raise _shape(
+                option,
+                f'"{topic}" has {_show(values)} instead of a value for each partition',
+                example,
+            )
         for partition, value in values.items():
             if not (partition.isascii() and partition.isdigit()) or int(partition) >= 2**31:
                 raise _shape(option, f'"{topic}" has "{partition}" instead of a partition', example)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= _INT64:
-                raise _shape(option, f"{topic}-{partition} has {_show(value)} instead of {what}", example)
+                raise _shape(
+                    option, f"{topic}-{partition} has {_show(value)} instead of {what}", example
+                )
             found[TopicPartition(topic, int(partition))] = value
     return found
 
@@ -76,7 +94,8 @@ def _topics(option: str, text: str, example: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         around = text[max(0, error.pos - 20) : error.pos + 20]
         raise ConfigError(
-            f'{option} is not JSON: {error.msg} at character {error.pos + 1}, near "{around}". {example} is expected.'
+            f"{option} is not JSON: {error.msg} at character {error.pos + 1}, near "
+            f'"{around}". {example} is expected.'
         ) from error
     except _DuplicateKeyError as error:
         raise _shape(option, f'it has the key "{error}" twice', example) from error

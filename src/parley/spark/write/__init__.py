@@ -2,7 +2,7 @@
 
 `docs/proof/exactly-once.md` describes the design from one end to the other.
 
-Map: `writer` is what Spark calls, `options` what it was given, `rows` what it writes. Exactly once: `driver` and
-`attempt` act, `decisions`, `intent` and `turns` are pure, `messages` go between them, `interfaces` what they need of
-Kafka and `kafka` gives it. `sealed` spares imports.
+Map: `writer` is what Spark calls, `options` what it was given, `rows` what it writes. Exactly once:
+`driver` and `attempt` act, `decisions`, `intent` and `turns` are pure, `messages` go between them,
+`interfaces` what they need of Kafka and `kafka` gives it. `sealed` spares imports.
 """

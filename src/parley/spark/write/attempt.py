@@ -1,7 +1,7 @@
 """One task attempt of an exactly-once write: take a turn, write in a transaction, leave it open.
 
-An attempt that fails aborts its own transaction, which nobody has heard of. What one leaves behind that was
-killed is aborted by the driver, or by its time-out.
+An attempt that fails aborts its own transaction, which nobody has heard of. What one leaves behind
+that was killed is aborted by the driver, or by its time-out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 class Writing(Protocol):
     """Writes rows inside a transaction and leaves it open."""
 
-    def __call__(self, transactional_id: str, rows: Iterator[pyarrow.RecordBatch]) -> tuple[Identity, int]:
-        """Return the identity of the transaction and the number of its rows, when all are acknowledged."""
+    def __call__(
+        self, transactional_id: str, rows: Iterator[pyarrow.RecordBatch]
+    ) -> tuple[Identity, int]:
+        """Return the identity of the transaction and the number of its rows,
+        when all are acknowledged.
+        """
 
 
 def attempt(
@@ -55,4 +59,6 @@ def attempt(
         yield from rows
 
     identity, count = write(id_name(plan.prefix, slot, name), all_rows())
-    return Prepared(plan.fence, what, OpenTransaction(slot, turn, name, identity, count), recorded, pool)
+    return Prepared(
+        plan.fence, what, OpenTransaction(slot, turn, name, identity, count), recorded, pool
+    )

@@ -1,17 +1,17 @@
 """The driver's side of exactly-once: plan a batch, commit it, or abort it.
 
 1. Planning takes the query over (InitProducerId of its own transactional id): from then on no other
-   driver can decide anything. Only then the journal is read, what is decided is carried out, and what
-   earlier attempts left open is aborted.
-2. Committing first writes the intent, in a transaction under the identity that planning got. When that
-   transaction is committed, the batch is decided, whatever dies next.
-3. Planning and committing may run in different processes, and a process that ran both may die between
-   any two calls: what must be known stands in the journal or comes with the tasks' messages. What the
-   planning process remembers only saves requests.
-4. Nothing is aborted unless it is certain that no intent names it, now or later:
-   at planning, ids of turns older than one that this driver took while the query was its own;
-   at commit, ids of turns older than those which the intent names;
-   at abort, this batch's own transactions, once the journal shows that no intent of this driver exists.
+   driver can decide anything. Only then the journal is read, what is decided is carried out, and
+   what earlier attempts left open is aborted.
+2. Committing first writes the intent, in a transaction under the identity that planning got. When
+   that transaction is committed, the batch is decided, whatever dies next.
+3. Planning and committing may run in different processes, and a process that ran both may die
+   between any two calls: what must be known stands in the journal or comes with the tasks'
+   messages. What the planning process remembers only saves requests.
+4. Nothing is aborted unless it is certain that no intent names it, now or later: at planning, ids
+   of turns older than one that this driver took while the query was its own; at commit, ids of
+   turns older than those which the intent names; at abort, this batch's own transactions, once the
+   journal shows that no intent of this driver exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from parley.spark.write.decisions import another_driver, lost, to_decide
 from parley.spark.write.intent import Done, Intent, Newest, OpenTransaction
 from parley.spark.write.interfaces import Coordination, Journal, Outcome, ToEnd
 from parley.spark.write.messages import NothingToCommit, Plan, Prepared
-from parley.spark.write.turns import Identity, Slot, after_sweep, earlier, id_name, query_id_name, turn_id_name
+from parley.spark.write.turns import (
+    Identity,
+    Slot,
+    after_sweep,
+    earlier,
+    id_name,
+    query_id_name,
+    turn_id_name,
+)
 
 log = logging.getLogger("parley.spark")
 
@@ -39,12 +47,15 @@ class Driver:
     journal: Journal
     go_on_after_loss: bool = False
     _planned: Plan | None = field(default=None, repr=False)
-    """What this process planned last. Where its batch is written and nobody planned since, nothing is left open."""
+    """What this process planned last. Where its batch is written and nobody planned
+    since, nothing is left open.
+    """
 
     def plan(self) -> Plan:
         """Take the query over and return the plan for its next batch.
 
-        Raises DataLossError where a decided batch cannot be carried out, unless the user said to go on.
+        Raises DataLossError where a decided batch cannot be carried out, unless the user said to go
+        on.
         """
         (fence,) = self.coordination.init([query_id_name(self.prefix)])
         newest = self.journal.read()
@@ -58,7 +69,9 @@ class Driver:
         return self._planned
 
     def commit(self, messages: Sequence[object]) -> None:
-        """Decide a batch and commit its transactions. Raises DataLossError as `plan`, or another driver's error."""
+        """Decide a batch and commit its transactions. Raises DataLossError as `plan`,
+        or another driver's error.
+        """
         found = to_decide(messages)
         if found is None:
             return
@@ -75,8 +88,12 @@ class Driver:
         self._abort_leftovers(prepared)
 
     def abort(self, messages: Sequence[object]) -> None:
-        """Abort a batch's transactions, unless the batch is decided or another driver has taken over."""
-        fence = next((message.plan_fence for message in messages if isinstance(message, Prepared)), None)
+        """Abort a batch's transactions, unless the batch is decided or another
+        driver has taken over.
+        """
+        fence = next(
+            (message.plan_fence for message in messages if isinstance(message, Prepared)), None
+        )
         if fence is None or not self._holds(fence):
             return
         newest = self.journal.read()
@@ -85,9 +102,11 @@ class Driver:
         self.abort_at_once(messages)
 
     def commit_at_once(self, messages: Sequence[object]) -> None:
-        """Commit the transactions of a batch write, which Spark never runs again: without an intent.
+        """Commit the transactions of a batch write, which Spark never runs again: without an
+        intent.
 
-        Raises DataLossError naming the tasks whose transactions ended before; the others are committed.
+        Raises DataLossError naming the tasks whose transactions ended before; the others are
+        committed.
         """
         found = to_decide(messages)
         if found is None:
@@ -103,10 +122,12 @@ class Driver:
         """Abort what a batch write left open. What is committed stays."""
         self.coordination.end(_to_end(self.prefix, messages), commit=False)
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _went_well(self, newest: Newest, fence: Identity) -> bool:
-        """Return whether the batch that this process planned last is written, and nobody has planned since."""
+        """Return whether the batch that this process planned last is written, and
+        nobody has planned since.
+        """
         before = self._planned
         if before is None or newest.intent is None or not newest.done:
             return False
@@ -137,28 +158,39 @@ class Driver:
         return [(one, outcome) for one, outcome in pairs if outcome is not Outcome.ENDED]
 
     def _holds(self, fence: Identity) -> bool:
-        """Return whether no other driver has planned since. Aborts an intent of this driver that is under way."""
+        """Return whether no other driver has planned since. Aborts an intent of this
+        driver that is under way.
+        """
         (outcome,) = self.coordination.end([ToEnd(query_id_name(self.prefix), fence)], commit=False)
         return outcome not in (Outcome.FENCED, Outcome.FORGOTTEN)
 
     def _sweep(self, pool: dict[int, Slot], fence: Identity) -> dict[int, Slot]:
-        """Abort what attempts of drivers before this one left open, and return the pool as it is then."""
+        """Abort what attempts of drivers before this one left open, and return
+        the pool as it is then.
+        """
         slots = sorted(pool)
         turns = self.coordination.init([turn_id_name(self.prefix, slot) for slot in slots])
-        if not self._holds(fence):  # later attempts may be another driver's, and named in an intent of its
+        # later attempts may be another driver's, and named in an intent of its
+        if not self._holds(fence):
             raise another_driver(self.prefix)
         left = []
         for slot, turn in zip(slots, turns, strict=True):
             left += [id_name(self.prefix, slot, name) for name in earlier(pool[slot], turn)]
         self.coordination.init(left)
-        return {slot: after_sweep(pool[slot], turn) for slot, turn in zip(slots, turns, strict=True)}
+        return {
+            slot: after_sweep(pool[slot], turn) for slot, turn in zip(slots, turns, strict=True)
+        }
 
     def _abort_leftovers(self, prepared: Sequence[Prepared]) -> None:
-        """Abort what other attempts of these tasks left open, as far as they came before the ones that count."""
+        """Abort what other attempts of these tasks left open, as far as they came
+        before the ones that count.
+        """
         left = []
         for message in prepared:
             one = message.transaction
-            left += [id_name(self.prefix, one.slot, name) for name in earlier(message.recorded, one.turn)]
+            left += [
+                id_name(self.prefix, one.slot, name) for name in earlier(message.recorded, one.turn)
+            ]
         self.coordination.init(left)
 
 
@@ -167,4 +199,6 @@ def _named(prefix: str, one: OpenTransaction) -> ToEnd:
 
 
 def _to_end(prefix: str, messages: Sequence[object]) -> list[ToEnd]:
-    return [_named(prefix, message.transaction) for message in messages if isinstance(message, Prepared)]
+    return [
+        _named(prefix, message.transaction) for message in messages if isinstance(message, Prepared)
+    ]

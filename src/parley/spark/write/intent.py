@@ -6,10 +6,11 @@
     {"parley":1,"kind":"done","by":[1000,3]}
     {"parley":1,"kind":"mark"}
 
-An intent is read only when its transaction is committed: from then on the batch is decided. `by` is the
-identity of the driver that wrote it; no two intents have the same. The journal is read from its end
-backwards until an intent turns up; with the mark that each planning writes at the end, everything in
-front of the mark is there to be read (a new leader of an old release may report a shorter log at first).
+An intent is read only when its transaction is committed: from then on the batch is decided. `by` is
+the identity of the driver that wrote it; no two intents have the same. The journal is read from its
+end backwards until an intent turns up; with the mark that each planning writes at the end,
+everything in front of the mark is there to be read (a new leader of an old release may report a
+shorter log at first).
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Intent:
 
     def pool(self) -> dict[int, Slot]:
         """Return the pool for the next batch: ids whose attempts have ended are spare."""
-        return dict(self.idle) | {one.slot: Slot(one.turn, one.named_after) for one in self.transactions}
+        return dict(self.idle) | {
+            one.slot: Slot(one.turn, one.named_after) for one in self.transactions
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,9 @@ class Newest:
 
 
 def newest(entries: Iterable[Entry]) -> Newest:
-    """Return the newest intent of entries in their order. One that is done may be followed by another's late Done."""
+    """Return the newest intent of entries in their order. One that is done may be
+    followed by another's late Done.
+    """
     intent: Intent | None = None
     done: set[Identity] = set()
     for entry in entries:
@@ -105,9 +110,18 @@ def encode(entry: Entry) -> str:
     """Return an entry as text."""
     body: dict[str, Any] = {"parley": VERSION}
     if isinstance(entry, Intent):
-        body |= {"kind": "intent", "query": entry.what.query, "batch": entry.what.batch, "by": list(entry.by)}
-        body["transactions"] = [[t.slot, *t.turn, *t.named_after, *t.identity, t.rows] for t in entry.transactions]
-        body["idle"] = [[slot, *found.turn, *(found.spare or ())] for slot, found in sorted(entry.idle.items())]
+        body |= {
+            "kind": "intent",
+            "query": entry.what.query,
+            "batch": entry.what.batch,
+            "by": list(entry.by),
+        }
+        body["transactions"] = [
+            [t.slot, *t.turn, *t.named_after, *t.identity, t.rows] for t in entry.transactions
+        ]
+        body["idle"] = [
+            [slot, *found.turn, *(found.spare or ())] for slot, found in sorted(entry.idle.items())
+        ]
     elif isinstance(entry, Done):
         body |= {"kind": "done", "by": list(entry.by)}
     else:
@@ -125,7 +139,8 @@ def decode(text: str | bytes) -> Entry:
         version = body["parley"]
         if version != VERSION:
             raise RemoteProtocolError(
-                f"the journal has an entry of version {version}; this parley knows version {VERSION}. "
+                f"the journal has an entry of version {version}; this parley knows version "
+                f"{VERSION}. "
                 "Resume the query with the parley that wrote it."
             )
         return _entry(body)
@@ -155,7 +170,12 @@ def _entry(body: Any) -> Entry:
 def _transactions(rows: Any) -> Iterator[OpenTransaction]:
     for row in rows:
         slot, *numbers = map(_number, row)
-        turn, after, identity, (rows_written,) = numbers[0:2], numbers[2:4], numbers[4:6], numbers[6:]
+        turn, after, identity, (rows_written,) = (
+            numbers[0:2],
+            numbers[2:4],
+            numbers[4:6],
+            numbers[6:],
+        )
         yield OpenTransaction(slot, Turn(*turn), Turn(*after), Identity(*identity), rows_written)
 
 

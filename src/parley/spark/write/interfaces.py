@@ -18,7 +18,9 @@ class Outcome(Enum):
     OTHERWISE = "otherwise"
     """It is not open, and it was not ended the way that was asked for (INVALID_TXN_STATE)."""
     FENCED = "fenced"
-    """The epoch is over: a later InitProducerId, or the time-out (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)."""
+    """The epoch is over: a later InitProducerId, or the time-out
+    (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED).
+    """
     FORGOTTEN = "forgotten"
     """The coordinator does not know the id any more (INVALID_PRODUCER_ID_MAPPING)."""
 
@@ -34,23 +36,30 @@ class Coordination(Protocol):
     """The transaction coordinators."""
 
     def init(self, transactional_ids: Sequence[str]) -> list[Identity]:
-        """Return a new identity for each id, in their order; what is open under the ids is aborted."""
+        """Return a new identity for each id, in their order; what is open
+        under the ids is aborted.
+        """
 
     def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
-        """End transactions of this or other processes, several at a time. Raises what keeps being no answer."""
+        """End transactions of this or other processes, several at a time. Raises
+        what keeps being no answer.
+        """
 
 
 class Journal(Protocol):
     """The query's journal."""
 
     def read(self) -> Newest:
-        """Write a mark, and return the newest intent in front of it. Waits for transactions that are being ended."""
+        """Write a mark, and return the newest intent in front of it. Waits for
+        transactions that are being ended.
+        """
 
     def write(self, entry: Entry) -> None:
         """Write an entry for everybody to see."""
 
     def decide(self, intent: Intent, transactional_id: str) -> None:
-        """Write an intent in a transaction of `transactional_id` under the identity `intent.by`, and commit it.
+        """Write an intent in a transaction of `transactional_id` under the identity `intent.by`,
+        and commit it.
 
         Raises ProducerFencedError, and nothing is decided, where the identity is over.
         """

@@ -1,4 +1,6 @@
-"""What the exactly-once sink needs, by parley's client: coordinators, and the journal in a topic of its own."""
+"""What the exactly-once sink needs, by parley's client: coordinators, and the
+journal in a topic of its own.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,16 @@ FIRST_LOOK = 64
 """Offsets read back from the journal's end; a batch takes about five of them."""
 JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
 REPLICAS_BEFORE_24 = 3
-"""Replicas of a journal where the brokers do not choose by their default (CreateTopics before v4)."""
+"""Replicas of a journal where the brokers do not choose by their default
+(CreateTopics before v4).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """`Coordination` by a client. `timeout_ms` is the transaction time-out of ids that are written under."""
+    """`Coordination` by a client. `timeout_ms` is the transaction time-out of
+    ids that are written under.
+    """
 
     client: Client
     timeout_ms: int
@@ -63,7 +69,9 @@ class Coordinators:
         return [found[name] for name in transactional_ids]
 
     def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
-        """End transactions, several at a time. Every one is tried, whatever becomes of the others."""
+        """End transactions, several at a time. Every one is tried, whatever
+        becomes of the others.
+        """
 
         def one(transaction: ToEnd) -> Outcome | KafkaError:
             try:
@@ -84,7 +92,9 @@ class Coordinators:
         return outcomes
 
     def _take_over(self, name: str) -> Identity:
-        producer = self.client.transactions.producer(name, transaction_timeout_ms=self.timeout_ms, max_generation=1)
+        producer = self.client.transactions.producer(
+            name, transaction_timeout_ms=self.timeout_ms, max_generation=1
+        )
         try:
             producer.start()
             return Identity(producer.producer_id, producer.producer_epoch)
@@ -107,12 +117,16 @@ class Coordinators:
 
 
 def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
-    """Return what to raise instead of an error of InitProducerId: the remedy where the time-out is too long."""
+    """Return what to raise instead of an error of InitProducerId: the remedy where
+    the time-out is too long.
+    """
     if error.code != INVALID_TRANSACTION_TIMEOUT:
         return error
     return ConfigError(
-        f"the transaction time-out of {timeout_ms} ms is longer than the broker allows (transaction.max.timeout.ms): "
-        "set kafka.transaction.timeout.ms to at most that, or have the broker's setting raised. It must be longer "
+        f"the transaction time-out of {timeout_ms} ms is longer than the broker allows "
+        "(transaction.max.timeout.ms): "
+        "set kafka.transaction.timeout.ms to at most that, or have the broker's setting "
+        "raised. It must be longer "
         "than a batch and the longest time that the driver may be away."
     )
 
@@ -123,7 +137,9 @@ class TopicJournal:
     `produce` are the options of the rows: an entry waits for its brokers as long as they do.
     """
 
-    def __init__(self, client: Client, topic: str, timeout_ms: int, produce: ProduceOptions) -> None:
+    def __init__(
+        self, client: Client, topic: str, timeout_ms: int, produce: ProduceOptions
+    ) -> None:
         self._client, self._place, self._timeout_ms = client, TopicPartition(topic, 0), timeout_ms
         self._options = ProduceOptions(
             enable_idempotence=True,
@@ -171,8 +187,10 @@ class TopicJournal:
         except BrokerError as error:
             if self._refused is not None:
                 error.add_note(
-                    f"The topic {self._place.topic} is needed for delivery=exactly-once and could not be made "
-                    f"({self._refused}). Have it made with one partition and cleanup.policy=compact, and let this "
+                    f"The topic {self._place.topic} is needed for delivery=exactly-once and "
+                    "could not be made "
+                    f"({self._refused}). Have it made with one partition and "
+                    "cleanup.policy=compact, and let this "
                     "user write and read it."
                 )
             raise
@@ -180,11 +198,14 @@ class TopicJournal:
         offset = result.partitions[self._place].base_offset
         if offset >= 0:
             return offset + 1
-        return self._client.list_offsets({self._place: LATEST})[self._place].offset  # a repetition gets no offset
+        # a repetition gets no offset
+        return self._client.list_offsets({self._place: LATEST})[self._place].offset
 
     def _entries(self, start: int, end: int) -> Iterator[Entry]:
         options = FetchOptions(isolation_level="read_committed")
-        first = self._client.list_offsets({self._place: EARLIEST})[self._place].offset if start else 0
+        first = (
+            self._client.list_offsets({self._place: EARLIEST})[self._place].offset if start else 0
+        )
         for batch in self._client.fetch(self._place, max(start, first), end, options):
             for value in batch.column("value").to_pylist():
                 if value is not None:
@@ -197,7 +218,9 @@ class TopicJournal:
                 self._client.create_topics([NewTopic(self._place.topic, 1, -1, JOURNAL_CONFIGS)])
             except UnsupportedVersionError:
                 replicas = min(REPLICAS_BEFORE_24, len(self._client.metadata([]).brokers))
-                self._client.create_topics([NewTopic(self._place.topic, 1, replicas, JOURNAL_CONFIGS)])
+                self._client.create_topics(
+                    [NewTopic(self._place.topic, 1, replicas, JOURNAL_CONFIGS)]
+                )
         except BrokerError as error:
             if error.code != TOPIC_ALREADY_EXISTS:
                 self._refused = error
@@ -207,10 +230,11 @@ DONE_KEYS = 1024
 
 
 def _record(entry: Entry) -> pa.RecordBatch:
-    """Return an entry as a record whose key lets compaction keep what matters: the newest intent and its Done.
+    """Return an entry as a record whose key lets compaction keep what matters: the newest intent
+    and its Done.
 
-    A driver that hung may write the Done of an older intent late. It has a key of its own, unless exactly
-    so many batches were planned meanwhile.
+    A driver that hung may write the Done of an older intent late. It has a key of its own, unless
+    exactly so many batches were planned meanwhile.
     """
     key = type(entry).__name__.lower()
     if isinstance(entry, Done):
@@ -227,10 +251,17 @@ class TransactionWriting:
     topic: str | None
     produce: ProduceOptions
 
-    def __call__(self, transactional_id: str, rows: Iterator[pa.RecordBatch]) -> tuple[Identity, int]:
-        """Return the identity and the number of rows, all acknowledged. An error aborts what was written."""
+    def __call__(
+        self, transactional_id: str, rows: Iterator[pa.RecordBatch]
+    ) -> tuple[Identity, int]:
+        """Return the identity and the number of rows, all acknowledged. An error
+        aborts what was written.
+        """
         producer = self.client.transactions.producer(
-            transactional_id, transaction_timeout_ms=self.timeout_ms, max_generation=1, options=self.produce
+            transactional_id,
+            transaction_timeout_ms=self.timeout_ms,
+            max_generation=1,
+            options=self.produce,
         )
         with producer:
             producer.begin_transaction()

@@ -15,7 +15,9 @@ from parley.spark.options.texts import GivenOptions, Use, read_options
 
 EXACTLY_ONCE = "exactly-once"
 DEFAULT_TIMEOUT_MS = 900_000
-"""The longest transaction time-out that a broker allows by its own default (transaction.max.timeout.ms)."""
+"""The longest transaction time-out that a broker allows by its own default
+(transaction.max.timeout.ms).
+"""
 _TIMEOUT = "transaction.timeout.ms"
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
@@ -47,7 +49,9 @@ class SinkOptions:
 
 
 def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
-    """Return the options of a write. Raises ConfigError for everything that is wrong without asking a broker."""
+    """Return the options of a write. Raises ConfigError for everything that is
+    wrong without asking a broker.
+    """
     given = read_options(options, use)
     produce = read_produce_options(given.kafka)
     client = _client(given.kafka, produce)
@@ -75,14 +79,18 @@ def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
 def _client(kafka: Mapping[str, str], produce: ProduceOptions) -> ClientOptions:
     """Return the options of a writer's client.
 
-    `kafka.max.block.ms` bounds the first connection and the calls of a transaction. Where it is not given they
-    last as long as rows may be on their way: an outage that rows outlive ends no transaction, and no task that
-    Spark gave to a new process.
+    `kafka.max.block.ms` bounds the first connection and the calls of a transaction. Where it is not
+    given they last as long as rows may be on their way: an outage that rows outlive ends no
+    transaction, and no task that Spark gave to a new process.
     """
     waits_ms = (
-        produce.max_block_ms if "max.block.ms" in kafka else max(produce.max_block_ms, produce.delivery_timeout_ms)
+        produce.max_block_ms
+        if "max.block.ms" in kafka
+        else max(produce.max_block_ms, produce.delivery_timeout_ms)
     )
-    return read_client_options(kafka, default_api_timeout_ms=waits_ms, bootstrap_timeout_ms=waits_ms)
+    return read_client_options(
+        kafka, default_api_timeout_ms=waits_ms, bootstrap_timeout_ms=waits_ms
+    )
 
 
 def checkpoint_prefix(location: str) -> str:
@@ -100,17 +108,22 @@ def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:
     if prefix is not None:
         if _PREFIX.fullmatch(prefix) is None:
             raise ConfigError(
-                f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, dots, underscores and '
+                f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, '
+                "dots, underscores and "
                 "hyphens are expected, for the journal's topic is named after it"
             )
         return str(prefix)
     if use & Use.BATCH_WRITE:
         return "parley"
-    location = next((text for name, text in options.items() if name.lower() == "checkpointlocation"), "").strip()
+    location = next(
+        (text for name, text in options.items() if name.lower() == "checkpointlocation"), ""
+    ).strip()
     if not location:
         raise ConfigError(
-            "delivery=exactly-once needs a name for the query that stays over restarts: set the option "
-            "checkpointLocation (on the writer itself; spark.sql.streaming.checkpointLocation is not seen here), "
+            "delivery=exactly-once needs a name for the query that stays over restarts: set "
+            "the option "
+            "checkpointLocation (on the writer itself; "
+            "spark.sql.streaming.checkpointLocation is not seen here), "
             "or transactionalIdPrefix"
         )
     return checkpoint_prefix(location)
@@ -120,7 +133,8 @@ def _timeout_ms(kafka: Mapping[str, str]) -> int:
     text = kafka.get(_TIMEOUT, str(DEFAULT_TIMEOUT_MS)).strip()
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
         raise ConfigError(
-            f'option kafka.{_TIMEOUT}="{text}" cannot be used: milliseconds from 1 to {2**31 - 1} are expected'
+            f'option kafka.{_TIMEOUT}="{text}" cannot be used: milliseconds from 1 to '
+            f"{2**31 - 1} are expected"
         )
     return int(text)
 
@@ -129,4 +143,6 @@ def _check_guarantees(produce: ProduceOptions) -> None:
     if produce.acks != "all":
         raise ConfigError(f'delivery=exactly-once needs kafka.acks=all, not "{produce.acks}"')
     if produce.enable_idempotence is False:
-        raise ConfigError("delivery=exactly-once needs idempotence: leave kafka.enable.idempotence away")
+        raise ConfigError(
+            "delivery=exactly-once needs idempotence: leave kafka.enable.idempotence away"
+        )

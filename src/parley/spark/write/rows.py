@@ -1,6 +1,8 @@
-"""Rows on their way to the client: columns chosen, each row's topic checked, the header for deduplication added.
+"""Rows on their way to the client: columns chosen, each row's topic checked, the header for
+deduplication added.
 
-What is noticed on the way names rows in errors: a broker that refuses a batch does not know Spark's rows.
+What is noticed on the way names rows in errors: a broker that refuses a batch does not know Spark's
+rows.
 """
 
 from __future__ import annotations
@@ -13,18 +15,27 @@ import pyarrow.compute as pc
 
 from parley.client import SLICE_ROWS
 from parley.errors import BrokerError, ConfigError, KafkaError
-from parley.errors.codes import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+from parley.errors.codes import (
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
+)
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PIECE_BYTES = 8 * 2**20
-"""Most rows are encoded together, as far as they are that small: what a task holds of them counts twice."""
+"""Most rows are encoded together, as far as they are that small: what a task
+holds of them counts twice.
+"""
 NO_TIME_US = -1000
 """What a record without a time, read from Kafka, has in Spark: -1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowHeader:
-    """A record header that distinguishes every row of a query from every other: `place/sequence`."""
+    """A record header that distinguishes every row of a query from every
+    other: `place/sequence`.
+    """
 
     name: str
     place: str
@@ -32,10 +43,15 @@ class RowHeader:
 
 
 class TaskRows:
-    """The rows of one task, as the client takes them. Counts them, and remembers those that are out of the ordinary."""
+    """The rows of one task, as the client takes them. Counts them, and remembers those
+    that are out of the ordinary.
+    """
 
     def __init__(
-        self, batches: Iterator[pa.RecordBatch], columns: tuple[str, ...], header: RowHeader | None = None
+        self,
+        batches: Iterator[pa.RecordBatch],
+        columns: tuple[str, ...],
+        header: RowHeader | None = None,
     ) -> None:
         self._batches, self._columns, self._header = batches, columns, header
         self.count = 0
@@ -44,7 +60,9 @@ class TaskRows:
         self._times: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Raises ConfigError naming a row without a topic, or with a time before 1970."""
+        """Yield the rows. Raises ConfigError naming a row without a topic, or
+        with a time before 1970.
+        """
         for batch in in_pieces(self._batches):
             chosen = batch.select(list(self._columns))
             if "topic" in self._columns:
@@ -63,20 +81,27 @@ class TaskRows:
         row, size = self._largest
         if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
             error.add_note(
-                f"The largest row is row {row} of this task with {size} bytes of key and value. Raise "
-                "kafka.max.request.size here and max.message.bytes of the topic, or write smaller rows."
+                f"The largest row is row {row} of this task with {size} bytes of key and "
+                "value. Raise "
+                "kafka.max.request.size here and max.message.bytes of the topic, or write "
+                "smaller rows."
             )
         elif code == INVALID_RECORD and self._without_key is not None:
             error.add_note(
-                f"Row {self._without_key} of this task has no key, and a topic with cleanup.policy=compact takes "
+                f"Row {self._without_key} of this task has no key, and a topic with "
+                "cleanup.policy=compact takes "
                 'only records with one: fill the column "key".'
             )
 
         elif code == INVALID_TIMESTAMP and self._times is not None:
-            first, last = (pa.scalar(time, pa.timestamp("us", "UTC")).cast(pa.string()) for time in self._times)
+            first, last = (
+                pa.scalar(time, pa.timestamp("us", "UTC")).cast(pa.string()) for time in self._times
+            )
             error.add_note(
-                f'The column "timestamp" of this task has times from {first} to {last}. The broker takes those within '
-                "message.timestamp.before.max.ms and message.timestamp.after.max.ms of its clock: raise them for the "
+                f'The column "timestamp" of this task has times from {first} to {last}. The '
+                "broker takes those within "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms of its "
+                "clock: raise them for the "
                 'topic, or leave the column out with .drop("timestamp").'
             )
 
@@ -96,13 +121,16 @@ class TaskRows:
             if "key" not in self._columns:
                 self._without_key = 0
             elif batch.column("key").null_count:
-                self._without_key = self.count + pc.index(batch.column("key").is_null(), True).as_py()
+                self._without_key = (
+                    self.count + pc.index(batch.column("key").is_null(), True).as_py()
+                )
 
     def _check_topics(self, topics: pa.Array) -> None:
         if topics.null_count:
             row = self.count + pc.index(topics.is_null(), True).as_py()
             raise ConfigError(
-                f'row {row} of this task has no topic (column "topic" is null). Fill the column, or set the option '
+                f'row {row} of this task has no topic (column "topic" is null). Fill the '
+                "column, or set the option "
                 f'"topic" for all rows. The rows before it may have been written.'
             )
 
@@ -117,8 +145,10 @@ class TaskRows:
             row = pc.index(wrong, True).as_py()
             if row >= 0:
                 raise ConfigError(
-                    f"row {self.count + row} of this task has the timestamp {times[row].cast(pa.string())}, and Kafka "
-                    f'has none before 1970. Correct the column "timestamp", or leave it out with .drop("timestamp"). '
+                    f"row {self.count + row} of this task has the timestamp "
+                    f"{times[row].cast(pa.string())}, and Kafka "
+                    'has none before 1970. Correct the column "timestamp", or leave it out '
+                    'with .drop("timestamp"). '
                     f"The rows before it may have been written."
                 )
         known = self._times or (first, last)
@@ -128,8 +158,8 @@ class TaskRows:
 def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in larger batches, none of them empty.
 
-    Spark hands over 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); of so few each
-    partition gets little, and what is done once per batch is done too often.
+    Spark hands over 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); of so few
+    each partition gets little, and what is done once per batch is done too often.
     """
     kept: list[pa.RecordBatch] = []
     rows = size = 0
@@ -170,16 +200,21 @@ def with_header(batch: pa.RecordBatch, header: RowHeader, first: int) -> pa.Reco
 
 
 def _one_more(lists: pa.ListArray, names: pa.Array, values: pa.Array) -> pa.ListArray:
-    """Return the lists with one entry more at the end of each; a null list becomes a list of that entry."""
+    """Return the lists with one entry more at the end of each; a null list
+    becomes a list of that entry.
+    """
     count = len(lists)
     old = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).cast(pa.int64())
     rows = pa.array(range(count), pa.int64())
-    # A stable sort by row puts the new entry, which comes after all old ones, at the end of its row's.
+    # A stable sort by row puts the new entry, which comes after all old ones, at the end of its
+    # row's.
     order = pc.array_sort_indices(pa.concat_arrays([parents, rows]))
     keys = pa.concat_arrays([old.field(0).cast(pa.string()), names]).take(order)
     found = pa.concat_arrays([old.field(1).cast(pa.binary()), values]).take(order)
     lengths = pc.add(pc.fill_null(pc.list_value_length(lists), 0), 1)
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([keys, found], fields=list(HEADER_TYPE)))
+    return pa.ListArray.from_arrays(
+        offsets, pa.StructArray.from_arrays([keys, found], fields=list(HEADER_TYPE))
+    )

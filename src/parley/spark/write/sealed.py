@@ -9,7 +9,9 @@ T = TypeVar("T")
 
 
 class Sealed(Generic[T]):
-    """A picklable value. Spark unpickles a writer in a new process to commit, where it may need nothing of it."""
+    """A picklable value. Spark unpickles a writer in a new process to commit, where
+    it may need nothing of it.
+    """
 
     def __init__(self, value: T) -> None:
         self._value, self._bytes = value, b""

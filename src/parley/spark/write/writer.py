@@ -1,13 +1,14 @@
 """Writing, batch and stream, as Spark calls it: at least once, or exactly once.
 
 At least once: a task returns when all of its rows are acknowledged. Within a task retries make no
-duplicates (idempotent producer, where the brokers have it); a task or micro-batch that Spark runs again
-writes its rows again. There is nothing to do at commit or abort.
+duplicates (idempotent producer, where the brokers have it); a task or micro-batch that Spark runs
+again writes its rows again. There is nothing to do at commit or abort.
 
 Exactly once: tasks leave transactions open, and the driver ends them (`parley.spark.write`).
 
-Spark makes a new process to commit a batch, and unpickles the writer there: at the top of this module stands
-only what that needs. The client and pyarrow take longer to import than a small batch to write.
+Spark makes a new process to commit a batch, and unpickles the writer there: at the top of this
+module stands only what that needs. The client and pyarrow take longer to import than a small batch
+to write.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 
 from parley.errors import KafkaError
 from parley.spark.edge import edge
@@ -39,13 +44,17 @@ _drivers: dict[SinkOptions, Driver] = {}
 
 
 def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns that go to Kafka. Raises ConfigError as `check_write_schema`; mentions the others once."""
+    """Return the columns that go to Kafka. Raises ConfigError as `check_write_schema`;
+    mentions the others once.
+    """
     from parley.spark.options.source import say_once
     from parley.spark.values.schema import check_write_schema, left_out
 
     others = [f'"{name}"' for name in left_out(schema)]
     if others:
-        say_once([f"not written, for a Kafka record has no place for it: column {', '.join(others)}"])
+        say_once(
+            [f"not written, for a Kafka record has no place for it: column {', '.join(others)}"]
+        )
     return check_write_schema(schema, has_topic_option=options.topic is not None)
 
 
@@ -61,14 +70,18 @@ def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
     if first is None:  # an empty task reaches for no broker
         return WrittenRows(0)
     try:
-        result = client_for(options.client).produce(options.topic, _with(first, batches), options=options.produce)
+        result = client_for(options.client).produce(
+            options.topic, _with(first, batches), options=options.produce
+        )
     except KafkaError as error:
         rows.explain(error)
         raise
     return WrittenRows(result.records)
 
 
-def _with(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _with(
+    first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
     yield first
     yield from rest
 
@@ -84,7 +97,9 @@ class _Writer:
     def _options(self) -> SinkOptions:
         return self._sealed.value
 
-    def _rows(self, iterator: Iterator[pyarrow.RecordBatch], what: BatchOfQuery, slot: int) -> TaskRows:
+    def _rows(
+        self, iterator: Iterator[pyarrow.RecordBatch], what: BatchOfQuery, slot: int
+    ) -> TaskRows:
         from parley.spark.worker_memory import settle_memory
         from parley.spark.write.rows import RowHeader, TaskRows
 
@@ -120,7 +135,9 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # pysp
     @edge
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return write_rows(self._rows(iterator, self._what, TaskContext.get().partitionId()), self._options)
+        return write_rows(
+            self._rows(iterator, self._what, TaskContext.get().partitionId()), self._options
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: every row is acknowledged."""
@@ -188,8 +205,8 @@ class TransactionalBatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[
 class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # pyspark comes without types
     """Writes micro-batches exactly once.
 
-    Spark makes one to plan a micro-batch, pickles it and sends it to the tasks; and makes another to commit or
-    abort, which it never pickles. Planning belongs to the first alone.
+    Spark makes one to plan a micro-batch, pickles it and sends it to the tasks; and makes another
+    to commit or abort, which it never pickles. Planning belongs to the first alone.
     """
 
     def __init__(self, options: SinkOptions, columns: tuple[str, ...]) -> None:
@@ -226,7 +243,10 @@ class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: 
 def _task() -> tuple[BatchOfQuery, int]:
     """Return which micro-batch and which task of it this is, as the task's context says."""
     context = TaskContext.get()
-    query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
+    query, batch = (
+        context.getLocalProperty("sql.streaming.queryId"),
+        context.getLocalProperty("streaming.sql.batchId"),
+    )
     return BatchOfQuery(str(query), int(batch)), context.partitionId()
 
 

@@ -7,8 +7,8 @@
 
 `available()` says what is missing, None if nothing is.
 
-Map: `cluster` starts them; `releases` and `properties` say how, `artifacts`, `java`, `ports` and `process` with what,
-`probe` when one is ready.
+Map: `cluster` starts them; `releases` and `properties` say how, `artifacts`, `java`, `ports` and
+`process` with what, `probe` when one is ready.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Maven artifacts: class paths and jar folders, resolved once per machine and cached outside the repository."""
+"""Maven artifacts: class paths and jar folders, resolved once per machine and
+cached outside the repository.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ MAVEN_TIMEOUT_SECONDS = 600
 
 
 class ArtifactError(KafkaError):
-    """Maven could not bring the artifacts; the text holds what it said. Check the network or the coordinates."""
+    """Maven could not bring the artifacts; the text holds what it said. Check the
+    network or the coordinates.
+    """
 
 
 def cache_directory() -> Path:
-    """Return the folder of this machine's cache (`XDG_CACHE_HOME`, else `~/.cache`), made if it is missing."""
+    """Return the folder of this machine's cache (`XDG_CACHE_HOME`, else
+    `~/.cache`), made if it is missing.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "parley"
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +94,9 @@ def _maven_lock() -> Iterator[None]:
 def _resolve_class_path(artifacts: Sequence[str], cached: Path) -> str:
     with tempfile.TemporaryDirectory() as work:
         output = Path(work) / "class-path.txt"
-        _run_maven(Path(work), artifacts, ["dependency:build-classpath", f"-Dmdep.outputFile={output}"])
+        _run_maven(
+            Path(work), artifacts, ["dependency:build-classpath", f"-Dmdep.outputFile={output}"]
+        )
         text = output.read_text().strip()
     cached.parent.mkdir(parents=True, exist_ok=True)
     partial = cached.with_suffix(f".{os.getpid()}")
@@ -110,16 +118,24 @@ def _run_maven(work: Path, artifacts: Sequence[str], goal: Sequence[str]) -> Non
     """Run one goal on a project that depends on the artifacts and on nothing else."""
     maven = find_maven()
     if maven is None:
-        raise ConfigError(f"Maven is needed for {artifacts[0]}, but there is no `mvn` on the path. Install Maven.")
+        raise ConfigError(
+            f"Maven is needed for {artifacts[0]}, but there is no `mvn` on the path. Install Maven."
+        )
     pom = work / "pom.xml"
     pom.write_text(_pom(artifacts))
     command = [maven, "-q", "-B", "-f", str(pom), *goal]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired as error:
-        raise ArtifactError(f"Maven did not bring {artifacts[0]} within {MAVEN_TIMEOUT_SECONDS} s") from error
+        raise ArtifactError(
+            f"Maven did not bring {artifacts[0]} within {MAVEN_TIMEOUT_SECONDS} s"
+        ) from error
     if done.returncode != 0:
-        raise ArtifactError(f"Maven could not bring {artifacts[0]}:\n{(done.stdout + done.stderr)[-3000:]}")
+        raise ArtifactError(
+            f"Maven could not bring {artifacts[0]}:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
 
 
 def _pom(artifacts: Sequence[str]) -> str:
@@ -132,7 +148,9 @@ def _pom(artifacts: Sequence[str]) -> str:
 
 
 def _dependency(artifact: str) -> str:
-    """Return the XML of `group:artifact:version`; a trailing `:-` leaves out all that it depends on."""
+    """Return the XML of `group:artifact:version`; a trailing `:-` leaves out
+    all that it depends on.
+    """
     group, name, version, *rest = artifact.split(":")
     exclusions = ""
     if rest == ["-"]:

@@ -81,8 +81,8 @@ class RealCluster:
 
     Every broker has a PLAINTEXT listener; `extra_listeners` adds SSL, SASL_PLAINTEXT or SASL_SSL
     ones, set up by `properties`. Data is kept only in a given `data_dir`. `quick_start=False` runs
-    Java as in production, for benchmarks. A record of any date stays (`log.retention.ms=-1`): only a
-    topic that sets `retention.ms` or `retention.bytes` loses records by it.
+    Java as in production, for benchmarks. A record of any date stays (`log.retention.ms=-1`): only
+    a topic that sets `retention.ms` or `retention.bytes` loses records by it.
 
     Raises ConfigError for what cannot be started, ArtifactError when Maven fails, and StartError,
     with the end of the log, when a process does not come up.
@@ -103,11 +103,14 @@ class RealCluster:
     ) -> None:
         ids = range(1, brokers + 1)
         for unknown in set(releases or {}) - set(ids):
-            raise ConfigError(f"releases names broker {unknown}, but the brokers are 1 to {brokers}")
+            raise ConfigError(
+                f"releases names broker {unknown}, but the brokers are 1 to {brokers}"
+            )
         self.releases = {i: full_release((releases or {}).get(i, release)) for i in ids}
         if len({uses_kraft(r) for r in self.releases.values()}) != 1:
             raise ConfigError(
-                f"{sorted(set(self.releases.values()))} cannot be one cluster: releases before 3.3 are started with"
+                f"{sorted(set(self.releases.values()))} cannot be one cluster: releases "
+                "before 3.3 are started with"
                 " ZooKeeper, later ones with KRaft. Choose releases of one kind."
             )
         self.kraft = uses_kraft(self.releases[1])
@@ -129,7 +132,9 @@ class RealCluster:
     # ── life ────────────────────────────────────────────────────────────────
 
     def start(self) -> RealCluster:
-        """Start everything and return when every broker lists every broker; StartError leaves nothing running."""
+        """Start everything and return when every broker lists every broker;
+        StartError leaves nothing running.
+        """
         if self._directory is not None:
             raise ConfigError("this cluster is running already")
         for release in dict.fromkeys(self.releases.values()):
@@ -150,7 +155,9 @@ class RealCluster:
         return self
 
     def close(self) -> None:
-        """Stop everything; temporary data is removed. Kept data gets a clean shutdown first. May be called twice."""
+        """Stop everything; temporary data is removed. Kept data gets a clean shutdown
+        first. May be called twice.
+        """
         for node in reversed(self._starting_order()):
             if node.process is not None:
                 node.process.stop() if self._kept else node.process.kill()
@@ -169,7 +176,10 @@ class RealCluster:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -183,7 +193,9 @@ class RealCluster:
     def bootstrap(self, listener: str) -> str:
         """The addresses of all brokers at one of the listeners."""
         if listener not in self._listeners:
-            raise ConfigError(f'there is no listener "{listener}".{nearest_hint(listener, self._listeners)}')
+            raise ConfigError(
+                f'there is no listener "{listener}".{nearest_hint(listener, self._listeners)}'
+            )
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._brokers())
 
     @property
@@ -198,9 +210,15 @@ class RealCluster:
         return self.nodes[broker_id]
 
     def alive(self, *, ask: bool = False) -> bool:
-        """Return whether every process of the cluster runs and, if you `ask`, whether the brokers answer."""
-        processes = [node.process for node in self.nodes.values()] + ([] if self.kraft else [self._zookeeper])
-        if not self.nodes or not all(process is not None and process.running for process in processes):
+        """Return whether every process of the cluster runs and, if you `ask`,
+        whether the brokers answer.
+        """
+        processes = [node.process for node in self.nodes.values()] + (
+            [] if self.kraft else [self._zookeeper]
+        )
+        if not self.nodes or not all(
+            process is not None and process.running for process in processes
+        ):
             return False
         try:
             if ask:
@@ -211,7 +229,11 @@ class RealCluster:
 
     def logs(self) -> str:
         """Return the end of every node's log, for a failing test's report."""
-        parts = [f"── node {n.id} ({n.release})\n{n.process.log_tail()}" for n in self.nodes.values() if n.process]
+        parts = [
+            f"── node {n.id} ({n.release})\n{n.process.log_tail()}"
+            for n in self.nodes.values()
+            if n.process
+        ]
         if self._zookeeper is not None:
             parts.append(f"── ZooKeeper\n{self._zookeeper.log_tail()}")
         return "\n".join(parts)
@@ -234,15 +256,22 @@ class RealCluster:
         """Let a frozen broker go on."""
         self._process(broker_id).signal(signal.SIGCONT)
 
-    def start_broker(self, broker_id: int, release: str | None = None, *, wait: bool = True) -> None:
-        """Start a stopped broker on its old data and port, as another release if one is given (rolling upgrade)."""
+    def start_broker(
+        self, broker_id: int, release: str | None = None, *, wait: bool = True
+    ) -> None:
+        """Start a stopped broker on its old data and port, as another release if one is
+        given (rolling upgrade).
+        """
         node = self.broker(broker_id)
         if node.running:
             raise ConfigError(f"broker {broker_id} is running already; stop it first")
         if release is not None:
             wanted = full_release(release)
             if uses_kraft(wanted) != self.kraft:
-                raise ConfigError(f"broker {broker_id} cannot become {wanted}: ZooKeeper and KRaft cannot be mixed")
+                raise ConfigError(
+                    f"broker {broker_id} cannot become {wanted}: ZooKeeper and KRaft cannot "
+                    "be mixed"
+                )
             node.release = self.releases[broker_id] = wanted
         self._launch(node)
         if wait:
@@ -250,14 +279,20 @@ class RealCluster:
             self.wait_ready()
 
     def _wait_registered(self, node: RealNode) -> None:
-        """Wait for a restarted broker, again and again while ZooKeeper still has its crashed predecessor's session."""
+        """Wait for a restarted broker, again and again while ZooKeeper still has its
+        crashed predecessor's session.
+        """
         deadline = time.monotonic() + START_SECONDS
         while True:
             assert node.process is not None
             try:
                 return self._wait_listed(node, {node.id}, START_SECONDS)
             except StartError as error:
-                if self.kraft or time.monotonic() > deadline or not _STILL_REGISTERED.search(str(error)):
+                if (
+                    self.kraft
+                    or time.monotonic() > deadline
+                    or not _STILL_REGISTERED.search(str(error))
+                ):
                     raise
             self._launch(node)
 
@@ -288,12 +323,19 @@ class RealCluster:
         stdin: str | None = None,
         timeout_seconds: float = 120,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a Java program (main class and arguments) on a release's class path, its command-line tools included."""
+        """Run a Java program (main class and arguments) on a release's class path, its
+        command-line tools included.
+        """
         chosen = full_release(release) if release is not None else self._newest
         path = class_path((*broker_artifacts(chosen), *tools_artifacts(chosen)))
         command = java_command(path, main, heap_mb=256, log4j_file=self._log4j_file())
         return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
         )
 
     # ── inside ──────────────────────────────────────────────────────────────
@@ -325,10 +367,13 @@ class RealCluster:
             if self.kraft and node_id == 1 and not self._separate_controller:
                 roles = ("broker", "controller")
                 ports["CONTROLLER"] = self._pool.take()
-            self.nodes[node_id] = RealNode(node_id, release, self._directory / f"node-{node_id}", ports, roles)
+            self.nodes[node_id] = RealNode(
+                node_id, release, self._directory / f"node-{node_id}", ports, roles
+            )
         if self._separate_controller:
             self.nodes[CONTROLLER_ID] = RealNode(
-                CONTROLLER_ID, self._newest, self._directory / "controller", {"CONTROLLER": self._pool.take()},
+                CONTROLLER_ID, self._newest, self._directory / "controller",
+                {"CONTROLLER": self._pool.take()},
                 ("controller",),
             )  # fmt: skip
 
@@ -356,19 +401,30 @@ class RealCluster:
 
     @property
     def _mixed(self) -> bool:
-        return len(set(self.releases.values())) > 1 or next(iter(self.releases.values())) != self._oldest
+        return (
+            len(set(self.releases.values())) > 1
+            or next(iter(self.releases.values())) != self._oldest
+        )
 
     def _format(self, node: RealNode, path: Path) -> None:
-        """Format a KRaft node's storage; in a mixed cluster at the metadata version of the oldest release."""
+        """Format a KRaft node's storage; in a mixed cluster at the metadata
+        version of the oldest release.
+        """
         arguments = ["format", "-t", self._cluster_id, "-c", str(path)]
         if self._mixed:
             arguments += ["--release-version", short_version(self._oldest)]
         command = java_command(
-            class_path(broker_artifacts(node.release)), ["kafka.tools.StorageTool", *arguments], heap_mb=256
+            class_path(broker_artifacts(node.release)),
+            ["kafka.tools.StorageTool", *arguments],
+            heap_mb=256,
         )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=START_SECONDS, check=False
+        )
         if done.returncode != 0:
-            raise StartError(f"the storage of node {node.id} could not be formatted:\n{done.stdout}{done.stderr}")
+            raise StartError(
+                f"the storage of node {node.id} could not be formatted:\n{done.stdout}{done.stderr}"
+            )
 
     def _java(self, node: RealNode, main: Sequence[str]) -> JavaProcess:
         command = java_command(
@@ -387,7 +443,9 @@ class RealCluster:
         directory.mkdir(exist_ok=True)
         self._zookeeper_port = self._pool.take()
         path = directory / "zookeeper.properties"
-        path.write_text(properties_text(zookeeper_properties(directory / "data", self._zookeeper_port)))
+        path.write_text(
+            properties_text(zookeeper_properties(directory / "data", self._zookeeper_port))
+        )
         command = java_command(
             class_path(broker_artifacts(self._newest)),
             ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(path)],
@@ -396,5 +454,7 @@ class RealCluster:
         )
         self._zookeeper = JavaProcess("ZooKeeper", command, directory / "output.log")
         self._zookeeper.wait_until(
-            lambda: accepts_connections(HOST, self._zookeeper_port), "it accepted connections", START_SECONDS
+            lambda: accepts_connections(HOST, self._zookeeper_port),
+            "it accepted connections",
+            START_SECONDS,
         )

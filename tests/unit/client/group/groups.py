@@ -21,12 +21,17 @@ def topics_of(**counts: int) -> Topics:
 
 def parts(text: str) -> list[TopicPartition]:
     """Return the partitions of a text such as "t1-0 t1-1"."""
-    return [TopicPartition(topic, int(index)) for topic, index in (one.rsplit("-", 1) for one in text.split())]
+    return [
+        TopicPartition(topic, int(index))
+        for topic, index in (one.rsplit("-", 1) for one in text.split())
+    ]
 
 
 def member(name: str, topics: str, owned: str = "", generation: int = -1, **other: str) -> Member:
     """Return a member of these topics; `other` may have its rack and its instance_id."""
-    subscription = Subscription(tuple(topics.split()), None, tuple(parts(owned)), generation, other.get("rack"))
+    subscription = Subscription(
+        tuple(topics.split()), None, tuple(parts(owned)), generation, other.get("rack")
+    )
     return Member(name, subscription, other.get("instance_id"))
 
 
@@ -35,7 +40,9 @@ def shown(given: Mapping[str, Sequence[TopicPartition]]) -> dict[str, str]:
     return {name: " ".join(map(str, partitions)) for name, partitions in given.items()}
 
 
-def joined_again(members: Iterable[Member], given: Assignment, generation: int, assignor: str) -> list[Member]:
+def joined_again(
+    members: Iterable[Member], given: Assignment, generation: int, assignor: str
+) -> list[Member]:
     """Return members as they join after a rebalance, with what they got."""
     (found,) = by_name([assignor])
     return [
@@ -58,7 +65,9 @@ def wanted_partitions(topics: Topics, members: Iterable[Member]) -> list[TopicPa
     """Return every partition of a topic that somebody subscribes to, sorted."""
     wanted = {topic for one in members for topic in one.subscription.topics}
     return sorted(
-        TopicPartition(topic, index) for topic in wanted & topics.keys() for index in range(len(topics[topic]))
+        TopicPartition(topic, index)
+        for topic in wanted & topics.keys()
+        for index in range(len(topics[topic]))
     )
 
 
@@ -72,8 +81,12 @@ def some_topics(draw: st.DrawFn) -> Topics:
 
 @st.composite
 def some_members(draw: st.DrawFn, topics: Topics, *, equal: bool | None = None) -> list[Member]:
-    """Draw members with claims of their own, true or not; some topics that they name do not exist."""
-    names = draw(st.lists(st.sampled_from([f"m{number}" for number in range(7)]), unique=True, min_size=1))
+    """Draw members with claims of their own, true or not; some topics that
+    they name do not exist.
+    """
+    names = draw(
+        st.lists(st.sampled_from([f"m{number}" for number in range(7)]), unique=True, min_size=1)
+    )
     wishes = st.lists(st.sampled_from([*sorted(topics), "missing"]), unique=True).map(tuple)
     same = draw(wishes) if (draw(st.booleans()) if equal is None else equal) else None
     part = st.builds(TopicPartition, st.sampled_from(sorted(topics)), st.integers(0, 9))

@@ -1,6 +1,7 @@
 """What Java's assignors (kafka-clients 4.3.0) gave to the members of 1,400 random groups.
 
-Written by `python tools/golden_assignments.py`; the lines are described in tools/java/GoldenAssignments.java.
+Written by `python tools/golden_assignments.py`; the lines are described in
+tools/java/GoldenAssignments.java.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ FILE = Path(__file__).with_name("java_assignments.txt.gz")
 
 @dataclass
 class Case:
-    """A group, what Java's assignor gave to its members, and what it gave when all had joined again with that."""
+    """A group, what Java's assignor gave to its members, and what it gave when all
+    had joined again with that.
+    """
 
     assignor: str
     topics: dict[str, list[Racks]] = field(default_factory=dict)
@@ -56,7 +59,9 @@ def _read() -> Iterator[Case]:
     yield case
 
 
-def _member(name: str, instance: str, rack: str, generation: str, topics: str, owned: str, data: str) -> Member:
+def _member(
+    name: str, instance: str, rack: str, generation: str, topics: str, owned: str, data: str
+) -> Member:
     subscription = Subscription(
         topics=tuple(_texts(topics)),
         user_data=None if data == "-" else bytes.fromhex(data),
@@ -68,7 +73,10 @@ def _member(name: str, instance: str, rack: str, generation: str, topics: str, o
 
 
 def _partitions(text: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, int(index)) for topic, _, index in (one.rpartition("-") for one in _texts(text))]
+    return [
+        TopicPartition(topic, int(index))
+        for topic, _, index in (one.rpartition("-") for one in _texts(text))
+    ]
 
 
 def _texts(text: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""The four assignors by example: what was measured with Java, names, order, racks, claims, hand-over."""
+"""The four assignors by example: what was measured with Java, names, order,
+racks, claims, hand-over.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def test_round_robin_skips_who_does_not_subscribe() -> None:  # G27
 
 
 @pytest.mark.parametrize("assignor", [StickyAssignor(), CooperativeStickyAssignor()])
-def test_the_sticky_ones_deal_to_a_fresh_group(assignor: StickyAssignor | CooperativeStickyAssignor) -> None:
+def test_the_sticky_ones_deal_to_a_fresh_group(
+    assignor: StickyAssignor | CooperativeStickyAssignor,
+) -> None:
     assert shown(assignor.assign(TWO_BY_FOUR, [A, B, C])) == {
         "a": "t1-0 t1-3 t2-2",
         "b": "t1-1 t2-0 t2-3",
@@ -82,7 +86,10 @@ def test_what_moves_is_withheld_until_its_owner_has_given_it_up() -> None:  # G3
     given = assignor.assign(TWO_BY_FOUR, [first, member("c-b", "t1 t2")])
     assert shown(given) == {"c-a": "t1-0 t1-1 t2-0 t2-1", "c-b": ""}
     again = [member("c-a", "t1 t2", shown(given)["c-a"], 2), member("c-b", "t1 t2", "", 2)]
-    assert shown(assignor.assign(TWO_BY_FOUR, again)) == {**shown(given), "c-b": "t1-2 t1-3 t2-2 t2-3"}
+    assert shown(assignor.assign(TWO_BY_FOUR, again)) == {
+        **shown(given),
+        "c-b": "t1-2 t1-3 t2-2 t2-3",
+    }
 
 
 def test_static_members_come_first_and_texts_are_compared_as_java_does() -> None:  # G24
@@ -105,7 +112,10 @@ def test_range_matches_racks_within_its_shares() -> None:  # G26
 
 
 def test_range_keeps_partitions_of_one_number_together_when_it_matches_racks() -> None:  # G26
-    topics = {"t1": [frozenset({"ra", "rb"}), frozenset({"ra"})], "t2": [frozenset({"rb"}), frozenset({"ra", "rb"})]}
+    topics = {
+        "t1": [frozenset({"ra", "rb"}), frozenset({"ra"})],
+        "t2": [frozenset({"rb"}), frozenset({"ra", "rb"})],
+    }
     members = [member("a", "t1 t2", rack="ra"), member("b", "t1 t2", rack="rb")]
     assert shown(RangeAssignor().assign(topics, members)) == {"a": "t1-1 t2-1", "b": "t1-0 t2-0"}
 
@@ -124,13 +134,16 @@ def test_the_first_user_data_of_sticky_had_no_generation() -> None:  # KIP-54
     assert (list(claim.partitions), claim.generation) == (parts("t1-3 t1-0 t2-1"), -1)
 
 
-@pytest.mark.parametrize("data", ["", "ff", "7fffffff", "ffffffff", "00000001 0001 ff", STICKY_DATA[:41]])
+@pytest.mark.parametrize(
+    "data", ["", "ff", "7fffffff", "ffffffff", "00000001 0001 ff", STICKY_DATA[:41]]
+)
 def test_user_data_that_cannot_be_read_claims_nothing(data: str) -> None:
     assert not decode_user_data(bytes.fromhex(data)).partitions
 
 
 @pytest.mark.parametrize(("generation", "data"), [(-1, "ffffffff"), (5, "00000005")])
-def test_the_user_data_of_cooperative_sticky_is_javas(generation: int, data: str) -> None:  # section 2.5, measured
+# section 2.5, measured
+def test_the_user_data_of_cooperative_sticky_is_javas(generation: int, data: str) -> None:
     assert CooperativeStickyAssignor().user_data(parts("t-1"), generation) == bytes.fromhex(data)
 
 
@@ -139,29 +152,40 @@ def test_the_user_data_of_cooperative_sticky_is_javas(generation: int, data: str
     [
         (Subscription((), bytes.fromhex("00000005"), (), 7), 7),
         (Subscription((), bytes.fromhex("00000005")), 5),  # Java 2.4 to 3.3: version 1
-        (Subscription((), bytes.fromhex(STICKY_DATA)), 5),  # librdkafka, should the field be missing
+        # librdkafka, should the field be missing
+        (Subscription((), bytes.fromhex(STICKY_DATA)), 5),
         (Subscription((), b""), -1),  # kafka-python
         (Subscription((), None), -1),
         (Subscription((), b"\xff\xff"), -1),
     ],
 )
-def test_the_generation_of_a_cooperative_claim(subscription: Subscription, generation: int) -> None:  # G68
+# G68
+def test_the_generation_of_a_cooperative_claim(subscription: Subscription, generation: int) -> None:
     assert cooperative_claim(subscription).generation == generation
 
 
 def test_of_two_claims_the_later_one_counts() -> None:  # G28
     members = [member("a", "t", "t-0 t-1", 4), member("b", "t", "t-1 t-2", 5)]
-    assert shown(CooperativeStickyAssignor().assign(topics_of(t=4), members)) == {"a": "t-0 t-3", "b": "t-1 t-2"}
+    assert shown(CooperativeStickyAssignor().assign(topics_of(t=4), members)) == {
+        "a": "t-0 t-3",
+        "b": "t-1 t-2",
+    }
 
 
 def test_two_claims_of_one_generation_cancel_each_other() -> None:  # G28
     members = [member("a", "t", "t-0 t-1", 5), member("b", "t", "t-1 t-2", 5)]
-    assert shown(CooperativeStickyAssignor().assign(topics_of(t=4), members)) == {"a": "t-0", "b": "t-2 t-3"}
+    assert shown(CooperativeStickyAssignor().assign(topics_of(t=4), members)) == {
+        "a": "t-0",
+        "b": "t-2 t-3",
+    }
 
 
 def test_members_without_owned_partitions_get_them_like_new_ones() -> None:  # G70
     members = [member("a", "t"), member("b", "t", "t-0 t-1 t-2", 5)]
-    assert shown(CooperativeStickyAssignor().assign(topics_of(t=3), members)) == {"a": "", "b": "t-0 t-1"}
+    assert shown(CooperativeStickyAssignor().assign(topics_of(t=3), members)) == {
+        "a": "",
+        "b": "t-0 t-1",
+    }
 
 
 def test_partitions_move_along_a_chain_where_no_single_move_helps() -> None:  # G30
@@ -171,11 +195,14 @@ def test_partitions_move_along_a_chain_where_no_single_move_helps() -> None:  # 
         member("c", "t2", "t2-2", 1),
     ]
     given = CooperativeStickyAssignor().assign(topics_of(t1=3, t2=3), members)
-    assert shown(given) == {"a": "t1-0 t1-1", "b": "t2-0", "c": "t2-2"}  # t1-2 and t2-1 are on their way
+    # t1-2 and t2-1 are on their way
+    assert shown(given) == {"a": "t1-0 t1-1", "b": "t2-0", "c": "t2-2"}
 
 
 def test_assignors_are_found_by_name() -> None:
-    found = by_name(["range", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", FirstTakesAll()])
+    found = by_name(
+        ["range", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", FirstTakesAll()]
+    )
     assert [one.name for one in found] == ["range", "cooperative-sticky", "first-takes-all"]
     assert [(one.name, one.cooperative) for one in by_name(["roundrobin", "sticky"])] == [
         ("roundrobin", False),
@@ -188,7 +215,8 @@ def test_assignors_are_found_by_name() -> None:
     [
         (
             ["cooperative_sticky"],
-            '"range", "roundrobin", "sticky", "cooperative-sticky".*Did you mean "cooperative-sticky"',
+            '"range", "roundrobin", "sticky", "cooperative-sticky".*Did you mean '
+            '"cooperative-sticky"',
         ),
         (["range", RangeAssignor()], 'two are named "range"'),
         ([], "at least one"),

@@ -1,7 +1,7 @@
 """Java's assignors answered the same groups (C1): see `java_cases` for where the answers come from.
 
-Equal where Java's choice is a rule. The sticky assignors choose among equals, Java's by the order of a hash
-table: theirs are compared by balance and by how much moves.
+Equal where Java's choice is a rule. The sticky assignors choose among equals, Java's by the order
+of a hash table: theirs are compared by balance and by how much moves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from .groups import joined_again
 from .java_cases import FILE, cases
 
 JAVA = Path(__file__).parents[4] / "tools" / "java" / "GoldenAssignments.java"
-RANGE, ROUND_ROBIN, STICKY, COOPERATIVE = by_name(["range", "roundrobin", "sticky", "cooperative-sticky"])
+RANGE, ROUND_ROBIN, STICKY, COOPERATIVE = by_name(
+    ["range", "roundrobin", "sticky", "cooperative-sticky"]
+)
 
 
 def as_sets(given: Assignment) -> dict[str, list[TopicPartition]]:
@@ -38,7 +40,9 @@ def unevenness(given: Assignment) -> int:
     return sum(len(partitions) ** 2 for partitions in given.values())
 
 
-def holders(members: list[Member], claim: Callable[[Subscription], Claim]) -> dict[TopicPartition, str]:
+def holders(
+    members: list[Member], claim: Callable[[Subscription], Claim]
+) -> dict[TopicPartition, str]:
     """Return who claims each partition in the highest generation, where that is one member."""
     claims = [(part, found.generation, one.member_id)
               for one in members for found in [claim(one.subscription)] for part in found.partitions]  # fmt: skip
@@ -51,14 +55,20 @@ def holders(members: list[Member], claim: Callable[[Subscription], Claim]) -> di
 
 
 def moved(given: Assignment, before: dict[TopicPartition, str]) -> int:
-    return sum(before.get(part, name) != name for name, partitions in given.items() for part in partitions)
+    return sum(
+        before.get(part, name) != name for name, partitions in given.items() for part in partitions
+    )
 
 
 def kept(given: Assignment, before: dict[TopicPartition, str]) -> int:
-    return sum(before.get(part) == name for name, partitions in given.items() for part in partitions)
+    return sum(
+        before.get(part) == name for name, partitions in given.items() for part in partitions
+    )
 
 
-@pytest.mark.parametrize(("assignor", "count"), [(RANGE, 400), (ROUND_ROBIN, 200)], ids=["range", "roundrobin"])
+@pytest.mark.parametrize(
+    ("assignor", "count"), [(RANGE, 400), (ROUND_ROBIN, 200)], ids=["range", "roundrobin"]
+)
 def test_range_and_round_robin_are_javas(assignor: Assignor, count: int) -> None:  # G25, G26, G27
     found = cases(assignor.name)
     assert len(found) == count
@@ -100,5 +110,7 @@ def test_the_stored_answers_are_javas() -> None:
             asked.append(line)
     command = java_command(class_path(["org.apache.kafka:kafka-clients:4.3.0"]), [str(JAVA)])
     text = "\n".join([*asked, "end", ""])
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=GENEROUS_S)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, timeout=GENEROUS_S
+    )
     assert done.stdout == stored

@@ -28,7 +28,9 @@ def groups(draw: st.DrawFn, *, equal: bool | None = None) -> Group:
     return topics, draw(some_members(topics, equal=equal))
 
 
-def settled(assignor: Assignor, topics: Topics, members: list[Member]) -> tuple[Assignment, list[Member]]:
+def settled(
+    assignor: Assignor, topics: Topics, members: list[Member]
+) -> tuple[Assignment, list[Member]]:
     """Return what members have after a rebalance, and the members as they join with that."""
     given = assignor.assign(topics, members)
     if assignor.cooperative:
@@ -52,7 +54,9 @@ def test_every_partition_has_one_owner_who_wants_it(group: Group) -> None:
         assert found.keys() == {one.member_id for one in members}, assignor.name
         assert all_of(found) == wanted_partitions(topics, members), assignor.name
         for one in members:
-            assert {part.topic for part in found[one.member_id]} <= set(one.subscription.topics), assignor.name
+            assert {part.topic for part in found[one.member_id]} <= set(one.subscription.topics), (
+                assignor.name
+            )
 
 
 @given(groups(), st.randoms(use_true_random=False))
@@ -86,7 +90,11 @@ def test_range_divides_each_topic_evenly_whatever_the_racks(group: Group) -> Non
 @given(groups(equal=True))
 def test_range_gives_partitions_of_one_number_to_one_member(group: Group) -> None:  # G26
     topics, members = group
-    owners = {part: name for name, partitions in ALL[0].assign(topics, members).items() for part in partitions}
+    owners = {
+        part: name
+        for name, partitions in ALL[0].assign(topics, members).items()
+        for part in partitions
+    }
     for part, owner in owners.items():
         for topic in {one.topic for one in owners}:
             if len(topics[topic]) == len(topics[part.topic]):
@@ -102,17 +110,24 @@ def test_nothing_moves_while_nothing_changes(group: Group) -> None:  # I5
 
 @pytest.mark.parametrize("assignor", STICKY, ids=lambda one: one.name)
 @given(groups(equal=True), st.data())
-def test_no_more_moves_than_balance_needs(assignor: Assignor, group: Group, data: st.DataObject) -> None:  # G29
+# G29
+def test_no_more_moves_than_balance_needs(
+    assignor: Assignor, group: Group, data: st.DataObject
+) -> None:
     topics, members = group
     before, again = settled(assignor, topics, members)
     wishes = Subscription(members[0].subscription.topics)
     new = [Member(f"new{number}", wishes) for number in range(data.draw(st.integers(0, 3)))]
-    stayed = data.draw(st.lists(st.sampled_from(again), min_size=not new, unique_by=lambda one: one.member_id))
+    stayed = data.draw(
+        st.lists(st.sampled_from(again), min_size=not new, unique_by=lambda one: one.member_id)
+    )
     now = stayed + new
     found = assignor.assign(topics, now)
     held = [len(before[one.member_id]) for one in stayed]
     quota, extra = divmod(len(wanted_partitions(topics, now)), len(now))
-    possible = sum(min(quota, count) for count in held) + min(extra, sum(count > quota for count in held))
+    possible = sum(min(quota, count) for count in held) + min(
+        extra, sum(count > quota for count in held)
+    )
     kept = sum(len(set(found[one.member_id]) & set(before[one.member_id])) for one in stayed)
     assert kept == possible
 
@@ -122,10 +137,18 @@ def test_no_other_division_is_more_even(group: Group) -> None:  # G30
     topics, members = group
     members = members[:3]
     wanted = wanted_partitions({topic: racks[:3] for topic, racks in topics.items()}, members)[:6]
-    topics = {topic: racks[: sum(part.topic == topic for part in wanted)] for topic, racks in topics.items()}
+    topics = {
+        topic: racks[: sum(part.topic == topic for part in wanted)]
+        for topic, racks in topics.items()
+    }
     found, _ = settled(COOPERATIVE, topics, members)
-    choices = [[one.member_id for one in members if part.topic in one.subscription.topics] for part in wanted]
-    best = min(sum(count**2 for count in Counter(division).values()) for division in product(*choices))
+    choices = [
+        [one.member_id for one in members if part.topic in one.subscription.topics]
+        for part in wanted
+    ]
+    best = min(
+        sum(count**2 for count in Counter(division).values()) for division in product(*choices)
+    )
     assert sum(count**2 for count in loads(found)) == best
 
 

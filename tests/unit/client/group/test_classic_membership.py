@@ -11,7 +11,14 @@ from parley.client.group.classic.requests import subscription_of
 from parley.client.group.member import Identity
 from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
-from parley.errors import ConfigError, KafkaError, NetworkError, RemoteProtocolError, RequestTimedOut, broker_error
+from parley.errors import (
+    ConfigError,
+    KafkaError,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimedOut,
+    broker_error,
+)
 from parley.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -27,7 +34,9 @@ def showing(member: ClassicMembership) -> list[GroupStep]:
     return steps
 
 
-def rebalance(member: ClassicMembership, identity: Identity, *share: TopicPartition) -> list[GroupStep]:
+def rebalance(
+    member: ClassicMembership, identity: Identity, *share: TopicPartition
+) -> list[GroupStep]:
     before = showing(member)
     assert member.may_join
     member.joining()
@@ -140,7 +149,9 @@ def test_g36_cooperative_topics_that_are_not_subscribed_to_any_more_are_given_up
 
 @pytest.mark.parametrize(("code", "kept"), [(22, "me"), (25, "")])
 @pytest.mark.parametrize("cooperative", [False, True])
-def test_g37_without_generation_or_id_partitions_are_lost(code: int, kept: str, cooperative: bool) -> None:
+def test_g37_without_generation_or_id_partitions_are_lost(
+    code: int, kept: str, cooperative: bool
+) -> None:
     member = member_of(A0, cooperative=cooperative)
     member.beat_failed(broker_error(code), ME)
     assert member.identity == Identity(kept)
@@ -156,14 +167,18 @@ def test_g37_a_refused_commit_shows_it_as_well(code: int) -> None:
     assert showing(member) == [Lost((A0,))]
 
 
-def test_g28_an_eager_sticky_assignor_hears_what_was_given_up_and_a_cooperative_one_what_is_kept() -> None:
+def test_g28_an_eager_sticky_assignor_hears_what_was_given_up_and_a_cooperative_one_what_is_kept() -> (
+    None
+):
     member = member_of(A0, A1)
     member.request_rejoin("a test")
     assert showing(member) == [Revoke((A0, A1))]
     assert member.share == Share((A0, A1), 1)
     eager = subscription_of(StickyAssignor(), ["a"], Share(), member.share, "")
     assert (eager.owned, eager.user_data) == ((), StickyAssignor().user_data([A0, A1], 1))
-    cooperative = subscription_of(CooperativeStickyAssignor(), ["a"], Share((A0,), 1), member.share, "r1")
+    cooperative = subscription_of(
+        CooperativeStickyAssignor(), ["a"], Share((A0,), 1), member.share, "r1"
+    )
     assert (cooperative.owned, cooperative.generation, cooperative.rack) == ((A0,), 1, "r1")
 
 
@@ -180,7 +195,13 @@ def test_g39_an_assignment_of_what_is_not_subscribed_to_any_more_is_dropped() ->
 
 def test_g4_a_coordinator_that_moves_costs_no_membership() -> None:
     member = member_of(A0)
-    for error in (broker_error(15), broker_error(16), RequestTimedOut("late"), NetworkError("lost"), broker_error(14)):
+    for error in (
+        broker_error(15),
+        broker_error(16),
+        RequestTimedOut("late"),
+        NetworkError("lost"),
+        broker_error(14),
+    ):
         assert member.beat_failed(error, ME) in (Reaction.FIND, Reaction.WAIT)
     assert (member.identity, member.state, showing(member)) == (ME, MemberState.STABLE, [])
 
@@ -249,7 +270,7 @@ def test_leaving_returns_who_left() -> None:
     assert (sorted(member.owned), member.in_group, member.may_join) == ([], False, False)
 
 
-# -- the two clocks -----------------------------------------------------------------------------------
+# -- the two clocks --------------------------------------------------------------------------------
 
 
 def a_pace() -> Pace:

@@ -22,7 +22,8 @@ from parley.client.group.formats import (
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.types import TopicPartition
 
-with warnings.catch_warnings():  # kafka-python reads its own files in a way that Python 3.11 deprecates
+# kafka-python reads its own files in a way that Python 3.11 deprecates
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
     from kafka.coordinator.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -74,7 +75,11 @@ def test_topics_and_owned_partitions_are_written_sorted() -> None:
 def test_a_later_version_is_read_as_the_last_known_one() -> None:  # G21
     data = bytes.fromhex(BY_VERSION[3][0])
     assert decode_subscription(b"\x00\x07" + data[2:] + b"what is to come") == FULL
-    assert decode_assignment(b"\x7f\xff" + bytes.fromhex(ASSIGNED)[2:] + b"more") == (T2_1, T1_3, T1_0)
+    assert decode_assignment(b"\x7f\xff" + bytes.fromhex(ASSIGNED)[2:] + b"more") == (
+        T2_1,
+        T1_3,
+        T1_0,
+    )
 
 
 def test_an_empty_rack_is_none() -> None:  # G21
@@ -82,8 +87,11 @@ def test_an_empty_rack_is_none() -> None:  # G21
     assert decode_subscription(data).rack is None
 
 
-def test_user_data_may_be_empty_instead_of_null() -> None:  # G22: librdkafka, aiokafka, kafka-python
-    assert decode_subscription(bytes.fromhex("0000 00000001 0002 7431 00000000")) == Subscription(("t1",), b"")
+# G22: librdkafka, aiokafka, kafka-python
+def test_user_data_may_be_empty_instead_of_null() -> None:
+    assert decode_subscription(bytes.fromhex("0000 00000001 0002 7431 00000000")) == Subscription(
+        ("t1",), b""
+    )
 
 
 def test_an_assignment_keeps_the_assignors_order() -> None:  # G20
@@ -102,7 +110,9 @@ def test_a_member_that_the_leader_left_out_has_nothing() -> None:  # G10
 
 
 def test_a_partition_that_is_assigned_twice_counts_once() -> None:
-    twice = bytes.fromhex("0000 00000002 0001 61 00000002 00000001 00000001 0001 61 00000001 00000001 ffffffff")
+    twice = bytes.fromhex(
+        "0000 00000002 0001 61 00000002 00000001 00000001 0001 61 00000001 00000001 ffffffff"
+    )
     assert decode_assignment(twice) == (TopicPartition("a", 1),)
 
 
@@ -111,9 +121,11 @@ def test_other_clients_read_our_subscription(subscription: Subscription) -> None
     data = encode_subscription(subscription)
     theirs = ConsumerProtocolSubscription.decode(data)
     assert (theirs.topics, theirs.user_data) == (list(subscription.topics), subscription.user_data)
-    assert [TopicPartition(item.topic, index) for item in theirs.owned_partitions for index in item.partitions] == list(
-        subscription.owned
-    )
+    assert [
+        TopicPartition(item.topic, index)
+        for item in theirs.owned_partitions
+        for index in item.partitions
+    ] == list(subscription.owned)
     assert (theirs.generation_id, theirs.rack_id) == (subscription.generation, subscription.rack)
     old = aiokafka_protocol.ConsumerProtocolMemberMetadata.decode(data)
     assert (old.subscription, old.user_data) == (list(subscription.topics), subscription.user_data)
@@ -133,11 +145,15 @@ def test_we_read_other_clients_subscriptions(subscription: Subscription) -> None
             for topic, index in subscription.owned
         ],
     ).encode()
-    assert decode_subscription(theirs) == Subscription(subscription.topics, user_data, subscription.owned)
+    assert decode_subscription(theirs) == Subscription(
+        subscription.topics, user_data, subscription.owned
+    )
 
 
 @given(st.lists(PARTITIONS, unique=True, max_size=10), st.none() | st.binary(max_size=5))
-def test_assignments_pass_between_clients(partitions: list[TopicPartition], user_data: bytes | None) -> None:
+def test_assignments_pass_between_clients(
+    partitions: list[TopicPartition], user_data: bytes | None
+) -> None:
     data = encode_assignment(partitions, user_data)
     for theirs in (ConsumerProtocolAssignment, aiokafka_protocol.ConsumerProtocolMemberAssignment):
         decoded = theirs.decode(data)
@@ -146,10 +162,15 @@ def test_assignments_pass_between_clients(partitions: list[TopicPartition], user
 
 
 @given(st.lists(PARTITIONS, unique=True, max_size=10), st.integers(-1, 2**31 - 1))
-def test_user_data_of_sticky_passes_between_clients(partitions: list[TopicPartition], generation: int) -> None:  # G70
+# G70
+def test_user_data_of_sticky_passes_between_clients(
+    partitions: list[TopicPartition], generation: int
+) -> None:
     data = encode_user_data(partitions, generation)
     old = StickyAssignorUserDataV1.decode(data)
-    assert {(topic, index) for topic, indexes in old.previous_assignment for index in indexes} == set(partitions)
+    assert {
+        (topic, index) for topic, indexes in old.previous_assignment for index in indexes
+    } == set(partitions)
     theirs = StickyAssignorUserData(list(by_topic(partitions).items()), generation)
     assert old.generation == generation
     for again in (old.encode(), theirs.encode()):
@@ -181,10 +202,15 @@ def test_negative_partitions_are_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="partition -1 of topic 'a'"):
         decode_assignment(bytes.fromhex("0000 00000001 0001 61 00000001 ffffffff ffffffff"))
     with pytest.raises(RemoteProtocolError, match="partition -1 of topic 'a'"):
-        decode_subscription(bytes.fromhex("0001 00000000 ffffffff 00000001 0001 61 00000001 ffffffff"))
+        decode_subscription(
+            bytes.fromhex("0001 00000000 ffffffff 00000001 0001 61 00000001 ffffffff")
+        )
 
 
-@given(st.binary(max_size=60) | st.builds(bytes.__add__, st.just(b"\x00\x03\x00\x00\x00\x01"), st.binary(max_size=40)))
+@given(
+    st.binary(max_size=60)
+    | st.builds(bytes.__add__, st.just(b"\x00\x03\x00\x00\x00\x01"), st.binary(max_size=40))
+)
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for decode in (decode_subscription, decode_assignment):
         with contextlib.suppress(RemoteProtocolError):

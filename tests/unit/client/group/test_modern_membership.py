@@ -9,7 +9,13 @@ from parley.client.group.modern.heartbeat import Said, Standing, heartbeat_reque
 from parley.client.group.modern.membership import MemberState, ModernMembership
 from parley.client.group.modern.reactions import Reaction, after_heartbeat
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
-from parley.errors import KafkaError, NetworkError, RequestTimedOut, UnsupportedVersionError, broker_error
+from parley.errors import (
+    KafkaError,
+    NetworkError,
+    RequestTimedOut,
+    UnsupportedVersionError,
+    broker_error,
+)
 from parley.messages import ConsumerGroupHeartbeatResponse
 from parley.types import TopicPartition
 
@@ -54,10 +60,18 @@ def test_g47_everything_is_said_when_joining_and_after_that_what_is_new() -> Non
     whole = heartbeat_request(
         Standing("g", "me", None, 5_000, "r1", "range"), 0, Said(now.topics, frozenset()), None, IDS
     )
-    assert (whole.rack_id, whole.rebalance_timeout_ms, whole.server_assignor) == ("r1", 5_000, "range")
+    assert (whole.rack_id, whole.rebalance_timeout_ms, whole.server_assignor) == (
+        "r1",
+        5_000,
+        "range",
+    )
     assert (whole.subscribed_topic_names, whole.topic_partitions) == (["a"], [])
     nothing = heartbeat_request(ME, 3, now, now, IDS)
-    assert (nothing.rebalance_timeout_ms, nothing.subscribed_topic_names, nothing.topic_partitions) == (-1, None, None)
+    assert (
+        nothing.rebalance_timeout_ms,
+        nothing.subscribed_topic_names,
+        nothing.topic_partitions,
+    ) == (-1, None, None)
     owned = heartbeat_request(ME, 3, now, Said(now.topics, frozenset()), IDS)
     assert owned.subscribed_topic_names is None
     (topic,) = owned.topic_partitions or ()
@@ -136,7 +150,11 @@ def test_g52_a_target_that_changes_meanwhile_comes_afterwards() -> None:
 def test_g54_a_fenced_member_loses_its_partitions_and_joins_again(code: int) -> None:
     member = member_of(A0)
     assert member.failed(broker_error(code), 1) is Reaction.FENCED
-    assert (member.in_group, member.beating, member.committing) == (False, False, Committing.NO_MEMBER)
+    assert (member.in_group, member.beating, member.committing) == (
+        False,
+        False,
+        Committing.NO_MEMBER,
+    )
     assert showing(member) == [Lost((A0,))]
     assert (member.state, member.hurried) == (MemberState.JOINING, True)
     assert member.to_say()[:2] == (0, Said(frozenset({"a", "b"}), frozenset()))
@@ -187,7 +205,10 @@ def test_g57_a_commit_with_an_epoch_that_is_over_goes_again() -> None:
 def test_g61_partitions_that_come_twice_or_do_not_exist_are_taken_once_or_not() -> None:
     topic = ConsumerGroupHeartbeatResponse.TopicPartitions
     assignment = ConsumerGroupHeartbeatResponse.Assignment(
-        topic_partitions=[topic(topic_id=IDS["a"], partitions=[1, 0, 1, -1]), topic(topic_id=IDS["a"], partitions=[0])]
+        topic_partitions=[
+            topic(topic_id=IDS["a"], partitions=[1, 0, 1, -1]),
+            topic(topic_id=IDS["a"], partitions=[0]),
+        ]
     )
     assert target_of(ConsumerGroupHeartbeatResponse(assignment=assignment)) == ids(A0, A1)
     assert target_of(ConsumerGroupHeartbeatResponse(assignment=None)) is None

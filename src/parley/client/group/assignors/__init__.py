@@ -1,8 +1,8 @@
 """Assignors: pure functions with which the leader of a group decides who reads which partition.
 
 Map: `base` has the terms, `range`, `round_robin` and `sticky` the four of Java. `range` heeds
-`racks`. The sticky ones read `claims` to what members held, `balance` and `give_back`; `cooperative`
-withholds what another still reads.
+`racks`. The sticky ones read `claims` to what members held, `balance` and `give_back`;
+`cooperative` withholds what another still reads.
 """
 
 from __future__ import annotations
@@ -27,16 +27,24 @@ __all__ = [
     "by_name",
 ]
 
-_OWN: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+_OWN: tuple[Assignor, ...] = (
+    RangeAssignor(),
+    RoundRobinAssignor(),
+    StickyAssignor(),
+    CooperativeStickyAssignor(),
+)
 _BY_NAME = {assignor.name: assignor for assignor in _OWN}
-_BY_JAVA_NAME = {f"org.apache.kafka.clients.consumer.{type(assignor).__name__}": assignor for assignor in _OWN}
+_BY_JAVA_NAME = {
+    f"org.apache.kafka.clients.consumer.{type(assignor).__name__}": assignor for assignor in _OWN
+}
 
 
 def by_name(names: Several[str | Assignor]) -> tuple[Assignor, ...]:
-    """Return assignors by their names or the names of Java's classes; objects of your own as they are.
+    """Return assignors by their names or the names of Java's classes; objects of your own as they
+    are.
 
-    The order is that of preference. Raises ConfigError for an unknown name, for what is no assignor,
-    for two of one name, and for none.
+    The order is that of preference. Raises ConfigError for an unknown name, for what is no
+    assignor, for two of one name, and for none.
 
     >>> [assignor.name for assignor in by_name(["range", "cooperative-sticky"])]
     ['range', 'cooperative-sticky']
@@ -56,15 +64,22 @@ def _named(name: str) -> Assignor:
     assignor = _BY_NAME.get(name) or _BY_JAVA_NAME.get(name)
     if assignor is None:
         hint = nearest_hint(name, _BY_NAME)
-        raise ConfigError(f'assignors: "{name}" is not known; known are {_listed()}, and objects of your own.{hint}')
+        raise ConfigError(
+            f'assignors: "{name}" is not known; known are {_listed()}, and objects of your '
+            f"own.{hint}"
+        )
     return assignor
 
 
 def _checked(value: object) -> Assignor:
     if isinstance(value, type):
-        raise ConfigError(f"assignors: {value.__name__} is a class; give an object of it: {value.__name__}()")
+        raise ConfigError(
+            f"assignors: {value.__name__} is a class; give an object of it: {value.__name__}()"
+        )
     if not isinstance(value, Assignor):
-        raise ConfigError(f"assignors: {shown(value)} has no name, cooperative, user_data and assign")
+        raise ConfigError(
+            f"assignors: {shown(value)} has no name, cooperative, user_data and assign"
+        )
     text("the name of an assignor", value.name)
     return value
 

@@ -1,21 +1,21 @@
 """The division that is as even as subscriptions allow and moves little, for both sticky assignors.
 
 Rules of this file:
-1. Members keep what they held. What is free goes to the subscriber with the least, topics with the fewest
-   subscribers first, for their choice is the smallest.
+1. Members keep what they held. What is free goes to the subscriber with the least, topics with the
+   fewest subscribers first, for their choice is the smallest.
 2. Then the member with the most, L partitions, gives one to a subscriber of its topic with L - 2 or
    less; or, where none has so few, along a chain: a partition from it to a second member, another
    from there to a third, and so on. Each step makes the sum of the squares of all loads smaller, so
    this ends (G30).
-3. If there is no chain, all members that one could reach have L - 1 at least and cannot pass anything
-   on to others: they are settled, and stay so, for nobody has more than L afterwards.
+3. If there is no chain, all members that one could reach have L - 1 at least and cannot pass
+   anything on to others: they are settled, and stay so, for nobody has more than L afterwards.
 4. First only what was free moves, and what members held only when that has come to its end. So who
    gave up what it had to in a cooperative rebalance gives up nothing more in the next one.
 5. Of a topic a member gives first what it just got, then the partition with the highest number.
 
 When all are settled no other division has a smaller sum of squares; with equal subscriptions loads
-differ by one at most. (A semi-matching is optimal if no path improves it: Harvey, Ladner, Lovász and
-Tamir, 2006.)
+differ by one at most. (A semi-matching is optimal if no path improves it: Harvey, Ladner, Lovász
+and Tamir, 2006.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _Move: TypeAlias = tuple[int, str, int]
 
 
 def balance(
-    counts: Mapping[str, int], subscribers: Mapping[str, Sequence[int]], held: Sequence[Iterable[TopicPartition]]
+    counts: Mapping[str, int],
+    subscribers: Mapping[str, Sequence[int]],
+    held: Sequence[Iterable[TopicPartition]],
 ) -> list[list[TopicPartition]]:
     """Return each member's partitions, sorted, with what need not have moved given back.
 
@@ -51,7 +53,9 @@ def balance(
 class _Division:
     """Who has what at the moment: what it kept, and what it got."""
 
-    def __init__(self, subscribers: Mapping[str, Sequence[int]], held: Sequence[Iterable[TopicPartition]]) -> None:
+    def __init__(
+        self, subscribers: Mapping[str, Sequence[int]], held: Sequence[Iterable[TopicPartition]]
+    ) -> None:
         self._subscribers = subscribers
         self._kept: _Parts = [{} for _ in held]
         self._got: _Parts = [{} for _ in held]
@@ -64,7 +68,12 @@ class _Division:
     def result(self) -> list[list[TopicPartition]]:
         """Return what each member has."""
         return [
-            [TopicPartition(topic, index) for part in parts for topic in part for index in part[topic]]
+            [
+                TopicPartition(topic, index)
+                for part in parts
+                for topic in part
+                for index in part[topic]
+            ]
             for parts in zip(self._kept, self._got, strict=True)
         ]
 
@@ -74,7 +83,9 @@ class _Division:
         for topics in self._kept:
             for topic, indexes in topics.items():
                 taken[topic].update(indexes)
-        for topic in sorted(self._subscribers, key=lambda topic: (len(self._subscribers[topic]), topic)):
+        for topic in sorted(
+            self._subscribers, key=lambda topic: (len(self._subscribers[topic]), topic)
+        ):
             for index in range(counts[topic]):
                 if index not in taken[topic]:
                     self._put(self._least.of(topic), topic, index)
@@ -91,13 +102,17 @@ class _Division:
             if settled[place] or load != self._loads[place]:
                 heapq.heappop(most)
                 continue
-            for giver, topic, taker in self._direct(place, given) or self._chain(place, given, settled):
+            for giver, topic, taker in self._direct(place, given) or self._chain(
+                place, given, settled
+            ):
                 self._move(giver, topic, taker)
                 heapq.heappush(most, (-self._loads[giver], giver))
                 heapq.heappush(most, (-self._loads[taker], taker))
 
     def _direct(self, giver: int, given: Sequence[_Parts]) -> list[_Move]:
-        """Return the move to a subscriber that has two less, as a chain of one; empty where none has."""
+        """Return the move to a subscriber that has two less, as a chain of
+        one; empty where none has.
+        """
         for parts in given:
             choices = []
             for topic, indexes in parts[giver].items():
@@ -110,7 +125,9 @@ class _Division:
         return []
 
     def _chain(self, giver: int, given: Sequence[_Parts], settled: list[bool]) -> list[_Move]:
-        """Return the shortest chain to a member that has two less, or settle all that were reached."""
+        """Return the shortest chain to a member that has two less, or settle
+        all that were reached.
+        """
         came_from: dict[int, tuple[int, str]] = {}
         reached, topics = [giver], set[str]()
         for place in reached:  # which grows meanwhile
@@ -152,18 +169,20 @@ def _back(taker: int, giver: int, came_from: Mapping[int, tuple[int, str]]) -> l
 
 
 class _Least:
-    """The subscriber of each topic that has the least: a heap for all topics with the same subscribers.
+    """The subscriber of each topic that has the least: a heap for all topics with the same
+    subscribers.
 
-    Loads on a heap are corrected when they come to its top. One that is too large stays where it is:
-    it is that of a member which gave, and nobody gives to that one before `forget`, for it has the
-    most or one less.
+    Loads on a heap are corrected when they come to its top. One that is too large stays where it
+    is: it is that of a member which gave, and nobody gives to that one before `forget`, for it has
+    the most or one less.
     """
 
     def __init__(self, subscribers: Mapping[str, Sequence[int]], loads: Sequence[int]) -> None:
         self._loads = loads
         audiences: dict[tuple[int, ...], int] = {}
         self._audience = {
-            topic: audiences.setdefault(tuple(places), len(audiences)) for topic, places in subscribers.items()
+            topic: audiences.setdefault(tuple(places), len(audiences))
+            for topic, places in subscribers.items()
         }
         self._places = list(audiences)
         self._heaps: dict[int, list[tuple[int, int]]] = {}
@@ -173,7 +192,9 @@ class _Least:
         audience = self._audience[topic]
         heap = self._heaps.get(audience)
         if heap is None:
-            heap = self._heaps[audience] = [(self._loads[place], place) for place in self._places[audience]]
+            heap = self._heaps[audience] = [
+                (self._loads[place], place) for place in self._places[audience]
+            ]
             heapq.heapify(heap)
         while heap[0][0] != self._loads[heap[0][1]]:
             heapq.heapreplace(heap, (self._loads[heap[0][1]], heap[0][1]))

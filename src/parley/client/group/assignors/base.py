@@ -39,7 +39,8 @@ class Assignor(Protocol):
     """How the leader of a group divides partitions; every member must offer the one that is chosen.
 
     `name` is what members offer in JoinGroup. With a `cooperative` one members keep what they own
-    while the group rebalances (KIP-429); with others they give up everything before they join again.
+    while the group rebalances (KIP-429); with others they give up everything before they join
+    again.
     """
 
     @property
@@ -49,7 +50,9 @@ class Assignor(Protocol):
     def cooperative(self) -> bool: ...
 
     def user_data(self, owned: Collection[TopicPartition], generation: int) -> bytes | None:
-        """Return what to add to the subscription of a member that owned these in that generation."""
+        """Return what to add to the subscription of a member that owned
+        these in that generation.
+        """
 
     def assign(self, topics: Topics, members: Sequence[Member]) -> Assignment:
         """Return what each member gets: an entry for every member, every partition once at most."""

@@ -48,7 +48,8 @@ def encode_user_data(partitions: Collection[TopicPartition], generation: int) ->
 def decode_user_data(data: bytes | None) -> Claim:
     """Return the claim in the user data of "sticky"; its first version has no generation (KIP-54).
 
-    kafka-python 3 writes a version in front, and nobody else: theirs would be 65,536 topics or more.
+    kafka-python 3 writes a version in front, and nobody else: theirs would be 65,536 topics or
+    more.
     """
     cursor = Cursor((data or b"").removeprefix(_VERSION_IN_FRONT))
     partitions: list[TopicPartition] = []
@@ -57,7 +58,9 @@ def decode_user_data(data: bytes | None) -> Claim:
             topic = cursor.read_string()
             indexes = cursor.read_numbers(max(0, cursor.read_array_count(4)), "i", 4)
             partitions.extend(TopicPartition(topic, index) for index in indexes)
-        generation = cursor.read_int32() if cursor.remaining() >= _GENERATION_BYTES else NO_GENERATION
+        generation = (
+            cursor.read_int32() if cursor.remaining() >= _GENERATION_BYTES else NO_GENERATION
+        )
     except RemoteProtocolError:
         return Claim()
     return Claim(partitions, generation)
@@ -71,7 +74,9 @@ def encode_generation(generation: int) -> bytes:
 
 
 def eager_claim(subscription: Subscription) -> Claim:
-    """Return the claim of an eager member: it has given up what it owned, and its user data remembers."""
+    """Return the claim of an eager member: it has given up what it owned, and
+    its user data remembers.
+    """
     return decode_user_data(subscription.user_data)
 
 
@@ -91,7 +96,9 @@ def cooperative_claim(subscription: Subscription) -> Claim:
     return Claim(subscription.owned, generation)
 
 
-def held(topics: Topics, members: Sequence[Member], claims: Sequence[Claim]) -> list[list[TopicPartition]]:
+def held(
+    topics: Topics, members: Sequence[Member], claims: Sequence[Claim]
+) -> list[list[TopicPartition]]:
     """Return for each member what it held and may keep, in the order in which it says so."""
     owners: dict[TopicPartition, int | None] = {}
     generations: dict[TopicPartition, int] = {}

@@ -8,8 +8,11 @@ from parley.client.group.assignors.claims import Claim
 from parley.types import TopicPartition
 
 
-def withhold(given: Sequence[Sequence[TopicPartition]], claims: Sequence[Claim]) -> list[list[TopicPartition]]:
-    """Return what each member may have now: not what another claims in the same or a later generation (G31).
+def withhold(
+    given: Sequence[Sequence[TopicPartition]], claims: Sequence[Claim]
+) -> list[list[TopicPartition]]:
+    """Return what each member may have now: not what another claims in the same or a later
+    generation (G31).
 
     Who claims a partition in an older generation than its new owner does lost it without noticing,
     and does not count.
@@ -26,8 +29,12 @@ def withhold(given: Sequence[Sequence[TopicPartition]], claims: Sequence[Claim])
     def is_free(partition: TopicPartition, owner: int) -> bool:
         places = claimants.get(partition, [])
         own = claims[owner].generation if owner in places else None
-        return all(place == owner or (own is not None and claims[place].generation < own) for place in places)
+        return all(
+            place == owner or (own is not None and claims[place].generation < own)
+            for place in places
+        )
 
     return [
-        [partition for partition in partitions if is_free(partition, owner)] for owner, partitions in enumerate(given)
+        [partition for partition in partitions if is_free(partition, owner)]
+        for owner, partitions in enumerate(given)
     ]

@@ -26,12 +26,23 @@ def give_back(
     wanted = {topic: set(places) for topic, places in subscribers.items()}
     holders = {one: place for place, partitions in enumerate(held) for one in partitions}
     loads = [len(partitions) for partitions in division]
-    own = [{one for one in partitions if holders.get(one) == place} for place, partitions in enumerate(division)]
-    got = [dict.fromkeys(one for one in each if one not in own[place]) for place, each in enumerate(division)]
+    own = [
+        {one for one in partitions if holders.get(one) == place}
+        for place, partitions in enumerate(division)
+    ]
+    got = [
+        dict.fromkeys(one for one in each if one not in own[place])
+        for place, each in enumerate(division)
+    ]
     again = True
     while again:  # ends: each time more partitions are where they were
         again = False
-        moved = [(place, one, holders[one]) for place, each in enumerate(got) for one in each if one in holders]
+        moved = [
+            (place, one, holders[one])
+            for place, each in enumerate(got)
+            for one in each
+            if one in holders
+        ]
         for place, partition, holder in moved:
             other = next((one for one in got[holder] if place in wanted[one.topic]), None)
             has_less = loads[holder] < loads[place]

@@ -16,4 +16,6 @@ def racks_matter(of_members: Collection[str], of_partitions: Collection[Racks]) 
     False
     """
     everywhere = frozenset[str]().union(*of_partitions)
-    return not everywhere.isdisjoint(of_members) and any(racks != everywhere for racks in of_partitions)
+    return not everywhere.isdisjoint(of_members) and any(
+        racks != everywhere for racks in of_partitions
+    )

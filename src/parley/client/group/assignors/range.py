@@ -1,9 +1,10 @@
 """The assignor "range": consecutive partitions of each topic, near members where racks matter.
 
 Rules of this file:
-1. Of n partitions each of m subscribers of a topic gets n // m, and the first n % m get one more (G25).
-2. Topics with the same subscribers and as many partitions are divided alike, so that partitions of one
-   number meet at one member: joins rely on it.
+1. Of n partitions each of m subscribers of a topic gets n // m, and the first n % m get one more
+   (G25).
+2. Topics with the same subscribers and as many partitions are divided alike, so that partitions of
+   one number meet at one member: joins rely on it.
 3. Where racks matter to one topic at least, partitions go first to members in a rack of their
    replicas, as far as rule 1 allows. Of topics divided alike the rack has to match all (G26).
 """
@@ -13,7 +14,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from parley.client.group.assignors.base import Assignment, Member, Racks, Topics, in_order, subscribers
+from parley.client.group.assignors.base import (
+    Assignment,
+    Member,
+    Racks,
+    Topics,
+    in_order,
+    subscribers,
+)
 from parley.client.group.assignors.racks import racks_matter
 from parley.types import TopicPartition
 
@@ -35,12 +43,19 @@ class RangeAssignor:
         ordered = in_order(members)
         by_topic = subscribers(topics, ordered)
         rack_of = [member.subscription.rack or None for member in ordered]
-        near = {topic for topic, places in by_topic.items() if _racks_matter(topics[topic], places, rack_of)}
+        near = {
+            topic
+            for topic, places in by_topic.items()
+            if _racks_matter(topics[topic], places, rack_of)
+        }
         owners: dict[str, Sequence[int]] = {}
         for alike in _divided_alike(topics, by_topic):
             shares = _Shares(by_topic[alike[0]], len(topics[alike[0]]))
             if near and len(alike) > 1:
-                common = [frozenset.intersection(*each) for each in zip(*map(topics.__getitem__, alike), strict=True)]
+                common = [
+                    frozenset.intersection(*each)
+                    for each in zip(*map(topics.__getitem__, alike), strict=True)
+                ]
                 shares.match_partitions(common, rack_of)
             elif alike[0] in near:
                 shares.match_members(topics[alike[0]], rack_of)
@@ -52,7 +67,9 @@ class RangeAssignor:
         return given
 
 
-def _racks_matter(partitions: Sequence[Racks], places: Iterable[int], rack_of: Sequence[str | None]) -> bool:
+def _racks_matter(
+    partitions: Sequence[Racks], places: Iterable[int], rack_of: Sequence[str | None]
+) -> bool:
     return racks_matter({rack for place in places if (rack := rack_of[place])}, partitions)
 
 
@@ -85,7 +102,9 @@ class _Shares:
         self._one_more -= self._count[place] > self._each
 
     def match_partitions(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
-        """Give each partition to the first subscriber with room in one of its racks, or without a rack."""
+        """Give each partition to the first subscriber with room in one of its
+        racks, or without a rack.
+        """
         waiting: dict[str | None, deque[int]] = {}
         for place in self._count:
             waiting.setdefault(rack_of[place], deque()).append(place)
@@ -99,10 +118,13 @@ class _Shares:
                 self._give(index, first)
 
     def match_members(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
-        """Give each subscriber the first free partitions in its rack; one without a rack takes any."""
+        """Give each subscriber the first free partitions in its rack; one
+        without a rack takes any.
+        """
         places = {rack_of[place] for place in self._count}
         free = {
-            rack: deque(index for index, near in enumerate(racks) if rack is None or rack in near) for rack in places
+            rack: deque(index for index, near in enumerate(racks) if rack is None or rack in near)
+            for rack in places
         }
         for place in self._count:
             self._take(place, free[rack_of[place]])

@@ -19,7 +19,8 @@ from parley.types import TopicPartition
 
 
 class StickyAssignor:
-    """Divide as evenly as subscriptions allow, and leave members as much as possible of what they had.
+    """Divide as evenly as subscriptions allow, and leave members as much as possible of what they
+    had.
 
     Members give up all partitions before a rebalance; what they had they report as user data. Racks
     do not matter here, as they do to Java's (KIP-881).
@@ -29,7 +30,9 @@ class StickyAssignor:
     cooperative = False
 
     def user_data(self, owned: Collection[TopicPartition], generation: int) -> bytes | None:
-        """Return what a member had, for the next leader; None for one that was in no generation yet."""
+        """Return what a member had, for the next leader; None for one that
+        was in no generation yet.
+        """
         return encode_user_data(owned, generation) if owned or generation >= 0 else None
 
     def assign(self, topics: Topics, members: Sequence[Member]) -> Assignment:

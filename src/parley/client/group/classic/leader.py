@@ -1,4 +1,6 @@
-"""What the leader of a group does: learn about the topics of all members, and share the partitions out."""
+"""What the leader of a group does: learn about the topics of all members, and
+share the partitions out.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def shape_of(view: ClusterMetadata, topics: Iterable[str], *, racks: bool) -> Sh
             of = topic.partitions
             found[name] = (
                 topic.topic_id,
-                [_racks(view, of[at].replicas) if racks and at in of else frozenset() for at in range(max(of) + 1)],
+                [
+                    _racks(view, of[at].replicas) if racks and at in of else frozenset()
+                    for at in range(max(of) + 1)
+                ],
             )
     return found
 
@@ -36,37 +41,47 @@ def _racks(view: ClusterMetadata, replicas: Iterable[int]) -> Racks:
 
 
 async def learn_topics(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
-    """Ask for metadata until it has been asked for all these topics once. Raises what a refresh raises."""
+    """Ask for metadata until it has been asked for all these topics once.
+    Raises what a refresh raises.
+    """
     missing = [name for name in topics if name not in cluster.view.topics]
     if missing:
         cluster.schedule.want(missing)
         await cluster.refresh_until(deadline)
 
 
-def share_out(assignor: Assignor, shape: Shape, members: Sequence[Member]) -> dict[str, list[TopicPartition]]:
+def share_out(
+    assignor: Assignor, shape: Shape, members: Sequence[Member]
+) -> dict[str, list[TopicPartition]]:
     """Return each member's share.
 
-    Raises LocalProtocolError for an assignor that leaves a member out, names somebody else, gives a partition twice,
-    or, being cooperative, gives what a member owns to another one at once (G34).
+    Raises LocalProtocolError for an assignor that leaves a member out, names somebody else, gives a
+    partition twice, or, being cooperative, gives what a member owns to another one at once (G34).
     """
     shares = assignor.assign({name: racks for name, (_, racks) in shape.items()}, members)
     _check(assignor, shares, members)
     return {member: list(found) for member, found in shares.items()}
 
 
-def _check(assignor: Assignor, shares: Mapping[str, Sequence[TopicPartition]], members: Sequence[Member]) -> None:
+def _check(
+    assignor: Assignor, shares: Mapping[str, Sequence[TopicPartition]], members: Sequence[Member]
+) -> None:
     what = f'the assignor "{assignor.name}"'
     if set(shares) != {member.member_id for member in members}:
-        raise LocalProtocolError(f"{what} has to give every member of the group a share, and nobody else")
+        raise LocalProtocolError(
+            f"{what} has to give every member of the group a share, and nobody else"
+        )
     holder = {tp: member for member, found in shares.items() for tp in found}
     if len(holder) != sum(map(len, shares.values())):
         raise LocalProtocolError(f"{what} gave a partition twice")
-    if assignor.cooperative and not isinstance(assignor, CooperativeStickyAssignor):  # whose rule is finer
+    # whose rule is finer
+    if assignor.cooperative and not isinstance(assignor, CooperativeStickyAssignor):
         for member in members:
             for tp in member.subscription.owned:
                 if holder.get(tp, member.member_id) != member.member_id:
                     raise LocalProtocolError(
-                        f"{what} gave {tp} to {holder[tp]} while {member.member_id} owns it: a cooperative assignor "
+                        f"{what} gave {tp} to {holder[tp]} while {member.member_id} owns it: "
+                        "a cooperative assignor "
                         "leaves it out until it was given up"
                     )
 

@@ -1,7 +1,8 @@
 """Sends what a classic membership calls for, and feeds it the answers. Belongs to the event loop.
 
-Two tasks: one joins (JoinGroup and SyncGroup, which may take as long as the slowest member), the other one sends
-heartbeats and watches the clock. What the application is shown is not their affair: see `membership`.
+Two tasks: one joins (JoinGroup and SyncGroup, which may take as long as the slowest member), the
+other one sends heartbeats and watches the clock. What the application is shown is not their affair:
+see `membership`.
 """
 
 from __future__ import annotations
@@ -75,18 +76,22 @@ class ClassicMember:
         """Who this member is to its group."""
         return self.membership.identity
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Look again at what the membership calls for: it was changed from outside."""
         if not self._tasks:
             loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(self._guarded(work)) for work in (self._join_when_due, self._stay)]
+            self._tasks = [
+                loop.create_task(self._guarded(work)) for work in (self._join_when_due, self._stay)
+            ]
         self._join_bell.ring()
         self._beat_bell.ring()
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one of the two tasks; a defect of ours is raised by every poll rather than by none."""
+        """Run one of the two tasks; a defect of ours is raised by every
+        poll rather than by none.
+        """
         try:
             await work()
         except Exception as error:
@@ -98,7 +103,9 @@ class ClassicMember:
             self._on_news()
 
     async def leave(self, reason: str, *, deadline: Deadline, static_too: bool = False) -> None:
-        """End the membership, after its last steps. A static member stays in the group, so that it may come back."""
+        """End the membership, after its last steps. A static member stays in the group,
+        so that it may come back.
+        """
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -107,12 +114,15 @@ class ClassicMember:
         self._watched, self._failures = None, 0
         await self._send_leave(identity, reason, deadline, static_too=static_too)
 
-    async def _send_leave(self, identity: Identity, reason: str, deadline: Deadline, *, static_too: bool) -> None:
+    async def _send_leave(
+        self, identity: Identity, reason: str, deadline: Deadline, *, static_too: bool
+    ) -> None:
         if not identity.member_id or (self._who.group_instance_id is not None and not static_too):
             return
         timeout_ms = min(self._cluster.request_timeout_ms(deadline), LEAVE_TIMEOUT_MS)
         try:
-            # On a shared connection: on the member's own one a JoinGroup may still wait for its answer.
+            # On a shared connection: on the member's own one a JoinGroup may still wait for its
+            # answer.
             reply = await self._coordinator.ask(
                 ApiKey.LEAVE_GROUP,
                 lambda version: leave_request(self._who, identity, reason, version),
@@ -125,7 +135,7 @@ class ClassicMember:
         if error is not None:  # the session ends by itself
             log.info("group %s: leaving it was not confirmed: %s", self._who.group_id, error)
 
-    # -- the task that joins ----------------------------------------------------------------------------
+    # -- the task that joins -----------------------------------------------------------------------
 
     async def _join_when_due(self) -> None:
         while True:
@@ -163,11 +173,18 @@ class ClassicMember:
         who = self._who
         if who.group_instance_id is not None:
             (await self._coordinator.connection()).versions.require(Feature.STATIC_MEMBERSHIP)
-        timeout_ms = max(self._cluster.options.request_timeout_ms, who.rebalance_timeout_ms + JOIN_SLACK_MS)
+        timeout_ms = max(
+            self._cluster.options.request_timeout_ms, who.rebalance_timeout_ms + JOIN_SLACK_MS
+        )
         topics = self.membership.topics or frozenset()
-        kept = Share(in_order(tp for tp in self.membership.owned if tp.topic in topics), asked_as.generation)
+        kept = Share(
+            in_order(tp for tp in self.membership.owned if tp.topic in topics), asked_as.generation
+        )
         last = self.membership.share
-        protocols = [(one.name, subscription_of(one, topics, kept, last, who.rack)) for one in self._assignors]
+        protocols = [
+            (one.name, subscription_of(one, topics, kept, last, who.rack))
+            for one in self._assignors
+        ]
         reply = await self._coordinator.ask(
             ApiKey.JOIN_GROUP,
             lambda version: join_request(who, asked_as, protocols, self.membership.reason, version),
@@ -191,14 +208,24 @@ class ClassicMember:
                 if not answer.skip_assignment:
                     shares = self._share_out(assignor, members)
             request = sync_request(self._who, identity, answer.protocol_name, shares)
-            timeout_ms = max(self._cluster.options.request_timeout_ms, self._who.rebalance_timeout_ms + JOIN_SLACK_MS)
-            reply = await self._coordinator.ask(ApiKey.SYNC_GROUP, lambda version: request, timeout_ms)
+            timeout_ms = max(
+                self._cluster.options.request_timeout_ms,
+                self._who.rebalance_timeout_ms + JOIN_SLACK_MS,
+            )
+            reply = await self._coordinator.ask(
+                ApiKey.SYNC_GROUP, lambda version: request, timeout_ms
+            )
             if reply.message.error_code:
-                raise broker_error(reply.message.error_code, api="SYNC_GROUP", version=reply.version)
+                raise broker_error(
+                    reply.message.error_code, api="SYNC_GROUP", version=reply.version
+                )
             assignment = decode_assignment(bytes(reply.message.assignment))
         except KafkaError as error:
             self._coordinator.note(error)
-            if membership.identity != identity or membership.state is not MemberState.COMPLETING_REBALANCE:
+            if (
+                membership.identity != identity
+                or membership.state is not MemberState.COMPLETING_REBALANCE
+            ):
                 return None  # a heartbeat has found out already
             return self._log_failure(membership.sync_failed(error), error)
         if membership.identity == identity and membership.state is MemberState.COMPLETING_REBALANCE:
@@ -209,7 +236,11 @@ class ClassicMember:
 
     def _chosen(self, answer: JoinGroupResponse) -> Assignor:
         for one in self._assignors:
-            if one.name == answer.protocol_name and answer.protocol_type in (None, "", PROTOCOL_TYPE):
+            if one.name == answer.protocol_name and answer.protocol_type in (
+                None,
+                "",
+                PROTOCOL_TYPE,
+            ):
                 return one
         named = f"{answer.protocol_name!r} of type {answer.protocol_type!r}"
         text = f"group {self._who.group_id} works by {named}, which this member did not offer"
@@ -218,7 +249,8 @@ class ClassicMember:
     def _finished(self, identity: Identity, assignment: Sequence[TopicPartition]) -> None:
         took_ms = self._pace.rebalance_ended(self._cluster.now_ms())
         log.info(
-            "group %s: rebalance to generation %d done in %d ms, %d partitions for %s%s; its reason: %s",
+            "group %s: rebalance to generation %d done in %d ms, %d partitions for %s%s; its "
+            "reason: %s",
             self._who.group_id,
             identity.generation,
             took_ms,
@@ -239,18 +271,24 @@ class ClassicMember:
             )
         return reaction
 
-    # -- the leader -------------------------------------------------------------------------------------
+    # -- the leader --------------------------------------------------------------------------------
 
     async def _watch(self, members: Sequence[Member]) -> None:
-        """Learn about the topics of all members; from now on their changes are this member's affair (G40)."""
+        """Learn about the topics of all members; from now on their changes are
+        this member's affair (G40).
+        """
         topics = sorted({topic for member in members for topic in member.subscription.topics})
-        await learn_topics(self._cluster, topics, self._cluster.deadline(self._cluster.options.request_timeout_ms))
+        await learn_topics(
+            self._cluster, topics, self._cluster.deadline(self._cluster.options.request_timeout_ms)
+        )
         self._watched = topics, self._shape(topics)
 
     def _shape(self, topics: Iterable[str]) -> Shape:
         return shape_of(self._cluster.view, topics, racks=bool(self._who.rack))
 
-    def _share_out(self, assignor: Assignor, members: Sequence[Member]) -> dict[str, list[TopicPartition]]:
+    def _share_out(
+        self, assignor: Assignor, members: Sequence[Member]
+    ) -> dict[str, list[TopicPartition]]:
         assert self._watched is not None  # `_watch` came before
         try:
             return share_out(assignor, self._watched[1], members)
@@ -258,7 +296,9 @@ class ClassicMember:
             raise as_error(error, assignor.name) from error
 
     def look_at_metadata(self) -> None:
-        """Let a leader rebalance when the topics of its group are others than those it shared out."""
+        """Let a leader rebalance when the topics of its group are others
+        than those it shared out.
+        """
         view = self._cluster.view
         if view is self._looked_at or self._watched is None or not self.membership.leads:
             return
@@ -279,11 +319,13 @@ class ClassicMember:
             self._cluster.schedule.request_full()
         self._cluster.refresh_if_due()
 
-    # -- the task that stays ----------------------------------------------------------------------------
+    # -- the task that stays -----------------------------------------------------------------------
 
     async def _stay(self) -> None:
         while True:
-            await self._beat_bell.wait(self._pace.due_ms(self._cluster.now_ms(), beating=self.membership.beating))
+            await self._beat_bell.wait(
+                self._pace.due_ms(self._cluster.now_ms(), beating=self.membership.beating)
+            )
             now_ms = self._cluster.now_ms()
             if self._pace.poll_overdue(now_ms):
                 await self._give_up_polling(now_ms)
@@ -298,7 +340,9 @@ class ClassicMember:
         request = heartbeat_request(self._who, asked_as)
         try:
             reply = await self._coordinator.ask(
-                ApiKey.HEARTBEAT, lambda version: request, self._pace.beat_timeout_ms(self._cluster.options)
+                ApiKey.HEARTBEAT,
+                lambda version: request,
+                self._pace.beat_timeout_ms(self._cluster.options),
             )
             self._pace.beat_answered(self._cluster.now_ms())
             if reply.message.error_code:
@@ -308,7 +352,9 @@ class ClassicMember:
             reaction = membership.beat_failed(error, asked_as)
             log.debug("group %s: heartbeat (%s): %s", self._who.group_id, reaction.value, error)
             if reaction in (Reaction.FIND, Reaction.WAIT):
-                self._pace.beat_again(self._cluster.now_ms() + self._cluster.options.retry_backoff_ms)
+                self._pace.beat_again(
+                    self._cluster.now_ms() + self._cluster.options.retry_backoff_ms
+                )
             self._news()
 
     async def _give_up_polling(self, now_ms: int) -> None:
@@ -321,13 +367,15 @@ class ClassicMember:
         self._news()
         deadline = self._cluster.deadline(LEAVE_TIMEOUT_MS)
         with contextlib.suppress(KafkaError):
-            await self._send_leave(identity, "consumer poll timeout has expired", deadline, static_too=False)
+            await self._send_leave(
+                identity, "consumer poll timeout has expired", deadline, static_too=False
+            )
 
     def _news(self) -> None:
         self.wake()
         self._on_news()
 
-    # -- what the application does ------------------------------------------------------------------------
+    # -- what the application does -----------------------------------------------------------------
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Take the topics to read."""

@@ -1,17 +1,23 @@
-"""The membership of one consumer in a group, by the classic protocol. Pure: no clock, no socket, no task.
+"""The membership of one consumer in a group, by the classic protocol. Pure: no clock, no socket, no
+task.
 
-What the coordinator said and what the application was shown are two things: an assignment that arrived is shown
-by the steps of `next_step`, taken when the application polls, so that nothing changes under its hands. The rules,
-with the labels under which the tests name them:
+What the coordinator said and what the application was shown are two things: an assignment that
+arrived is shown by the steps of `next_step`, taken when the application polls, so that nothing
+changes under its hands. The rules, with the labels under which the tests name them:
 
- G6   An answer counts for the member and generation that it was asked with; for an older one it is ignored.
+ G6   An answer counts for the member and generation that it was asked with; for an older one it is
+      ignored.
  G7   Asked for a member id, the member joins at once under the id that the coordinator gives.
- G11  Heartbeats begin with the answer to JoinGroup; REBALANCE_IN_PROGRESS counts for a stable member only.
- G12  Polls that stay away longer than the poll interval end the membership; the next poll joins again.
+ G11  Heartbeats begin with the answer to JoinGroup; REBALANCE_IN_PROGRESS counts for a stable
+      member only.
+ G12  Polls that stay away longer than the poll interval end the membership; the next poll joins
+      again.
  G35  Eager: everything is given up before the member joins again.
  G36  Cooperative: only what another member gets is given up; then the member joins again.
- G37  Without its generation or its id the member has lost its partitions; they are not given up but gone.
- G39  An assignment with a topic that is not subscribed to any more is dropped, and the member joins again.
+ G37  Without its generation or its id the member has lost its partitions; they are not given up but
+      gone.
+ G39  An assignment with a topic that is not subscribed to any more is dropped, and the member joins
+      again.
 """
 
 from __future__ import annotations
@@ -46,7 +52,9 @@ class Share(NamedTuple):
 
 
 class ClassicMembership:
-    """What one member knows of itself. Every method mutates; the rules are those at the head of this module."""
+    """What one member knows of itself. Every method mutates; the rules are those at
+    the head of this module.
+    """
 
     def __init__(self, *, cooperative: bool) -> None:
         self.cooperative = cooperative
@@ -59,7 +67,9 @@ class ClassicMembership:
         self.owned: frozenset[TopicPartition] = frozenset()
         """What the application was shown and has not given up."""
         self.share = Share()
-        """What it was given last, also after giving it up: what the eager sticky assignor goes by (G28)."""
+        """What it was given last, also after giving it up: what the eager sticky
+        assignor goes by (G28).
+        """
         self.error: KafkaError | None = None
         """Why the membership has ended for good."""
         self.passing_error: KafkaError | None = None
@@ -70,7 +80,7 @@ class ClassicMembership:
         self._lost = False
         self._away = False
 
-    # -- what the application wants ---------------------------------------------------------------------
+    # -- what the application wants ----------------------------------------------------------------
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Take the topics to read; other ones than before need a rebalance."""
@@ -101,10 +111,12 @@ class ClassicMembership:
         """Whether heartbeats are due (G11)."""
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
-    # -- what the application is shown ------------------------------------------------------------------
+    # -- what the application is shown -------------------------------------------------------------
 
     def next_step(self) -> GroupStep | None:
-        """Return what the application is to be shown next, None where nothing; `step_done` follows it."""
+        """Return what the application is to be shown next, None where nothing;
+        `step_done` follows it.
+        """
         if self._lost:
             return Lost(in_order(self.owned))
         if self._target is not None:
@@ -132,9 +144,11 @@ class ClassicMembership:
     def _to_give_up(self) -> Collection[TopicPartition]:
         if self._rejoin is None or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
             return ()
-        return [tp for tp in self.owned if not self.cooperative or tp.topic not in (self.topics or ())]
+        return [
+            tp for tp in self.owned if not self.cooperative or tp.topic not in (self.topics or ())
+        ]
 
-    # -- joining ----------------------------------------------------------------------------------------
+    # -- joining -----------------------------------------------------------------------------------
 
     @property
     def may_join(self) -> bool:
@@ -165,7 +179,10 @@ class ClassicMembership:
 
     def synced(self, assignment: Sequence[TopicPartition]) -> None:
         """Take the answer to SyncGroup: what this member is to read."""
-        self.state, self.share = MemberState.STABLE, Share(tuple(assignment), self.identity.generation)
+        self.state, self.share = (
+            MemberState.STABLE,
+            Share(tuple(assignment), self.identity.generation),
+        )
         if any(tp.topic not in (self.topics or ()) for tp in assignment):
             self.request_rejoin("subscription has changed")
             return
@@ -175,10 +192,12 @@ class ClassicMembership:
         """Take an error in the place of an answer to SyncGroup; return what the sender does."""
         return self._failed(after_sync_or_heartbeat(error), error, self.identity)
 
-    # -- staying ----------------------------------------------------------------------------------------
+    # -- staying -----------------------------------------------------------------------------------
 
     def beat_failed(self, error: KafkaError, asked_as: Identity) -> Reaction:
-        """Take an error in the place of an answer to Heartbeat; return what the sender does (G6, G11)."""
+        """Take an error in the place of an answer to Heartbeat; return what the
+        sender does (G6, G11).
+        """
         reaction = after_sync_or_heartbeat(error)
         if reaction is Reaction.REJOIN:
             if self.state is MemberState.STABLE and asked_as == self.identity:
@@ -196,7 +215,9 @@ class ClassicMembership:
         return Committing.AFTER_THE_REBALANCE if self.in_group else Committing.NO_MEMBER
 
     def commit_refused(self, error: KafkaError, asked_as: Identity) -> bool:
-        """Take a refused commit as news about the membership (G6); return False: such a one never goes again."""
+        """Take a refused commit as news about the membership (G6); return False:
+        such a one never goes again.
+        """
         reaction = after_sync_or_heartbeat(error)
         if asked_as == self.identity and self.state is MemberState.STABLE:
             if reaction is Reaction.REJOIN:
@@ -206,7 +227,9 @@ class ClassicMembership:
         return False
 
     def poll_overdue(self) -> bool:
-        """Take note that the application stays away (G12); return whether the member is to leave the group."""
+        """Take note that the application stays away (G12); return whether the
+        member is to leave the group.
+        """
         if self._away or self.topics is None:
             return False
         self._away = True
@@ -221,25 +244,42 @@ class ClassicMembership:
         return was
 
     def end(self, error: KafkaError) -> None:
-        """End the membership for good: the application is shown what it lost, and then the error at every poll."""
+        """End the membership for good: the application is shown what it lost, and then
+        the error at every poll.
+        """
         self._forget(Identity())
         self.error = error
 
     def leave(self) -> Identity:
-        """End the membership, after its last steps; return as whom to leave. `subscribe` may begin another one."""
+        """End the membership, after its last steps; return as whom to leave.
+        `subscribe` may begin another one.
+        """
         before = self.identity
-        self.identity, self.state, self.protocol, self.leads = Identity(), MemberState.UNJOINED, None, False
-        self.topics, self._rejoin, self._target, self._lost, self._away = None, None, None, False, False
+        self.identity, self.state, self.protocol, self.leads = (
+            Identity(),
+            MemberState.UNJOINED,
+            None,
+            False,
+        )
+        self.topics, self._rejoin, self._target, self._lost, self._away = (
+            None,
+            None,
+            None,
+            False,
+            False,
+        )
         self.owned, self.share, self.error = frozenset(), Share(), None
         return before
 
     def last_step(self) -> Revoke | Lost | None:
-        """Return what the application is shown when the membership ends: its partitions are given up, or lost (G13)."""
+        """Return what the application is shown when the membership ends: its partitions
+        are given up, or lost (G13).
+        """
         if not self.owned:
             return None
         return (Revoke if self.in_group and not self._lost else Lost)(in_order(self.owned))
 
-    # -- inside -----------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _failed(self, reaction: Reaction, error: KafkaError, asked_as: Identity) -> Reaction:
         if reaction is Reaction.FATAL:

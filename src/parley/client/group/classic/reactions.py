@@ -1,4 +1,5 @@
-"""What the answer of a coordinator makes of a member, by request and error code: one pure table, as Java has it.
+"""What the answer of a coordinator makes of a member, by request and error code: one pure table, as
+Java has it.
 
 | code | JoinGroup | SyncGroup | Heartbeat |
 |---|---|---|---|

@@ -1,4 +1,6 @@
-"""The messages of a classic member: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in every version."""
+"""The messages of a classic member: JoinGroup, SyncGroup, Heartbeat and
+LeaveGroup, in every version.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from dataclasses import dataclass
 
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.classic.membership import Share
-from parley.client.group.formats import Subscription, decode_subscription, encode_assignment, encode_subscription
+from parley.client.group.formats import (
+    Subscription,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from parley.client.group.member import Identity
 from parley.errors import KafkaError, broker_error
 from parley.messages import (
@@ -44,9 +51,15 @@ class Standing:
 
 
 def join_request(
-    who: Standing, identity: Identity, protocols: Iterable[tuple[str, Subscription]], reason: str, version: int
+    who: Standing,
+    identity: Identity,
+    protocols: Iterable[tuple[str, Subscription]],
+    reason: str,
+    version: int,
 ) -> JoinGroupRequest:
-    """Return the request to join as `identity`, with a subscription for each assignor that the member has."""
+    """Return the request to join as `identity`, with a subscription for each
+    assignor that the member has.
+    """
     session_ms = who.session_timeout_ms
     if version < REBALANCE_TIMEOUT_VERSION:
         session_ms = min(session_ms, MOST_SESSION_V0_MS)
@@ -58,15 +71,20 @@ def join_request(
         member_id=identity.member_id,
         group_instance_id=who.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
-        protocols=[offered(name=name, metadata=encode_subscription(one)) for name, one in protocols],
+        protocols=[
+            offered(name=name, metadata=encode_subscription(one)) for name, one in protocols
+        ],
         reason=reason[:REASON_LENGTH],
     )
 
 
-def subscription_of(assignor: Assignor, topics: Iterable[str], kept: Share, last: Share, rack: str) -> Subscription:
+def subscription_of(
+    assignor: Assignor, topics: Iterable[str], kept: Share, last: Share, rack: str
+) -> Subscription:
     """Return what a member writes for one assignor.
 
-    A cooperative one learns what the member keeps; an eager one, for which it gave everything up, what it had last.
+    A cooperative one learns what the member keeps; an eager one, for which it gave everything up,
+    what it had last.
     """
     share = kept if assignor.cooperative else last
     claimed = share.partitions if assignor.cooperative else ()
@@ -91,7 +109,10 @@ def members_of(response: JoinGroupResponse) -> list[Member]:
 
 
 def sync_request(
-    who: Standing, identity: Identity, protocol: str | None, shares: Mapping[str, Sequence[TopicPartition]]
+    who: Standing,
+    identity: Identity,
+    protocol: str | None,
+    shares: Mapping[str, Sequence[TopicPartition]],
 ) -> SyncGroupRequest:
     """Return the request for this member's share; a leader sends everybody's along."""
     share = SyncGroupRequest.SyncGroupRequestAssignment
@@ -102,7 +123,10 @@ def sync_request(
         group_instance_id=who.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol,
-        assignments=[share(member_id=member, assignment=encode_assignment(found)) for member, found in shares.items()],
+        assignments=[
+            share(member_id=member, assignment=encode_assignment(found))
+            for member, found in shares.items()
+        ],
     )
 
 
@@ -116,18 +140,24 @@ def heartbeat_request(who: Standing, identity: Identity) -> HeartbeatRequest:
     )
 
 
-def leave_request(who: Standing, identity: Identity, reason: str, version: int) -> LeaveGroupRequest:
+def leave_request(
+    who: Standing, identity: Identity, reason: str, version: int
+) -> LeaveGroupRequest:
     """Return the request to leave a group."""
     if version < SEVERAL_MEMBERS_VERSION:
         return LeaveGroupRequest(group_id=who.group_id, member_id=identity.member_id)
     member = LeaveGroupRequest.MemberIdentity(
-        member_id=identity.member_id, group_instance_id=who.group_instance_id, reason=reason[:REASON_LENGTH]
+        member_id=identity.member_id,
+        group_instance_id=who.group_instance_id,
+        reason=reason[:REASON_LENGTH],
     )
     return LeaveGroupRequest(group_id=who.group_id, members=[member])
 
 
 def leave_error(response: LeaveGroupResponse, version: int) -> KafkaError | None:
-    """Return what a coordinator has against a member's leaving: v3 and later say it per member (G14)."""
+    """Return what a coordinator has against a member's leaving: v3 and later
+    say it per member (G14).
+    """
     codes = [response.error_code, *(found.error_code for found in response.members)]
     code = next((code for code in codes if code), 0)
     return broker_error(code, api="LEAVE_GROUP", version=version) if code else None

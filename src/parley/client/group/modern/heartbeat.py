@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat: what a member says, all of it when it joins, and after that only what is new (G47)."""
+"""ConsumerGroupHeartbeat: what a member says, all of it when it joins, and after
+that only what is new (G47).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Said:
 def heartbeat_request(
     who: Standing, epoch: int, now: Said, before: Said | None, topic_ids: Mapping[str, bytes]
 ) -> ConsumerGroupHeartbeatRequest:
-    """Return the heartbeat of a member; without `before` it says everything, as when joining and after a failure."""
+    """Return the heartbeat of a member; without `before` it says everything, as when
+    joining and after a failure.
+    """
     whole = before is None or epoch == JOINING
     return ConsumerGroupHeartbeatRequest(
         group_id=who.group_id,
@@ -46,10 +50,14 @@ def heartbeat_request(
         instance_id=who.group_instance_id,
         rack_id=who.rack or None if whole else None,
         rebalance_timeout_ms=who.rebalance_timeout_ms if whole else -1,
-        subscribed_topic_names=sorted(now.topics) if before is None or whole or now.topics != before.topics else None,
+        subscribed_topic_names=sorted(now.topics)
+        if before is None or whole or now.topics != before.topics
+        else None,
         server_assignor=who.server_assignor if whole else None,
         topic_partitions=(
-            _by_topic(now.owned, topic_ids) if before is None or whole or now.owned != before.owned else None
+            _by_topic(now.owned, topic_ids)
+            if before is None or whole or now.owned != before.owned
+            else None
         ),
     )
 
@@ -57,7 +65,10 @@ def heartbeat_request(
 def leaving_request(who: Standing, epoch: int) -> ConsumerGroupHeartbeatRequest:
     """Return the heartbeat that ends a membership."""
     return ConsumerGroupHeartbeatRequest(
-        group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
+        group_id=who.group_id,
+        member_id=who.member_id,
+        member_epoch=epoch,
+        instance_id=who.group_instance_id,
     )
 
 
@@ -72,11 +83,14 @@ def _by_topic(
 
 
 def target_of(answer: ConsumerGroupHeartbeatResponse) -> frozenset[tuple[bytes, int]] | None:
-    """Return the partitions that a coordinator wants a member to have, by topic id; None where nothing is new.
+    """Return the partitions that a coordinator wants a member to have, by topic id; None where
+    nothing is new.
 
     Each once, and none below 0 (G61): a partition that was given twice would be begun again.
     """
     if answer.assignment is None:
         return None
     found = answer.assignment.topic_partitions
-    return frozenset((bytes(topic.topic_id), part) for topic in found for part in topic.partitions if part >= 0)
+    return frozenset(
+        (bytes(topic.topic_id), part) for topic in found for part in topic.partitions if part >= 0
+    )

@@ -1,4 +1,6 @@
-"""Sends the heartbeats of a member of the consumer protocol, and feeds it the answers. Belongs to the event loop."""
+"""Sends the heartbeats of a member of the consumer protocol, and feeds it the
+answers. Belongs to the event loop.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,25 @@ from parley.versions import VersionRange
 
 log = logging.getLogger("parley.client")
 OWN_ID_VERSION = 1
-"""First ConsumerGroupHeartbeat version in which the client makes the member id (KIP-1082, Kafka 4.0)."""
+"""First ConsumerGroupHeartbeat version in which the client makes the member
+id (KIP-1082, Kafka 4.0).
+"""
 LEAVE_TIMEOUT_MS = 5_000
 
 
 def new_member_id() -> str:
-    """Return an id for a member, which the client makes since Kafka 4.0 (G48): a UUID in base64, as Java writes it."""
+    """Return an id for a member, which the client makes since Kafka 4.0 (G48): a UUID in
+    base64, as Java writes it.
+    """
     return format_uuid(uuid.uuid4().bytes)
 
 
 class ModernMember:
     """One consumer's membership: the pure machine, and the requests that it calls for."""
 
-    def __init__(self, cluster: Cluster, who: Standing, pace: Pace, *, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, who: Standing, pace: Pace, *, on_news: Callable[[], None]
+    ) -> None:
         self._cluster, self._who, self._pace, self._on_news = cluster, who, pace, on_news
         self._coordinator = GroupCoordinator(cluster, who.group_id)
         self._task: asyncio.Task[None] | None = None
@@ -57,9 +65,11 @@ class ModernMember:
     @property
     def identity(self) -> Identity:
         """Who this member is to its group; the generation is the member epoch."""
-        return Identity(self._who.member_id, self.membership.epoch if self.membership.in_group else -1)
+        return Identity(
+            self._who.member_id, self.membership.epoch if self.membership.in_group else -1
+        )
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Look again at what the membership calls for: it was changed from outside."""
@@ -68,7 +78,9 @@ class ModernMember:
         self._bell.ring()
 
     async def leave(self, reason: str, *, deadline: Deadline) -> None:
-        """End the membership, after its last steps. A static member leaves for a while only (G56)."""
+        """End the membership, after its last steps. A static member leaves
+        for a while only (G56).
+        """
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -103,7 +115,7 @@ class ModernMember:
             self.membership.end(made)
             self._on_news()
 
-    # -- the task ---------------------------------------------------------------------------------------
+    # -- the task ----------------------------------------------------------------------------------
 
     async def _stay(self) -> None:
         while True:
@@ -134,7 +146,10 @@ class ModernMember:
             answer = reply.message
             if answer.error_code:
                 raise broker_error(
-                    answer.error_code, answer.error_message, api="CONSUMER_GROUP_HEARTBEAT", version=reply.version
+                    answer.error_code,
+                    answer.error_message,
+                    api="CONSUMER_GROUP_HEARTBEAT",
+                    version=reply.version,
                 )
         except KafkaError as error:
             self._coordinator.note(error)
@@ -142,7 +157,9 @@ class ModernMember:
             return
         self._failures = 0
         now_ms = self._cluster.now_ms()
-        self._pace.heartbeat_interval_ms = answer.heartbeat_interval_ms or self._pace.heartbeat_interval_ms
+        self._pace.heartbeat_interval_ms = (
+            answer.heartbeat_interval_ms or self._pace.heartbeat_interval_ms
+        )
         self._pace.beat_answered(now_ms)
         membership.answered(epoch, said, answer.member_epoch, target_of(answer))
         if acknowledging and membership.state is MemberState.STABLE:
@@ -179,7 +196,9 @@ class ModernMember:
         if membership.unresolved:
             self._cluster.schedule.want(membership.topics or ())
             self._cluster.schedule.request_full()
-            await self._cluster.refresh_quietly(self._cluster.deadline(self._cluster.options.request_timeout_ms))
+            await self._cluster.refresh_quietly(
+                self._cluster.deadline(self._cluster.options.request_timeout_ms)
+            )
             membership.resolve(self._name)
         if membership.state is MemberState.RECONCILING:
             self._pace.rebalance_began(self._cluster.now_ms(), "the coordinator has another target")
@@ -190,7 +209,11 @@ class ModernMember:
         view = self._cluster.view
         if view is not self._looked_at:
             self._looked_at = view
-            self._names = {topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id != ZERO_UUID}
+            self._names = {
+                topic.topic_id: topic.name
+                for topic in view.topics.values()
+                if topic.topic_id != ZERO_UUID
+            }
         return self._names.get(topic_id)
 
     async def _give_up_polling(self, now_ms: int) -> None:
@@ -205,7 +228,7 @@ class ModernMember:
             with contextlib.suppress(KafkaError):
                 await self._send_leave(self._cluster.deadline(LEAVE_TIMEOUT_MS))
 
-    # -- what the application does ------------------------------------------------------------------------
+    # -- what the application does -----------------------------------------------------------------
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Take the topics to read."""

@@ -1,13 +1,17 @@
-"""The membership of one consumer in a group, by the consumer protocol (KIP-848). Pure: no clock, no socket, no task.
+"""The membership of one consumer in a group, by the consumer protocol (KIP-848). Pure: no clock, no
+socket, no task.
 
-The coordinator sends targets; the member goes there one step at a time, in the polls of the application, and then
-acknowledges what it owns. The rules, with the labels under which the tests name them:
+The coordinator sends targets; the member goes there one step at a time, in the polls of the
+application, and then acknowledges what it owns. The rules, with the labels under which the tests
+name them:
 
- G50  A heartbeat goes at once to join, to acknowledge and when the subscription changes, else at the interval.
+ G50  A heartbeat goes at once to join, to acknowledge and when the subscription changes, else at
+      the interval.
  G51  A target may name topics that are not known yet: what is known is taken, the rest when it is.
  G52  Partitions are given up before others are taken, and only then the member acknowledges.
  G54  Fenced, the member has lost its partitions and joins again.
- G55  Polls that stay away longer than the poll interval end the membership; the next poll joins again.
+ G55  Polls that stay away longer than the poll interval end the membership; the next poll joins
+      again.
 """
 
 from __future__ import annotations
@@ -42,7 +46,9 @@ class MemberState(Enum):
 
 
 class ModernMembership:
-    """What one member knows of itself. Every method mutates; the rules are those at the head of this module."""
+    """What one member knows of itself. Every method mutates; the rules are those at
+    the head of this module.
+    """
 
     def __init__(self) -> None:
         self.state = MemberState.UNSUBSCRIBED
@@ -64,7 +70,7 @@ class ModernMembership:
         self._shown = False
         self._news = False
 
-    # -- what the application wants ---------------------------------------------------------------------
+    # -- what the application wants ----------------------------------------------------------------
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Take the topics to read; the coordinator hears of others than before at once."""
@@ -85,18 +91,23 @@ class ModernMembership:
     def beating(self) -> bool:
         """Whether heartbeats are due."""
         return self.state in (
-            MemberState.JOINING, MemberState.RECONCILING, MemberState.ACKNOWLEDGING, MemberState.STABLE
+            MemberState.JOINING, MemberState.RECONCILING, MemberState.ACKNOWLEDGING,
+            MemberState.STABLE
         ) and not self._lost  # fmt: skip
 
     @property
     def hurried(self) -> bool:
         """Whether the next heartbeat goes at once (G50)."""
-        return self.beating and (self._news or self.state in (MemberState.JOINING, MemberState.ACKNOWLEDGING))
+        return self.beating and (
+            self._news or self.state in (MemberState.JOINING, MemberState.ACKNOWLEDGING)
+        )
 
-    # -- what the application is shown ------------------------------------------------------------------
+    # -- what the application is shown -------------------------------------------------------------
 
     def next_step(self) -> GroupStep | None:
-        """Return what the application is to be shown next, None where nothing; `step_done` follows it."""
+        """Return what the application is to be shown next, None where nothing;
+        `step_done` follows it.
+        """
         if self._lost:
             return Lost(in_order(self.owned))
         if self._target is None:
@@ -125,7 +136,7 @@ class ModernMembership:
             return None
         return (Revoke if self.in_group and not self._lost else Lost)(in_order(self.owned))
 
-    # -- heartbeats -------------------------------------------------------------------------------------
+    # -- heartbeats --------------------------------------------------------------------------------
 
     def to_say(self) -> tuple[int, Said, Said | None]:
         """Return the epoch, what the coordinator is to know, and what it knows already."""
@@ -133,8 +144,12 @@ class ModernMembership:
         owned = frozenset[TopicPartition]() if self.epoch == JOINING else self.owned
         return self.epoch, Said(self.topics or frozenset(), owned), self._known
 
-    def answered(self, asked_with: int, said: Said, epoch: int, target: frozenset[tuple[bytes, int]] | None) -> None:
-        """Take the answer to a heartbeat. One to a heartbeat of another epoch than now is ignored."""
+    def answered(
+        self, asked_with: int, said: Said, epoch: int, target: frozenset[tuple[bytes, int]] | None
+    ) -> None:
+        """Take the answer to a heartbeat. One to a heartbeat of another
+        epoch than now is ignored.
+        """
         if asked_with != self.epoch or not self.beating:
             return
         self.epoch, self._known = epoch, said
@@ -144,10 +159,14 @@ class ModernMembership:
             self.state = MemberState.STABLE
 
     def resolve(self, names: Names) -> None:
-        """Turn the target into names, as far as metadata has them (G51); a target that is new begins a step."""
+        """Turn the target into names, as far as metadata has them (G51); a target
+        that is new begins a step.
+        """
         found = {(topic, part): names(topic) for topic, part in self._ids}
         self.unresolved = None in found.values()
-        target = frozenset(TopicPartition(name, part) for (_, part), name in found.items() if name is not None)
+        target = frozenset(
+            TopicPartition(name, part) for (_, part), name in found.items() if name is not None
+        )
         self.topic_ids |= {name: topic for (topic, _), name in found.items() if name is not None}
         if self.state is MemberState.STABLE and (target != self.owned or not self._shown):
             self._target, self.state = target, MemberState.RECONCILING
@@ -174,19 +193,29 @@ class ModernMembership:
         return Committing.NOW if self.in_group and not self._lost else Committing.NO_MEMBER
 
     def request_rejoin(self, reason: str) -> None:
-        """Do nothing: in this protocol the coordinator alone decides when the group rebalances (G60)."""
+        """Do nothing: in this protocol the coordinator alone decides when the
+        group rebalances (G60).
+        """
 
     def commit_refused(self, error: KafkaError, asked_as: Identity) -> bool:
-        """Take a refused commit as news; return whether it may go again with the epoch of now (G57)."""
+        """Take a refused commit as news; return whether it may go again with
+        the epoch of now (G57).
+        """
         code = error.code if isinstance(error, BrokerError) else 0
-        if code in (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH) and asked_as.generation == self.epoch and self.in_group:
+        if (
+            code in (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH)
+            and asked_as.generation == self.epoch
+            and self.in_group
+        ):
             self._fence()
         return code == STALE_MEMBER_EPOCH and self.in_group
 
-    # -- coming and going -------------------------------------------------------------------------------
+    # -- coming and going --------------------------------------------------------------------------
 
     def poll_overdue(self) -> bool:
-        """Take note that the application stays away (G55); return whether the member is to leave the group."""
+        """Take note that the application stays away (G55); return whether the
+        member is to leave the group.
+        """
         if self.state in (MemberState.UNSUBSCRIBED, MemberState.STALE, MemberState.FATAL):
             return False
         self._forget(MemberState.STALE)
@@ -200,7 +229,9 @@ class ModernMembership:
         return True
 
     def end(self, error: KafkaError) -> None:
-        """End the membership for good: the application is shown what it lost, and then the error at every poll."""
+        """End the membership for good: the application is shown what it lost, and then
+        the error at every poll.
+        """
         self._forget(MemberState.FATAL)
         self.error = error
 
@@ -210,7 +241,7 @@ class ModernMembership:
         self.topics, self.error, self.passing_error = None, None, None
         self.owned, self._lost = frozenset(), False
 
-    # -- inside -----------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _join(self) -> None:
         self.state, self.epoch, self._known, self._shown = MemberState.JOINING, JOINING, None, False

@@ -2,7 +2,8 @@
 
 Rules of this file:
 1. A commit without membership (generation -1) is accepted for a group that has no members, as
-   Kafka's "simple" consumers do; any other is refused here: groups with members look at theirs first.
+   Kafka's "simple" consumers do; any other is refused here: groups with members look at theirs
+   first.
 2. Offsets of a deleted topic go with it.
 """
 
@@ -12,7 +13,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import ILLEGAL_GENERATION, INVALID_GROUP_ID, OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID
+from parley.errors.codes import (
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
+)
 
 LARGEST_METADATA = 4096  # offset.metadata.max.bytes
 NO_GENERATION = -1
@@ -58,7 +64,9 @@ def dashed(random: bytes) -> str:
 
 
 class Coordinators:
-    """Which broker coordinates a group or a transactional id: by hash over the brokers alive, unless moved."""
+    """Which broker coordinates a group or a transactional id: by hash over the
+    brokers alive, unless moved.
+    """
 
     def __init__(self) -> None:
         self._moved: dict[tuple[int, str], int] = {}
@@ -87,10 +95,13 @@ class Groups:
         """Return the groups that have offsets."""
         return sorted(self._offsets)
 
-    def check_commit(self, group: str, generation: int, member: str, *, known_code: int = UNKNOWN_MEMBER_ID) -> None:
+    def check_commit(
+        self, group: str, generation: int, member: str, *, known_code: int = UNKNOWN_MEMBER_ID
+    ) -> None:
         """Raise Refused unless a commit with this membership is allowed (rule 1).
 
-        `known_code` refuses it for a group that has offsets, ILLEGAL_GENERATION for one that has none.
+        `known_code` refuses it for a group that has offsets, ILLEGAL_GENERATION for one that has
+        none.
         """
         if not group and generation != NO_GENERATION:
             raise Refused(INVALID_GROUP_ID, "a group needs a name")
@@ -102,16 +113,30 @@ class Groups:
     def check_metadata(metadata: str | None) -> None:
         """Raise Refused when the text that goes with an offset is too long."""
         if metadata is not None and len(metadata) > LARGEST_METADATA:
-            raise Refused(OFFSET_METADATA_TOO_LARGE, f"at most {LARGEST_METADATA} characters go with an offset")
+            raise Refused(
+                OFFSET_METADATA_TOO_LARGE,
+                f"at most {LARGEST_METADATA} characters go with an offset",
+            )
 
-    def commit(self, group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int | None = None) -> None:
+    def commit(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: CommittedOffset,
+        stamp: int | None = None,
+    ) -> None:
         """Keep an offset. `stamp` says when it was written, where that was not just now."""
         self._offsets.setdefault(group, {})[topic, partition] = offset
-        self._stamps.setdefault(group, {})[topic, partition] = self.stamp() if stamp is None else stamp
+        self._stamps.setdefault(group, {})[topic, partition] = (
+            self.stamp() if stamp is None else stamp
+        )
         self.stamps_from(0 if stamp is None else stamp)
 
     def stamp(self) -> int:
-        """Return a number that rises with each write: the order in which Kafka's offsets log would have them."""
+        """Return a number that rises with each write: the order in which Kafka's
+        offsets log would have them.
+        """
         self._last_stamp += 1
         return self._last_stamp
 

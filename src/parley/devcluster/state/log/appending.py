@@ -1,10 +1,11 @@
 """From the bytes of a Produce request to record sets that a log may take: checks and conversion.
 
 Rules of this file:
-1. The order of the checks is the broker's (ProduceRequest.validateRecords, then the log's own), since
-   the first that fails decides the error code.
+1. The order of the checks is the broker's (ProduceRequest.validateRecords, then the log's own),
+   since the first that fails decides the error code.
 2. The bytes of magic 2 are taken as they came; only what the CRC does not cover is changed later.
-3. A set is stored whole or refused. Only a batch at its end that is cut off is dropped, as brokers do.
+3. A set is stored whole or refused. Only a batch at its end that is cut off is dropped, as brokers
+   do.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ FIRST_BATCH_VERSION = 3  # of Produce: exactly one batch of magic 2 (KIP-98)
 class MessageSetRules:
     """What a release demands of sets of magic 0 and 1. All of it is measured on real brokers.
 
-    `checks_wrappers`: a compressed message of magic 1 must not have an offset below that of the last message in
-    it, unless it is 0 (since 0.11). `counts_inner`: those in it must be counted from 0 (2.4 alone).
-    `alone`: a compressed message stands alone, and formats are not mixed (since 2.4).
+    `checks_wrappers`: a compressed message of magic 1 must not have an offset below that of the
+    last message in it, unless it is 0 (since 0.11). `counts_inner`: those in it must be counted
+    from 0 (2.4 alone). `alone`: a compressed message stands alone, and formats are not mixed (since
+    2.4).
     """
 
     checks_wrappers: bool = True
@@ -61,7 +63,8 @@ class AppendRules:
     """What decides whether a record set may be appended, and how it is stored.
 
     `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
-    `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is compacted.
+    `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is
+    compacted.
     """
 
     produce_version: int
@@ -85,19 +88,28 @@ def check_shape(data: Bytes | None, rules: AppendRules) -> None:
     if len(headers) != 1 or headers[0].magic != 2:
         raise Refused(
             rules.invalid_record_code,
-            f"Produce requests with version {rules.produce_version} must hold exactly one record batch of magic 2",
+            f"Produce requests with version {rules.produce_version} must hold exactly one "
+            "record batch of magic 2",
         )
-    if rules.knows_zstd and headers[0].codec == CODEC_ZSTD and rules.produce_version < FIRST_ZSTD_VERSION:
+    if (
+        rules.knows_zstd
+        and headers[0].codec == CODEC_ZSTD
+        and rules.produce_version < FIRST_ZSTD_VERSION
+    ):
         raise Refused(
             UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {rules.produce_version} are not allowed to use ZStandard compression",
+            f"Produce requests with version {rules.produce_version} are not allowed to use "
+            "ZStandard compression",
         )
 
 
-def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple[str, int]) -> list[Prepared]:
+def prepare(
+    data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple[str, int]
+) -> list[Prepared]:
     """Check a partition's records and return them ready for `Replica.append`. Raises Refused.
 
-    Returns nothing for a record set that is only the start of a batch: brokers drop what is cut off.
+    Returns nothing for a record set that is only the start of a batch: brokers drop what is cut
+    off.
     """
     received = receive(data)
     headers = received.headers
@@ -114,7 +126,10 @@ def prepare(data: Bytes | None, rules: AppendRules, *, now_ms: int, where: tuple
     except CorruptRecordError as error:
         raise Refused(_code_of(error, rules), str(error)) from error
     if rules.demands_keys and (keyless := keyless_records(own)):
-        text = f"Compacted topic cannot accept message without key in topic partition {where[0]}-{where[1]}."
+        text = (
+            "Compacted topic cannot accept message without key in topic partition "
+            f"{where[0]}-{where[1]}."
+        )
         raise RefusedRecords(rules.invalid_record_code, text, keyless)
     stamp = now_ms if rules.log_append_time else None
     magic = own[MAGIC_AT]
@@ -130,38 +145,51 @@ def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[s
     first = headers[0]
     if first.magic > rules.stored_magic:
         # An older release takes the newer header for a message with a wrong CRC (aiokafka at 0.10).
-        raise Refused(CORRUPT_MESSAGE, f"records of magic {first.magic} for {name} are from the broker's future")
+        raise Refused(
+            CORRUPT_MESSAGE,
+            f"records of magic {first.magic} for {name} are from the broker's future",
+        )
     if first.codec > CODEC_ZSTD or (first.codec == CODEC_ZSTD and not rules.knows_zstd):
         raise Refused(UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {first.codec}")
     largest = max(facts.size for facts in headers)
     if largest > rules.max_message_bytes:
         raise Refused(
             MESSAGE_TOO_LARGE,
-            f"The record batch size in the append to {name} is {largest} bytes which exceeds the maximum "
+            f"The record batch size in the append to {name} is {largest} bytes which exceeds "
+            "the maximum "
             f"configured value of {rules.max_message_bytes}.",
         )
     if first.magic == 2 and (first.base_offset != 0 or first.last_offset < 0):
         raise Refused(
-            rules.invalid_record_code, f"the offsets of a batch for {name} begin at {first.base_offset}, not at 0"
+            rules.invalid_record_code,
+            f"the offsets of a batch for {name} begin at {first.base_offset}, not at 0",
         )
     if first.magic < 2 and rules.message_sets.alone and _is_mixed(headers):
         raise Refused(
-            rules.invalid_record_code, f"a set of messages for {name} mixes formats, or has more than a compressed one"
+            rules.invalid_record_code,
+            f"a set of messages for {name} mixes formats, or has more than a compressed one",
         )
 
 
 def _is_mixed(headers: list[BatchFacts]) -> bool:
-    return len(headers) > 1 and any(facts.codec or facts.magic != headers[0].magic for facts in headers)
+    return len(headers) > 1 and any(
+        facts.codec or facts.magic != headers[0].magic for facts in headers
+    )
 
 
-def _numbered(data: Bytes, headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> Bytes:
-    """Return a set of messages that count from 0. Raises Refused where the release demands other offsets of them."""
+def _numbered(
+    data: Bytes, headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]
+) -> Bytes:
+    """Return a set of messages that count from 0. Raises Refused where the release
+    demands other offsets of them.
+    """
     numbered, wrappers = number_messages(data, (facts.size for facts in headers), where)
     for wrapper in wrappers:
         if wrapper.magic == 1 and not _has_good_offsets(wrapper, rules.message_sets):
             raise Refused(
                 rules.invalid_record_code,
-                f"a compressed message for {where[0]}-{where[1]} with the offset {wrapper.offset} holds messages up"
+                f"a compressed message for {where[0]}-{where[1]} with the offset "
+                f"{wrapper.offset} holds messages up"
                 f" to {wrapper.last_inner}",
             )
     return numbered
@@ -192,8 +220,12 @@ def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:
     return finish
 
 
-def _converted(data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[str, int]) -> list[Prepared]:
-    """Write the records in the log's own format, as a broker does for producers older than itself."""
+def _converted(
+    data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[str, int]
+) -> list[Prepared]:
+    """Write the records in the log's own format, as a broker does for
+    producers older than itself.
+    """
     try:
         stored = convert(data, rules.stored_magic, upward=True, where=where)
     except UnsupportedVersionError as error:
@@ -204,4 +236,7 @@ def _converted(data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[
         return [Prepared(stored, None, _finisher(stored, stamp))]
     view = memoryview(stored)
     pieces = [(view[at : at + facts.size], facts) for at, facts in walk(stored)]
-    return [Prepared(piece, facts, None if stamp is None else _finisher(piece, stamp)) for piece, facts in pieces]
+    return [
+        Prepared(piece, facts, None if stamp is None else _finisher(piece, stamp))
+        for piece, facts in pieces
+    ]

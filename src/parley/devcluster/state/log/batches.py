@@ -1,12 +1,13 @@
 """What a broker reads of records, stored or just received: the headers, never the records.
 
 Rules of this file:
-1. It trusts nothing it reads: a header that does not fit its bytes ends the walk. Among stored bytes that
-   is all there is to say; of received ones a tail that is cut off (`receive`'s `fault` is None) is distinguished from
-   bytes that no batch can begin with.
+1. It trusts nothing it reads: a header that does not fit its bytes ends the walk. Among stored
+   bytes that is all there is to say; of received ones a tail that is cut off (`receive`'s `fault`
+   is None) is distinguished from bytes that no batch can begin with.
 2. It checks no CRC and opens no compressed block; `records` does, on append and on recovery.
 3. The byte layout is `records.layout`'s. Unlike `records.split`, which gathers old messages into
-   runs for the kernel, each message-set entry counts by itself here: a log is read from any of them.
+   runs for the kernel, each message-set entry counts by itself here: a log is read from any of
+   them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class BatchFacts(NamedTuple):
     """The header of one stored batch (magic 2) or message-set entry (magic 0 and 1).
 
     `base_offset` of a compressed magic-0/1 wrapper is not in its header: it equals `last_offset`
-    here, and the log fills the gap from the batch before. `control_type` and `coordinator_epoch` are
-    those of a transaction's end marker, else -1.
+    here, and the log fills the gap from the batch before. `control_type` and `coordinator_epoch`
+    are those of a transaction's end marker, else -1.
     """
 
     size: int
@@ -54,7 +55,9 @@ class BatchFacts(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, wrapped at 2^31 as KIP-98 says; -1 without a sequence."""
+        """The sequence of the last record, wrapped at 2^31 as KIP-98 says;
+        -1 without a sequence.
+        """
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
@@ -63,7 +66,8 @@ class BatchFacts(NamedTuple):
 class Fault(NamedTuple):
     """Why no batch can begin where one should, and the error code that brokers give for it.
 
-    `inside` means that only the batch's own header shows it: its size would do for a batch of the oldest format.
+    `inside` means that only the batch's own header shows it: its size would do for a batch of the
+    oldest format.
     """
 
     code: int
@@ -72,9 +76,11 @@ class Fault(NamedTuple):
 
 
 class Received(NamedTuple):
-    """The headers of a received record set, where the last whole batch ends, and what made the walk end there.
+    """The headers of a received record set, where the last whole batch ends, and what made the walk
+    end there.
 
-    Offsets are those that the producer wrote. Without a `fault` nothing is left, or the start of a batch.
+    Offsets are those that the producer wrote. Without a `fault` nothing is left, or the start of a
+    batch.
     """
 
     headers: list[BatchFacts]
@@ -83,13 +89,17 @@ class Received(NamedTuple):
 
 
 def read_facts(data: Bytes, at: int = 0) -> BatchFacts | None:
-    """Return the facts of the stored batch that begins at `at`, or None when no whole batch begins there."""
+    """Return the facts of the stored batch that begins at `at`, or None when no
+    whole batch begins there.
+    """
     facts = _read(data, at)
     return facts if facts is not None and 0 <= facts.base_offset <= facts.last_offset else None
 
 
 def receive(data: Bytes | None, most: int = sys.maxsize) -> Received:
-    """Return what a producer sent, as far as its first `most` batches. Their offsets mean nothing yet."""
+    """Return what a producer sent, as far as its first `most` batches. Their
+    offsets mean nothing yet.
+    """
     headers: list[BatchFacts] = []
     at, end = 0, 0 if data is None else len(data)
     while data is not None and len(headers) < most and end - at >= layout.LOG_OVERHEAD:
@@ -107,13 +117,20 @@ def _fault(data: Bytes, at: int) -> Fault | None:
     if size < layout.MIN_SIZE[0]:
         return Fault(CORRUPT_MESSAGE, f"a batch of {size} bytes is shorter than any header")
     if size > MAX_SIZE:  # brokers add to it what stands in front, and it becomes negative
-        return Fault(UNKNOWN_SERVER_ERROR, f"a batch of {size} bytes and what stands in front of it cannot be")
+        return Fault(
+            UNKNOWN_SERVER_ERROR,
+            f"a batch of {size} bytes and what stands in front of it cannot be",
+        )
     if size > len(data) - at - layout.LOG_OVERHEAD:
         return None
     magic = data[at + layout.MAGIC_AT]
     if magic not in layout.MIN_SIZE:
         return Fault(CORRUPT_MESSAGE, f"magic {magic} does not exist")
-    return Fault(CORRUPT_MESSAGE, f"a batch of {size} bytes is shorter than a header of magic {magic}", inside=True)
+    return Fault(
+        CORRUPT_MESSAGE,
+        f"a batch of {size} bytes is shorter than a header of magic {magic}",
+        inside=True,
+    )
 
 
 def _read(data: Bytes, at: int) -> BatchFacts | None:
@@ -129,15 +146,29 @@ def _read(data: Bytes, at: int) -> BatchFacts | None:
 def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
     if remaining < layout.BATCH_HEADER_BYTES:
         return None
-    base, length, epoch, _, _, attributes, delta, _, max_timestamp, producer, producer_epoch, sequence, count = (
-        layout.BATCH_HEADER.unpack_from(data, at)
-    )
+    (
+        base,
+        length,
+        epoch,
+        _,
+        _,
+        attributes,
+        delta,
+        _,
+        max_timestamp,
+        producer,
+        producer_epoch,
+        sequence,
+        count,
+    ) = layout.BATCH_HEADER.unpack_from(data, at)
     size = length + layout.LOG_OVERHEAD
     if size < layout.BATCH_HEADER_BYTES or size > remaining:
         return None
     ends = attributes & layout.CONTROL and size == layout.MARKER_BYTES
     *_, control_type, _, _, coordinator, _ = (
-        layout.MARKER_RECORD.unpack_from(data, at + layout.BATCH_HEADER_BYTES) if ends else NO_MARKER
+        layout.MARKER_RECORD.unpack_from(data, at + layout.BATCH_HEADER_BYTES)
+        if ends
+        else NO_MARKER
     )
     return BatchFacts(
         size,
@@ -180,7 +211,9 @@ def _read_entry(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
 
 
 def walk(data: Bytes) -> Iterator[tuple[int, BatchFacts]]:
-    """Yield the position and the facts of each whole batch, and stop at the first that is not whole."""
+    """Yield the position and the facts of each whole batch, and stop at the
+    first that is not whole.
+    """
     at = 0
     while (facts := read_facts(data, at)) is not None:
         yield at, facts

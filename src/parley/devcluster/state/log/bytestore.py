@@ -48,7 +48,9 @@ class Extent(NamedTuple):
 
 
 Part = Extent | Bytes | tuple[Bytes, Bytes]
-"""What may be appended: bytes to be copied (a pair is one run in two pieces), or an extent to be shared."""
+"""What may be appended: bytes to be copied (a pair is one run in two pieces),
+or an extent to be shared.
+"""
 
 
 def _in_one(part: Part) -> Bytes:
@@ -64,7 +66,9 @@ class ByteStore(Protocol):
     name: str
 
     def append(self, part: Part) -> Part:
-        """Append bytes and return what a follower's store may be given. Raises OSError, leaving no trace."""
+        """Append bytes and return what a follower's store may be given. Raises
+        OSError, leaving no trace.
+        """
 
     def view(self, start: int, end: int) -> list[memoryview]:
         """Return the bytes `start` to `end`, in as few pieces as they are stored in."""
@@ -127,7 +131,9 @@ class MemoryStore:
         while start < end:
             extent, base = self._extents[which], self._starts[which]
             stop = min(end, base + extent.end - extent.start)
-            pieces.append(extent.slab.view[extent.start + start - base : extent.start + stop - base])
+            pieces.append(
+                extent.slab.view[extent.start + start - base : extent.start + stop - base]
+            )
             start = stop
             which += 1
         return pieces
@@ -257,7 +263,9 @@ class FileStores:
         return [(int(path.stem), FileStore(path)) for path in names]
 
     def delete(self) -> None:
-        """Remove the directory and what lies in it, and the topic's directory with its last partition."""
+        """Remove the directory and what lies in it, and the topic's directory
+        with its last partition.
+        """
         for path in self.directory.iterdir():
             path.unlink()
         self.directory.rmdir()

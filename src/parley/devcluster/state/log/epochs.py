@@ -40,7 +40,9 @@ class EpochCache:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` writes from `start_offset` on. An epoch already known, or a lower one, changes nothing."""
+        """Note that `epoch` writes from `start_offset` on. An epoch already known, or a
+        lower one, changes nothing.
+        """
         if epoch <= self.latest:
             return
         # An epoch that wrote nothing before the next one began leaves no trace (KIP-279).
@@ -51,7 +53,9 @@ class EpochCache:
         self._starts.append(start_offset)
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Return where `epoch`, or the largest known epoch below it, ends: (-1, -1) when nothing is known."""
+        """Return where `epoch`, or the largest known epoch below it, ends: (-1,
+        -1) when nothing is known.
+        """
         if not self._epochs or epoch == UNDEFINED or epoch > self.latest:
             return EpochEnd(UNDEFINED, UNDEFINED)
         if epoch == self.latest:

@@ -63,13 +63,17 @@ class Log:
     # -- writing -------------------------------------------------------------------------------
 
     def append(self, run: Sequence[BatchFacts], part: Part, *, now_ms: int = -1) -> Part:
-        """Append batches that lie in one piece and whose offsets are final; return what a follower may share.
+        """Append batches that lie in one piece and whose offsets are final; return what a follower
+        may share.
 
         Mutates: end_offset. Raises OSError when the store refuses; the log is then as it was.
         """
         base = run[0].base_offset if run[0].magic == 2 else self.end_offset
         if base < self.end_offset or run[-1].last_offset < base:
-            raise ValueError(f"batches {base}..{run[-1].last_offset} do not follow the end offset {self.end_offset}")
+            raise ValueError(
+                f"batches {base}..{run[-1].last_offset} do not follow the end offset "
+                f"{self.end_offset}"
+            )
         segment = self._segment_for(sum(facts.size for facts in run), base)
         shared = segment.append(run, base, part)
         segment.last_append_ms = now_ms
@@ -89,7 +93,8 @@ class Log:
         return segment
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that holds `offset` or lies behind it. Returns whether anything was removed.
+        """Remove every batch that holds `offset` or lies behind it. Returns whether anything was
+        removed.
 
         Mutates: end_offset, which becomes `offset`, or the base of the batch that held it.
         """
@@ -110,14 +115,18 @@ class Log:
         return True
 
     def restart_at(self, offset: int) -> None:
-        """Empty the log and begin again at `offset`, as a follower does whose leader no longer has its end."""
+        """Empty the log and begin again at `offset`, as a follower does whose
+        leader no longer has its end.
+        """
         while self._segments:
             self._drop(len(self._segments) - 1)
         self._roll(offset)
         self.start_offset = self.end_offset = offset
 
     def advance_start(self, offset: int) -> None:
-        """Raise the start offset (retention, DeleteRecords) and drop segments that lie wholly below it."""
+        """Raise the start offset (retention, DeleteRecords) and drop segments
+        that lie wholly below it.
+        """
         if offset <= self.start_offset:
             return
         self.start_offset = min(offset, self.end_offset)
@@ -125,18 +134,29 @@ class Log:
             self._drop(0)
 
     def end_of_older_than(self, timestamp_ms: int) -> int:
-        """Return the offset behind the segments at the front that hold nothing from `timestamp_ms` on."""
+        """Return the offset behind the segments at the front that hold nothing
+        from `timestamp_ms` on.
+        """
         end = self.start_offset
         for segment in self._segments:
-            newest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.last_append_ms
+            newest = (
+                segment.max_timestamp_ms
+                if segment.max_timestamp_ms >= 0
+                else segment.last_append_ms
+            )
             if not len(segment) or newest >= timestamp_ms:
                 break
             end = segment.end_offset
         return max(end, self.start_offset)
 
     def end_of_excess(self, most_bytes: int) -> int:
-        """Return the offset behind the segments at the front without which `most_bytes` are still held."""
-        end, excess = self.start_offset, sum(segment.size for segment in self._segments) - most_bytes
+        """Return the offset behind the segments at the front without which
+        `most_bytes` are still held.
+        """
+        end, excess = (
+            self.start_offset,
+            sum(segment.size for segment in self._segments) - most_bytes,
+        )
         for segment in self._segments[:-1]:
             excess -= segment.size
             if excess < 0:
@@ -150,8 +170,11 @@ class Log:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, end_offset: int = NO_LIMIT, at_least_one: bool = True) -> ReadResult:
-        """Return batches from the one that holds `offset` on: at most `max_bytes`, and not past `end_offset`.
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int = NO_LIMIT, at_least_one: bool = True
+    ) -> ReadResult:
+        """Return batches from the one that holds `offset` on: at most `max_bytes`, and not past
+        `end_offset`.
 
         With `at_least_one` (KIP-74) the first batch is returned even if it is larger than that.
         """
@@ -168,7 +191,9 @@ class Log:
         return result
 
     @staticmethod
-    def _read_from(segment: Segment, first: int, limits: tuple[int, int, bool], result: ReadResult) -> bool:
+    def _read_from(
+        segment: Segment, first: int, limits: tuple[int, int, bool], result: ReadResult
+    ) -> bool:
         """Add a segment's batches to `result`; return whether the next segment may go on."""
         max_bytes, end_offset, at_least_one = limits
         start = segment.start_of(first)
@@ -201,7 +226,9 @@ class Log:
             offset = found.next_offset
 
     def batch_at_time(self, timestamp_ms: int) -> tuple[int, memoryview] | None:
-        """Return base offset and bytes of the first batch with a record at `timestamp_ms` or later."""
+        """Return base offset and bytes of the first batch with a record at
+        `timestamp_ms` or later.
+        """
         for segment in self._segments:
             which = segment.first_batch_at_time(timestamp_ms)
             while which < len(segment) and segment.last_of(which) < self.start_offset:
@@ -232,7 +259,9 @@ class Log:
             self._bases.append(base)
             if store.size < before and not last:
                 for _, later in found[number + 1 :]:
-                    logger.warning("%s is removed, %d bytes: it lies behind a damage", later.name, later.size)
+                    logger.warning(
+                        "%s is removed, %d bytes: it lies behind a damage", later.name, later.size
+                    )
                     later.delete()
                 break
         if self._segments:

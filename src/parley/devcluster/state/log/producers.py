@@ -2,7 +2,8 @@
 
 Rules of this file:
 1. A batch already held (same producer, epoch and sequences) is a success with its first offset.
-2. A batch that skips or repeats sequences is refused before it is appended; the refused one leaves no trace.
+2. A batch that skips or repeats sequences is refused before it is appended; the refused one leaves
+   no trace.
 3. Every replica builds this state from the batches it appends, so that a new leader has it.
 4. Sequences wrap from 2^31-1 to 0.
 """
@@ -17,9 +18,14 @@ from typing import NamedTuple
 from parley.devcluster.state.log.batches import BatchFacts
 from parley.devcluster.state.log.transactions import PartitionTransactions
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER
+from parley.errors.codes import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+)
 
-BATCHES_REMEMBERED = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most requests a producer may have in flight
+# ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most requests a producer may have in flight
+BATCHES_REMEMBERED = 5
 LARGEST_SEQUENCE = 2**31 - 1
 
 
@@ -90,30 +96,42 @@ class Producers:
         state = self._by_id.get(batch.producer_id)
         if state is None:
             if batch.base_sequence > 0 and rules.unknown_code is not None:
-                raise Refused(rules.unknown_code, f"no record of producer {batch.producer_id} is left")
+                raise Refused(
+                    rules.unknown_code, f"no record of producer {batch.producer_id} is left"
+                )
             return None
         if batch.producer_epoch < state.epoch:
             raise Refused(
                 INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, the current one is {state.epoch}",
+                f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, the "
+                f"current one is {state.epoch}",
             )
         if batch.producer_epoch > state.epoch:
             if batch.base_sequence != 0:
                 raise Refused(
                     OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {batch.producer_id} begins epoch {batch.producer_epoch} at {batch.base_sequence}, not 0",
+                    f"producer {batch.producer_id} begins epoch {batch.producer_epoch} at "
+                    f"{batch.base_sequence}, not 0",
                 )
             return None
         held = self._check_sequence(state, batch, rules)
         is_open = self.transactions.first_offset(batch.producer_id) is not None
         if held is None and is_open and not batch.is_transactional:
-            raise Refused(INVALID_TXN_STATE, f"producer {batch.producer_id} has a transaction open on this partition")
+            raise Refused(
+                INVALID_TXN_STATE,
+                f"producer {batch.producer_id} has a transaction open on this partition",
+            )
         return held
 
     @staticmethod
-    def _check_sequence(state: ProducerState, batch: BatchFacts, rules: ProducerRules) -> AppendedBatch | None:
+    def _check_sequence(
+        state: ProducerState, batch: BatchFacts, rules: ProducerRules
+    ) -> AppendedBatch | None:
         for held in list(state.batches)[-rules.remembered :]:
-            if held.base_sequence == batch.base_sequence and held.last_sequence == batch.last_sequence:
+            if (
+                held.base_sequence == batch.base_sequence
+                and held.last_sequence == batch.last_sequence
+            ):
                 return held
         last = state.last_sequence
         if batch.base_sequence != (last + 1) & LARGEST_SEQUENCE:
@@ -138,7 +156,11 @@ class Producers:
             return
         state.batches.append(
             AppendedBatch(
-                batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp_ms
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.max_timestamp_ms,
             )
         )
 

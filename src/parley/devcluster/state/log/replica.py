@@ -4,8 +4,8 @@ Rules of this file:
 1. Only a leader appends what clients send; a follower appends what its leader has, byte for byte.
 2. The high watermark is the smallest end offset among the in-sync replicas. It never falls, except
    when a follower truncates to its leader's log.
-3. A follower that begins to follow first cuts what its leader does not have, found by epoch (KIP-101),
-   never by the high watermark.
+3. A follower that begins to follow first cuts what its leader does not have, found by epoch
+   (KIP-101), never by the high watermark.
 4. An append that fails leaves offsets, producers and epochs as they were.
 """
 
@@ -20,7 +20,12 @@ from parley.devcluster.state.log.batches import LEADER_EPOCH_AT, MAGIC_AT, Batch
 from parley.devcluster.state.log.bytestore import Part
 from parley.devcluster.state.log.epochs import EpochCache, EpochEnd
 from parley.devcluster.state.log.log import Log
-from parley.devcluster.state.log.producers import DEFAULT_RULES, AppendedBatch, ProducerRules, Producers
+from parley.devcluster.state.log.producers import (
+    DEFAULT_RULES,
+    AppendedBatch,
+    ProducerRules,
+    Producers,
+)
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH
 
@@ -38,8 +43,9 @@ class Prepared(NamedTuple):
     """A record set that was checked: one batch of magic 2, or a run of message-set entries.
 
     `facts` describes the magic-2 batch, counted from offset 0, and is None for the older formats.
-    Where `finish` is None the leader writes offset and epoch into the first 16 bytes of `data`; else
-    `finish(base offset, leader epoch)` gives the final bytes (the CRC covers what changes there).
+    Where `finish` is None the leader writes offset and epoch into the first 16 bytes of `data`;
+    else `finish(base offset, leader epoch)` gives the final bytes (the CRC covers what changes
+    there).
     """
 
     data: Bytes
@@ -62,7 +68,9 @@ class Appended:
 
 
 class Replica:
-    """A partition's log on one broker. `on_change` is called after an append or a new high watermark."""
+    """A partition's log on one broker. `on_change` is called after an append
+    or a new high watermark.
+    """
 
     def __init__(self, topic: str, key: ReplicaKey, broker_id: int, log: Log) -> None:
         self.topic = topic
@@ -77,12 +85,16 @@ class Replica:
         self.watermark_min_isr = 1  # with fewer in-sync replicas the high watermark stands still
         self.high_watermark = log.start_offset
         self.ends: dict[int, int] = {}  # end offset of each follower, as far as the leader knows
-        self.codecs: set[int] = set()  # that the log has held: shows when conversion or refusal must be thought of
+        # that the log has held: shows when conversion or refusal must be thought of
+        self.codecs: set[int] = set()
         self.on_change: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else f"follower of {self.leader_id}"
-        return f"Replica({self.topic}-{self.key.partition} on {self.broker_id}, {role}, end {self.log.end_offset})"
+        return (
+            f"Replica({self.topic}-{self.key.partition} on {self.broker_id}, {role}, end "
+            f"{self.log.end_offset})"
+        )
 
     @property
     def is_leader(self) -> bool:
@@ -91,7 +103,9 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset that read_committed stops at: that of the first undecided record, at most the high watermark."""
+        """The offset that read_committed stops at: that of the first undecided record,
+        at most the high watermark.
+        """
         undecided = self.producers.transactions.first_unstable(self.high_watermark)
         if undecided is None:
             return self.high_watermark
@@ -115,17 +129,23 @@ class Replica:
         self._changed()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise Refused when a client's idea of the leader epoch differs (KIP-320). -1 means no idea."""
+        """Raise Refused when a client's idea of the leader epoch differs
+        (KIP-320). -1 means no idea.
+        """
         if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:
             raise Refused(FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} already")
-        raise Refused(UNKNOWN_LEADER_EPOCH, f"this broker knows no epoch above {self.leader_epoch} yet")
+        raise Refused(
+            UNKNOWN_LEADER_EPOCH, f"this broker knows no epoch above {self.leader_epoch} yet"
+        )
 
     def require_leader(self) -> None:
         """Raise Refused (NOT_LEADER_OR_FOLLOWER) on any broker but the leader."""
         if not self.is_leader:
-            raise Refused(NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} does not lead {self.topic}")
+            raise Refused(
+                NOT_LEADER_OR_FOLLOWER, f"broker {self.broker_id} does not lead {self.topic}"
+            )
 
     # -- the leader's appends ------------------------------------------------------------------
 
@@ -194,7 +214,11 @@ class Replica:
     def epochs_start(self) -> int:
         """The offset at which the current epoch begins."""
         entries = self.epochs.entries()
-        return entries[-1][1] if entries and entries[-1][0] == self.leader_epoch else self.log.start_offset
+        return (
+            entries[-1][1]
+            if entries and entries[-1][0] == self.leader_epoch
+            else self.log.start_offset
+        )
 
     def _raise_high_watermark(self) -> bool:
         if not self.is_leader or len(self.isr) < self.watermark_min_isr:
@@ -255,7 +279,8 @@ class Replica:
                 self.epochs.assign(facts.leader_epoch, facts.base_offset)
             self.codecs.add(facts.codec)
         self.producers.rebuild(batches)
-        # Only the leader knows what was acknowledged; until it says so, nothing behind the start is.
+        # Only the leader knows what was acknowledged; until it says so, nothing behind the start
+        # is.
         self.high_watermark = self.log.start_offset
 
     def _changed(self) -> None:

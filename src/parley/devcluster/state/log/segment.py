@@ -35,7 +35,8 @@ class Segment:
         self._bases = array("q")  # first offset of each batch
         self._lasts = array("q")  # last offset
         self._ends = array("q")  # position behind the batch
-        self._times = array("q")  # largest timestamp up to and including the batch, so that it never falls
+        # largest timestamp up to and including the batch, so that it never falls
+        self._times = array("q")
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -125,7 +126,9 @@ class Segment:
         kept, end, next_offset = [], 0, self.base_offset
         why = CUT_OFF
         for facts, data in self._walk_store():
-            sound = facts.last_offset >= next_offset and (facts.magic < 2 or facts.base_offset >= next_offset)
+            sound = facts.last_offset >= next_offset and (
+                facts.magic < 2 or facts.base_offset >= next_offset
+            )
             if not sound or (check is not None and not check(data)):
                 why = WRONG_CRC if sound else WRONG_OFFSETS
                 break
@@ -141,8 +144,10 @@ class Segment:
     def _warn_of_cut(self, end: int, offset: int, why: str) -> None:
         behind = [facts for facts, _ in self._walk_store(end)]
         log.warning(
-            "%s: the batch at byte %d, where offset %d is expected, %s. What lies from there on is dropped:"
-            " %d bytes, in which %d whole batches with %d records can be recognized. Brokers in sync may have them.",
+            "%s: the batch at byte %d, where offset %d is expected, %s. What lies from there "
+            "on is dropped:"
+            " %d bytes, in which %d whole batches with %d records can be recognized. Brokers "
+            "in sync may have them.",
             self.store.name,
             end,
             offset,

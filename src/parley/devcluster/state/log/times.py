@@ -22,7 +22,11 @@ class FoundRecord(NamedTuple):
 
 def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundRecord]:
     facts = read_facts(data)
-    epoch = replica.epochs.epoch_at(base_offset) if facts is None or facts.magic < 2 else facts.leader_epoch
+    epoch = (
+        replica.epochs.epoch_at(base_offset)
+        if facts is None or facts.magic < 2
+        else facts.leader_epoch
+    )
     if facts is not None and facts.is_control:  # a marker counts like a record, as brokers have it
         yield FoundRecord(facts.base_offset, facts.max_timestamp_ms, epoch)
         return
@@ -35,11 +39,16 @@ def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundR
 
 
 def first_at_time(replica: Replica, timestamp_ms: int) -> FoundRecord | None:
-    """Return the first record whose timestamp is `timestamp_ms` or later, None when there is none."""
+    """Return the first record whose timestamp is `timestamp_ms` or later,
+    None when there is none.
+    """
     found = replica.log.batch_at_time(timestamp_ms)
     if found is None:
         return None
-    return next((record for record in _records(replica, *found) if record.timestamp_ms >= timestamp_ms), None)
+    return next(
+        (record for record in _records(replica, *found) if record.timestamp_ms >= timestamp_ms),
+        None,
+    )
 
 
 def with_largest_time(replica: Replica) -> FoundRecord | None:

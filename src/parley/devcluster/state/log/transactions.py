@@ -1,8 +1,11 @@
-"""The transactions on one partition (KIP-98): which are open, which were aborted, and how far all are decided.
+"""The transactions on one partition (KIP-98): which are open, which were aborted, and how far all
+are decided.
 
 Rules of this file:
-1. All of it follows from the batches of the log, so that every replica has it and a truncation can rebuild it.
-2. A transaction that has ended holds the last stable offset until its marker is below the high watermark.
+1. All of it follows from the batches of the log, so that every replica has it and a truncation can
+   rebuild it.
+2. A transaction that has ended holds the last stable offset until its marker is below the high
+   watermark.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ class EndedTransaction(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """An entry of the index of aborted transactions.
 
-    `last_stable_offset` is what it became with the marker: no later entry can concern a reader below it.
+    `last_stable_offset` is what it became with the marker: no later entry can concern a reader
+    below it.
     """
 
     producer_id: int
@@ -37,7 +41,8 @@ class PartitionTransactions:
     """Open, ended and aborted transactions of one log."""
 
     def __init__(self) -> None:
-        self._open: dict[int, int] = {}  # producer id: first offset; offsets only rise, so the first is the lowest
+        # producer id: first offset; offsets only rise, so the first is the lowest
+        self._open: dict[int, int] = {}
         self._ended: list[EndedTransaction] = []
         self._aborted: list[AbortedTransaction] = []
 
@@ -54,14 +59,18 @@ class PartitionTransactions:
         self._ended.append(EndedTransaction(first, batch.last_offset))
         if batch.control_type == layout.ABORT:
             stable = next(iter(self._open.values()), batch.last_offset + 1)
-            self._aborted.append(AbortedTransaction(batch.producer_id, first, batch.last_offset, stable))
+            self._aborted.append(
+                AbortedTransaction(batch.producer_id, first, batch.last_offset, stable)
+            )
 
     def first_offset(self, producer_id: int) -> int | None:
         """Return where a producer's open transaction begins, or None."""
         return self._open.get(producer_id)
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """Return the first offset that is undecided, or whose decision may still be lost; None when all is decided."""
+        """Return the first offset that is undecided, or whose decision may still be lost;
+        None when all is decided.
+        """
         if self._ended and self._ended[0].last_offset < high_watermark:
             self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
         lowest = next(iter(self._open.values()), None)
@@ -71,7 +80,9 @@ class PartitionTransactions:
         return lowest
 
     def aborted_within(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a reader of these offsets must leave out, in the order of markers."""
+        """Return the aborted transactions that a reader of these offsets must leave
+        out, in the order of markers.
+        """
         found = []
         at = bisect_left(self._aborted, start_offset, key=lambda entry: entry.last_offset)
         for entry in self._aborted[at:]:

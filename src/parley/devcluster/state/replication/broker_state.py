@@ -1,7 +1,8 @@
 """What one broker holds: its image of the cluster and its replicas.
 
 Rules of this file:
-1. Replicas follow the image: `apply` creates, promotes, demotes and deletes them, nothing else does.
+1. Replicas follow the image: `apply` creates, promotes, demotes and deletes them, nothing else
+   does.
 2. A image older than the one held is ignored.
 """
 
@@ -28,7 +29,9 @@ class BrokerState:
         self.watermark_min_isr: Callable[[TopicImage], int] = lambda topic: 1
 
     def apply(self, image: ClusterImage) -> list[ReplicaKey]:
-        """Take over a newer image; return the replicas whose leader, epoch or in-sync set changed."""
+        """Take over a newer image; return the replicas whose leader, epoch
+        or in-sync set changed.
+        """
         if image.epoch <= self.image.epoch and self.image.topics is not image.topics:
             return []
         changed: list[ReplicaKey] = []
@@ -38,7 +41,8 @@ class BrokerState:
         if self.image.names is not image.names:
             for key in [key for key in self.replicas if key.topic_id not in image.names]:
                 self._remove(key)
-        self.image = image  # last: where a disk refuses a new log, the next image is compared with the old one
+        # last: where a disk refuses a new log, the next image is compared with the old one
+        self.image = image
         return changed
 
     def _apply_topic(self, topic: TopicImage) -> list[ReplicaKey]:
@@ -80,10 +84,14 @@ class BrokerState:
         """
         image = self.image.topics.get(topic)
         if image is None or not 0 <= index < len(image.partitions):
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise Refused(
+                UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+            )
         replica = self.replicas.get(ReplicaKey(image.topic_id, index))
         if replica is None:
-            raise Refused(NOT_LEADER_OR_FOLLOWER, f"broker {self.id} holds no replica of {topic}-{index}")
+            raise Refused(
+                NOT_LEADER_OR_FOLLOWER, f"broker {self.id} holds no replica of {topic}-{index}"
+            )
         return replica
 
     def close(self, *, sync: bool = False) -> None:

@@ -1,12 +1,12 @@
 """Which records were acknowledged by all in-sync replicas, so that a check can miss them.
 
 Rules of this file:
-1. A batch counts as acknowledged once its leader's high watermark has passed it: acks=all is answered
-   then, and consumers may see it. acks=1 promises less, and nothing is kept of it.
-2. What is forgotten is forgotten for a reason that has a name: an unclean election (`lose`), or the end
-   of the topic.
-3. A batch is known by its base offset and a hash of its header, epoch included; its bytes are compared
-   between replicas elsewhere. Two numbers each, like the index of the log that holds it.
+1. A batch counts as acknowledged once its leader's high watermark has passed it: acks=all is
+   answered then, and consumers may see it. acks=1 promises less, and nothing is kept of it.
+2. What is forgotten is forgotten for a reason that has a name: an unclean election (`lose`), or the
+   end of the topic.
+3. A batch is known by its base offset and a hash of its header, epoch included; its bytes are
+   compared between replicas elsewhere. Two numbers each, like the index of the log that holds it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from parley.devcluster.state.log.replica import Replica, ReplicaKey
 
 @dataclass(frozen=True, slots=True)
 class LostRecords:
-    """Acknowledged records that an unclean election gave up: offsets from `first_offset` to below `next_offset`."""
+    """Acknowledged records that an unclean election gave up: offsets from
+    `first_offset` to below `next_offset`.
+    """
 
     topic: str
     partition: int
@@ -42,7 +44,9 @@ class LostRecords:
         if not self.records:
             return f"{where}: no acknowledged record, given up by epoch {self.leader_epoch}"
         last = self.next_offset - 1
-        return f"{where}: offsets {self.first_offset} to {last}, given up by epoch {self.leader_epoch}"
+        return (
+            f"{where}: offsets {self.first_offset} to {last}, given up by epoch {self.leader_epoch}"
+        )
 
 
 class _Pending(NamedTuple):
@@ -78,17 +82,22 @@ class Ledger:
         self.conflicts: list[str] = []
 
     def appended(self, leader: Replica, run: Sequence[BatchFacts]) -> None:
-        """Note what a leader appended; it counts when `settle` finds that the high watermark has passed it."""
+        """Note what a leader appended; it counts when `settle` finds that the high
+        watermark has passed it.
+        """
         pending = self._pending.setdefault(leader.key, deque())
         for facts in run:
-            pending.append(_Pending(leader.leader_epoch, facts.base_offset, facts.last_offset, hash(facts)))
+            pending.append(
+                _Pending(leader.leader_epoch, facts.base_offset, facts.last_offset, hash(facts))
+            )
 
     def settle(self, leader: Replica) -> None:
         """Move what lies below the leader's high watermark to the acknowledged batches."""
         pending = self._pending.get(leader.key)
         while pending and pending[0].last_offset < leader.high_watermark:
             one = pending.popleft()
-            # Of another epoch: a deposed leader took it, and the history that goes on does not have it.
+            # Of another epoch: a deposed leader took it, and the history that goes on does not have
+            # it.
             if leader.epochs.epoch_at(one.base_offset) == one.epoch:
                 self._note(leader, one)
 
@@ -96,8 +105,10 @@ class Ledger:
         known = self._acknowledged.setdefault(leader.key, _Acknowledged())
         if one.base_offset < known.end_offset:
             self.conflicts.append(
-                f"{leader.topic}-{leader.key.partition}: offset {one.base_offset} was acknowledged a second time by "
-                f"broker {leader.broker_id} at epoch {one.epoch}, acknowledged was up to {known.end_offset - 1}"
+                f"{leader.topic}-{leader.key.partition}: offset {one.base_offset} was "
+                "acknowledged a second time by "
+                f"broker {leader.broker_id} at epoch {one.epoch}, acknowledged was up to "
+                f"{known.end_offset - 1}"
             )
             return
         known.add(one)
@@ -129,12 +140,17 @@ class Ledger:
                 del held[key]
 
     def missing(self, leader: Replica) -> Iterator[int]:
-        """Yield the base offsets of acknowledged batches that a leader does not have as they were."""
+        """Yield the base offsets of acknowledged batches that a leader does
+        not have as they were.
+        """
         self.settle(leader)
         known = self._acknowledged.get(leader.key)
         if known is None:
             return
-        held = {facts.base_offset: hash(facts) for facts, _ in leader.log.batches_from(leader.log.start_offset)}
+        held = {
+            facts.base_offset: hash(facts)
+            for facts, _ in leader.log.batches_from(leader.log.start_offset)
+        }
         for base, digest in zip(known.bases, known.digests, strict=True):
             if base >= leader.log.start_offset and held.get(base) != digest:
                 yield base

@@ -2,8 +2,8 @@
 
 Rules of this file:
 1. It only keeps what was asked for; `replication` asks it before anything passes between brokers.
-2. A stale broker hears of no new image and still copies records. An isolated one hears nothing at all:
-   neither the controller nor its leaders and followers.
+2. A stale broker hears of no new image and still copies records. An isolated one hears nothing at
+   all: neither the controller nor its leaders and followers.
 3. A follower that is held back copies nothing (EVERYTHING), or stays so many records behind.
 """
 
@@ -31,7 +31,9 @@ class Links:
         self._behind[leader, follower] = records
 
     def let_go(self, follower: int | None = None, leader: int | None = None) -> None:
-        """Let a follower (None: all of them) copy from one leader (None: from all) without delay again."""
+        """Let a follower (None: all of them) copy from one leader (None: from
+        all) without delay again.
+        """
         kept = {
             (of, who): records
             for (of, who), records in self._behind.items()
@@ -42,7 +44,9 @@ class Links:
             self.lagging -= set(self.lagging) if follower is None else {follower}
 
     def held_back(self, leader: int, follower: int) -> int:
-        """Return how many records a follower stays behind its leader: 0, a number, or EVERYTHING."""
+        """Return how many records a follower stays behind its leader: 0, a
+        number, or EVERYTHING.
+        """
         if not self._behind and not self.lagging and not self.isolated:
             return 0
         if follower in self.lagging or follower in self.isolated or leader in self.isolated:

@@ -1,10 +1,11 @@
 """Replication inside the process: leaders' appends reach the followers, images reach the brokers.
 
 Rules of this file:
-1. A follower in step takes an append by reference; one that is not catches up from its leader's log,
-   after it has cut what the leader does not have (KIP-101, KIP-279).
+1. A follower in step takes an append by reference; one that is not catches up from its leader's
+   log, after it has cut what the leader does not have (KIP-101, KIP-279).
 2. A follower whose disk refuses leaves the in-sync replicas; the leader goes on.
-3. Who hears whom is asked of `links`, which tests cut and slow down: the scenes of KIP-232 and KIP-320.
+3. Who hears whom is asked of `links`, which tests cut and slow down: the scenes of KIP-232 and
+   KIP-320.
 4. The ledger hears of every append and every rise of a high watermark; it decides nothing.
 """
 
@@ -39,7 +40,9 @@ class Replication:
     # -- images ------------------------------------------------------------------------------
 
     def publish(self, *, now_ms: int) -> None:
-        """Hand the newest image to the brokers and bring followers in step; repeat until nothing changes."""
+        """Hand the newest image to the brokers and bring followers in step;
+        repeat until nothing changes.
+        """
         published = None
         while published is not self.image:
             published = self.image
@@ -50,7 +53,9 @@ class Replication:
             self.sync(changed, now_ms=now_ms)
 
     def sync(self, keys: Iterable[ReplicaKey], *, now_ms: int) -> None:
-        """Let the followers of these partitions catch up, and join the in-sync replicas when they have."""
+        """Let the followers of these partitions catch up, and join the in-sync
+        replicas when they have.
+        """
         leaders = [leader for leader in map(self.leader_of, keys) if leader is not None]
         caught_up = [
             self._catch_up(leader, follower, now_ms=now_ms)
@@ -92,7 +97,9 @@ class Replication:
     # -- records -------------------------------------------------------------------------------
 
     def push(self, leader: Replica, runs: Sequence[Run], first_offset: int, *, now_ms: int) -> None:
-        """Pass what a leader appended from `first_offset` on to its followers; the high watermark rises with them."""
+        """Pass what a leader appended from `first_offset` on to its followers; the high
+        watermark rises with them.
+        """
         if not runs:
             return
         for batches, _ in runs:
@@ -117,11 +124,17 @@ class Replication:
             cut_to_leader(leader, follower)
             if follower.log.end_offset < leader.log.start_offset:
                 follower.restart_at(leader.log.start_offset)
-            stop = leader.log.end_offset - self.links.held_back(leader.broker_id, follower.broker_id)
+            stop = leader.log.end_offset - self.links.held_back(
+                leader.broker_id, follower.broker_id
+            )
             for facts, data in leader.log.batches_from(follower.log.end_offset):
                 if facts.last_offset >= stop:
                     break
-                epoch = facts.leader_epoch if facts.magic == 2 else leader.epochs.epoch_at(follower.log.end_offset)
+                epoch = (
+                    facts.leader_epoch
+                    if facts.magic == 2
+                    else leader.epochs.epoch_at(follower.log.end_offset)
+                )
                 follower.replicate(((facts,), data), leader_epoch=epoch, now_ms=now_ms)
         except OSError:
             self._lost(leader, follower)
@@ -136,7 +149,9 @@ class Replication:
         self._publish_isr()
 
     def _publish_isr(self) -> None:
-        """Hand the new in-sync set to the brokers: the leader epoch is the same, so nobody begins again."""
+        """Hand the new in-sync set to the brokers: the leader epoch is the same,
+        so nobody begins again.
+        """
         for broker in self.brokers.values():
             if self.links.hears_controller(broker.id):
                 broker.apply(self.image)
@@ -148,7 +163,9 @@ class Replication:
 
 
 def cut_to_leader(leader: Replica, follower: Replica) -> None:
-    """Remove from a follower's log what its leader does not have, found epoch by epoch (KIP-279)."""
+    """Remove from a follower's log what its leader does not have, found
+    epoch by epoch (KIP-279).
+    """
     while follower.log.end_offset > follower.log.start_offset:
         epoch = follower.epochs.latest
         answer = leader.end_of_epoch(epoch)
@@ -161,6 +178,8 @@ def cut_to_leader(leader: Replica, follower: Replica) -> None:
             return
         own = follower.end_of_epoch(answer.epoch)
         before = follower.log.end_offset
-        follower.truncate_to(min(answer.end_offset, own.end_offset) if own.epoch != UNDEFINED else answer.end_offset)
+        follower.truncate_to(
+            min(answer.end_offset, own.end_offset) if own.epoch != UNDEFINED else answer.end_offset
+        )
         if follower.log.end_offset == before:
             return

@@ -1,9 +1,10 @@
-"""The transaction coordinators of a cluster: every transactional id, its steps kept before they are reported.
+"""The transaction coordinators of a cluster: every transactional id, its steps kept before they are
+reported.
 
 Rules of this file:
 1. What each step is stands in `transactions`; here it is journaled, then it holds.
-2. An end is decided when it is journaled as prepared. Markers that cannot be written (no leader, full
-   disk) are written later, by `resume`; meanwhile the id answers CONCURRENT_TRANSACTIONS.
+2. An end is decided when it is journaled as prepared. Markers that cannot be written (no leader,
+   full disk) are written later, by `resume`; meanwhile the id answers CONCURRENT_TRANSACTIONS.
 3. Which broker coordinates an id is the handlers' question: the memory is the cluster's, so that a
    coordinator that moves loses nothing.
 """
@@ -17,7 +18,11 @@ from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.markers import NOT_WRITTEN, Marker, Markers
-from parley.devcluster.state.transactions.pending_offsets import OFFSETS_TOPIC, PendingOffsets, offsets_partition
+from parley.devcluster.state.transactions.pending_offsets import (
+    OFFSETS_TOPIC,
+    PendingOffsets,
+    offsets_partition,
+)
 from parley.devcluster.state.transactions.persistence import (
     RestoredTransactions,
     epochs_entry,
@@ -57,7 +62,10 @@ class Cluster(Protocol):
         ...
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[tuple[str, int], CommittedOffset], stamp: int | None = None
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], CommittedOffset],
+        stamp: int | None = None,
     ) -> None:
         """Keep committed offsets. Raises OSError; nothing is kept then."""
         ...
@@ -66,17 +74,22 @@ class Cluster(Protocol):
 class Transactions:
     """Transactional ids by name, and offsets that wait for their transactions."""
 
-    def __init__(self, cluster: Cluster, markers: Markers, ids: ProducerIds, *, expiration_ms: int) -> None:
+    def __init__(
+        self, cluster: Cluster, markers: Markers, ids: ProducerIds, *, expiration_ms: int
+    ) -> None:
         self._cluster = cluster
         self._markers = markers
         self._ids = ids
         self._expiration_ms = expiration_ms
         self._by_name: dict[str, Transaction] = {}
-        self._unmarked: dict[str, dict[Partition, int]] = {}  # of those that are prepared: where a marker lies
+        # of those that are prepared: where a marker lies
+        self._unmarked: dict[str, dict[Partition, int]] = {}
         self.offsets = PendingOffsets()
         self.coordinator_epoch = 0
         self.epochs_per_fence: Callable[[str], int] = lambda _: 1
-        """How far the release of an id's coordinator raises the epoch of a producer that it fences."""
+        """How far the release of an id's coordinator raises the epoch of a
+        producer that it fences.
+        """
         self.next_due_ms: int | None = None
         """The next moment at which `expire` may have something to do; None for never."""
 
@@ -98,7 +111,9 @@ class Transactions:
         return self._by_name.get(name)
 
     def coordinators_changed(self) -> None:
-        """Note that ids may have another coordinator now: what the earlier one would still write is fenced."""
+        """Note that ids may have another coordinator now: what the earlier one
+        would still write is fenced.
+        """
         self.coordinator_epoch += 1
 
     # -- steps ---------------------------------------------------------------------------------
@@ -108,8 +123,9 @@ class Transactions:
     ) -> ProducerIdentity:
         """Give a producer its next identity (InitProducerId).
 
-        An open transaction is aborted first, its producer fenced, and CONCURRENT_TRANSACTIONS raised, as
-        Kafka does: the caller asks again. Raises Refused or OSError; no identity is given then.
+        An open transaction is aborted first, its producer fenced, and CONCURRENT_TRANSACTIONS
+        raised, as Kafka does: the caller asks again. Raises Refused or OSError; no identity is
+        given then.
         """
         held = self._tried(name, now_ms)
         if held is None:
@@ -117,8 +133,12 @@ class Transactions:
         if held.state is State.ONGOING:
             check_claim(held, claimed)
             self._fence(held, now_ms=now_ms)
-            raise Refused(CONCURRENT_TRANSACTIONS, f"the open transaction of {name!r} is aborted first")
-        begun = initialised(held, claimed, timeout_ms=timeout_ms, now_ms=now_ms, new_id=self._ids.new)
+            raise Refused(
+                CONCURRENT_TRANSACTIONS, f"the open transaction of {name!r} is aborted first"
+            )
+        begun = initialised(
+            held, claimed, timeout_ms=timeout_ms, now_ms=now_ms, new_id=self._ids.new
+        )
         self._keep(begun, {"kind": "producers", "next": self._ids.next_id})
         return begun.identity
 
@@ -133,18 +153,32 @@ class Transactions:
     ) -> None:
         """Make partitions part of the producer's transaction. Raises Refused or OSError."""
         held = self._tried(name, now_ms)
-        added = with_partitions(held, producer, partitions, now_ms=now_ms, second_generation=second_generation)
+        added = with_partitions(
+            held, producer, partitions, now_ms=now_ms, second_generation=second_generation
+        )
         if added is not held:
             self._keep(added)
 
-    def missing(self, name: str, producer: ProducerIdentity, partitions: Iterable[Partition]) -> frozenset[Partition]:
-        """Return which partitions are not part of the producer's open transaction. Raises Refused."""
+    def missing(
+        self, name: str, producer: ProducerIdentity, partitions: Iterable[Partition]
+    ) -> frozenset[Partition]:
+        """Return which partitions are not part of the producer's open
+        transaction. Raises Refused.
+        """
         return missing_partitions(self._by_name.get(name), producer, partitions)
 
     def add_group(
-        self, name: str, producer: ProducerIdentity, group: str, *, now_ms: int, second_generation: bool = False
+        self,
+        name: str,
+        producer: ProducerIdentity,
+        group: str,
+        *,
+        now_ms: int,
+        second_generation: bool = False,
     ) -> None:
-        """Make the offsets of a group part of the producer's transaction. Raises Refused or OSError."""
+        """Make the offsets of a group part of the producer's transaction.
+        Raises Refused or OSError.
+        """
         partition = (OFFSETS_TOPIC, offsets_partition(group))
         self.add(name, producer, [partition], now_ms=now_ms, second_generation=second_generation)
 
@@ -158,7 +192,8 @@ class Transactions:
     ) -> None:
         """Keep offsets until the producer's transaction ends.
 
-        Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: a newer epoch was here) or OSError.
+        Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: a newer epoch was here) or
+        OSError.
         """
         if fences:
             self.offsets.check(producer, group)
@@ -176,7 +211,9 @@ class Transactions:
         second_generation: bool = False,
         strict: bool = True,
     ) -> ProducerIdentity:
-        """Commit or abort; return what the producer goes on with. Raises Refused or OSError (nothing is ended)."""
+        """Commit or abort; return what the producer goes on with. Raises Refused or
+        OSError (nothing is ended).
+        """
         held = self._tried(name, now_ms)
         if second_generation:
             begun = ended_second(held, producer, commit=commit, now_ms=now_ms, new_id=self._ids.new)
@@ -188,7 +225,9 @@ class Transactions:
         return completed(begun, now_ms=now_ms).identity
 
     def expire(self, *, now_ms: int) -> None:
-        """Abort transactions that have lasted too long, their producers fenced, and forget ids that nobody uses."""
+        """Abort transactions that have lasted too long, their producers fenced, and
+        forget ids that nobody uses.
+        """
         self.resume(now_ms=now_ms)
         for held in self:
             due = due_ms(held, self._expiration_ms)
@@ -204,7 +243,9 @@ class Transactions:
                 continue
         moments = (due_ms(held, self._expiration_ms) for held in self)
         again_ms = now_ms + RETRY_MS  # for those that the disk did not take
-        self.next_due_ms = min((due if due >= now_ms else again_ms for due in moments if due is not None), default=None)
+        self.next_due_ms = min(
+            (due if due >= now_ms else again_ms for due in moments if due is not None), default=None
+        )
         if self._unmarked:
             self._look_again(again_ms)
 
@@ -259,7 +300,9 @@ class Transactions:
             self.offsets.raise_epoch(index, begun.identity)
             for group in self.offsets.groups_of(begun.producer_id, index):
                 if begun.commits:
-                    for stamp, offsets in self.offsets.to_commit(begun.producer_id, group, groups).items():
+                    for stamp, offsets in self.offsets.to_commit(
+                        begun.producer_id, group, groups
+                    ).items():
                         self._cluster.commit_offsets(group, offsets, stamp=stamp)
                 self._cluster.keep(pending_end_entry(begun.producer_id, group))
                 self.offsets.end(begun.producer_id, group)

@@ -1,9 +1,12 @@
-"""Markers in the logs: where a transaction's end still has to be written, and when that is done (KIP-98).
+"""Markers in the logs: where a transaction's end still has to be written, and when that is done
+(KIP-98).
 
 Rules of this file:
-1. A marker is done when it can no longer be lost: below the high watermark of its partition's leader.
-2. It is appended like a record with acks=-1: by a leader that the cluster hears, with enough replicas in sync.
-   Where that cannot be it is tried again; a leader that lost it with its log is given it once more.
+1. A marker is done when it can no longer be lost: below the high watermark of its partition's
+   leader.
+2. It is appended like a record with acks=-1: by a leader that the cluster hears, with enough
+   replicas in sync. Where that cannot be it is tried again; a leader that lost it with its log is
+   given it once more.
 3. A partition that was deleted needs none, nor one where a newer epoch of the producer has written.
 """
 
@@ -59,7 +62,8 @@ class Markers:
         self._logs = logs
 
     def write(self, partition: Partition, marker: Marker, at: int, *, now_ms: int) -> int | None:
-        """Write a marker unless it is there already; return None when it is done with, else where it was written.
+        """Write a marker unless it is there already; return None when it is done with, else where
+        it was written.
 
         `at` is what the last call returned, at first NOT_WRITTEN.
         """
@@ -76,9 +80,13 @@ class Markers:
         if at == NOT_WRITTEN or is_open:
             if len(replica.isr) < self._logs.settings_of(partition[0]).min_insync_replicas:
                 return at
-            data = end_marker(*producer, marker.coordinator_epoch, commit=marker.commit, now_ms=now_ms)
+            data = end_marker(
+                *producer, marker.coordinator_epoch, commit=marker.commit, now_ms=now_ms
+            )
             try:
-                at = self._logs.append(replica, [Prepared(data, read_facts(data))], now_ms=now_ms).base_offset
+                at = self._logs.append(
+                    replica, [Prepared(data, read_facts(data))], now_ms=now_ms
+                ).base_offset
             except (Refused, OSError):
                 return at
         replicated = replica.high_watermark > at or replica.log.end_offset <= at

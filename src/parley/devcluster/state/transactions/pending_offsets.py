@@ -1,7 +1,8 @@
-"""Offsets that are part of open transactions: nobody reads them until the marker is there (KIP-98, KIP-447).
+"""Offsets that are part of open transactions: nobody reads them until the marker is there (KIP-98,
+KIP-447).
 
-Kafka keeps them in the partitions of `__consumer_offsets`, whose number here stands for its log: a group
-belongs to one of them, and a transaction that has offsets has that partition among its own.
+Kafka keeps them in the partitions of `__consumer_offsets`, whose number here stands for its log: a
+group belongs to one of them, and a transaction that has offsets has that partition among its own.
 """
 
 from __future__ import annotations
@@ -25,20 +26,28 @@ def offsets_partition(group: str) -> int:
 
 
 class PendingOffsets:
-    """Pending offsets by producer id and group, and the newest epoch of each producer per offsets partition."""
+    """Pending offsets by producer id and group, and the newest epoch of each
+    producer per offsets partition.
+    """
 
     def __init__(self) -> None:
-        self._pending: dict[tuple[int, str], dict[tuple[str, int], tuple[CommittedOffset, int]]] = {}
+        self._pending: dict[
+            tuple[int, str], dict[tuple[str, int], tuple[CommittedOffset, int]]
+        ] = {}
         self._epochs: dict[tuple[int, int], int] = {}
 
     def check(self, producer: ProducerIdentity, group: str) -> None:
-        """Raise Refused (INVALID_PRODUCER_EPOCH) when a newer epoch of the producer has been here."""
+        """Raise Refused (INVALID_PRODUCER_EPOCH) when a newer epoch of the
+        producer has been here.
+        """
         newest = self._epochs.get((offsets_partition(group), producer.producer_id), -1)
         if producer.epoch < newest:
             raise Refused(INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} is older than {newest}")
 
     def add(self, producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> None:
-        """Keep offsets until the producer's transaction ends. `stamp` says when they were written (Groups.stamp)."""
+        """Keep offsets until the producer's transaction ends. `stamp` says when they
+        were written (Groups.stamp).
+        """
         self.raise_epoch(offsets_partition(group), producer)
         pending = self._pending.setdefault((producer.producer_id, group), {})
         for partition, offset in offsets.items():
@@ -58,7 +67,9 @@ class PendingOffsets:
         ]
 
     def to_commit(self, producer_id: int, group: str, groups: Groups) -> dict[int, Offsets]:
-        """Return what a commit makes of a group's pending offsets, by stamp; what was written after them stays."""
+        """Return what a commit makes of a group's pending offsets, by stamp; what was
+        written after them stays.
+        """
         found: dict[int, dict[tuple[str, int], CommittedOffset]] = {}
         for at, (offset, stamp) in self._pending.get((producer_id, group), {}).items():
             if stamp > groups.stamp_of(group, *at):
@@ -71,7 +82,10 @@ class PendingOffsets:
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether some open transaction would change this offset."""
-        return any(name == group and (topic, partition) in offsets for (_, name), offsets in self._pending.items())
+        return any(
+            name == group and (topic, partition) in offsets
+            for (_, name), offsets in self._pending.items()
+        )
 
     def items(self) -> list[tuple[int, str, int, Offsets]]:
         """Return everything pending: producer id, group, stamp, offsets."""
@@ -83,7 +97,9 @@ class PendingOffsets:
 
     def epochs(self) -> list[tuple[int, int, int]]:
         """Return offsets partition, producer id and newest epoch of every producer seen."""
-        return [(partition, producer, epoch) for (partition, producer), epoch in self._epochs.items()]
+        return [
+            (partition, producer, epoch) for (partition, producer), epoch in self._epochs.items()
+        ]
 
     def forget_topic(self, topic: str) -> None:
         """Drop the pending offsets of a topic that was deleted."""

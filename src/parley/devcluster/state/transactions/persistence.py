@@ -22,7 +22,8 @@ from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.devcluster.state.transactions.transaction import State, Transaction
 
 NUMBERS = (
-    "producer_id", "epoch", "last_epoch", "previous_producer_id", "next_producer_id", "timeout_ms", "started_ms",
+    "producer_id", "epoch", "last_epoch", "previous_producer_id", "next_producer_id", "timeout_ms",
+    "started_ms",
     "updated_ms",
 )  # fmt: skip
 
@@ -44,7 +45,9 @@ class RestoredTransactions:
         elif kind == "no-transaction":
             self.by_name.pop(entry["name"], None)
         elif kind == "transactional":
-            self.by_name[entry["name"]] = Transaction(entry["name"], entry["producer"], entry["epoch"])
+            self.by_name[entry["name"]] = Transaction(
+                entry["name"], entry["producer"], entry["epoch"]
+            )
         elif kind == "pending":
             offsets = {
                 (topic, partition): CommittedOffset(offset, epoch, metadata, at)
@@ -56,7 +59,9 @@ class RestoredTransactions:
         elif kind == "no-pending":
             self.offsets.end(entry["producer"], entry["group"])
         elif kind == "offsets-epoch":
-            self.offsets.raise_epoch(entry["partition"], ProducerIdentity(entry["producer"], entry["epoch"]))
+            self.offsets.raise_epoch(
+                entry["partition"], ProducerIdentity(entry["producer"], entry["epoch"])
+            )
 
 
 def transaction_entry(held: Transaction, coordinator_epoch: int) -> Entry:

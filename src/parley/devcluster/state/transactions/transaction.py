@@ -1,10 +1,12 @@
-"""One transactional id, as its coordinator knows it: every step as a plain function (KIP-98, KIP-360, KIP-890).
+"""One transactional id, as its coordinator knows it: every step as a plain function (KIP-98,
+KIP-360, KIP-890).
 
 Rules of this file:
 1. A step returns the next value and changes nothing, so that it can be journaled before it holds.
-2. A step that is not allowed raises Refused with the newest code; handlers translate it for old versions.
-3. In the second generation (KIP-890) each end raises the epoch: a request of an ended transaction is recognized
-   from one of the next by its epoch, and markers carry the raised one.
+2. A step that is not allowed raises Refused with the newest code; handlers translate it for old
+   versions.
+3. In the second generation (KIP-890) each end raises the epoch: a request of an ended transaction
+   is recognized from one of the next by its epoch, and markers carry the raised one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from dataclasses import dataclass, replace
 
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.producer_ids import LARGEST_EPOCH, ProducerIdentity
-from parley.errors.codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED
+from parley.errors.codes import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    PRODUCER_FENCED,
+)
 
 NO_ID = -1
 NO_EPOCH = -1
@@ -43,8 +50,9 @@ PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 class Transaction:
     """A transactional id and its newest transaction.
 
-    `last_epoch` is the epoch before the newest one and `previous_producer_id` the id before a rotation, by
-    which repeated requests are recognised; `next_producer_id` is the id after an end that used up the epochs.
+    `last_epoch` is the epoch before the newest one and `previous_producer_id` the id before a
+    rotation, by which repeated requests are recognised; `next_producer_id` is the id after an end
+    that used up the epochs.
     """
 
     transactional_id: str
@@ -80,12 +88,16 @@ class Transaction:
 
 
 def check_claim(held: Transaction, claimed: ProducerIdentity | None) -> None:
-    """Raise Refused (PRODUCER_FENCED) when a producer names an id that is not this one's (KIP-360)."""
+    """Raise Refused (PRODUCER_FENCED) when a producer names an id that is
+    not this one's (KIP-360).
+    """
     if claimed is None or held.epoch == NO_EPOCH or claimed.producer_id == held.producer_id:
         return
     if claimed.producer_id == held.previous_producer_id and claimed.epoch >= LARGEST_EPOCH:
         return
-    raise Refused(PRODUCER_FENCED, f"producer {claimed.producer_id} no longer has {held.transactional_id!r}")
+    raise Refused(
+        PRODUCER_FENCED, f"producer {claimed.producer_id} no longer has {held.transactional_id!r}"
+    )
 
 
 def initialised(
@@ -98,12 +110,15 @@ def initialised(
 ) -> Transaction:
     """Return the id with its next epoch, or with a new producer id where the epochs are used up.
 
-    `claimed` is the identity that the producer says it has. Raises Refused: PRODUCER_FENCED when that is an
-    older one, CONCURRENT_TRANSACTIONS while a transaction is being ended. An open one must be `fenced` first.
+    `claimed` is the identity that the producer says it has. Raises Refused: PRODUCER_FENCED when
+    that is an older one, CONCURRENT_TRANSACTIONS while a transaction is being ended. An open one
+    must be `fenced` first.
     """
     check_claim(held, claimed)
     if held.state in PREPARED:
-        raise Refused(CONCURRENT_TRANSACTIONS, f"a transaction of {held.transactional_id!r} is being ended")
+        raise Refused(
+            CONCURRENT_TRANSACTIONS, f"a transaction of {held.transactional_id!r} is being ended"
+        )
     begun = replace(
         held,
         state=State.EMPTY,
@@ -115,7 +130,8 @@ def initialised(
     if held.exhausted and (claimed is None or claimed.epoch == held.epoch):
         last = NO_EPOCH if claimed is None else held.epoch
         return replace(
-            begun, producer_id=new_id(), epoch=0, last_epoch=last, previous_producer_id=held.producer_id
+            begun, producer_id=new_id(), epoch=0, last_epoch=last,
+            previous_producer_id=held.producer_id
         )  # fmt: skip
     if claimed is None:
         return replace(begun, epoch=held.epoch + 1, last_epoch=NO_EPOCH)
@@ -123,18 +139,28 @@ def initialised(
         return replace(begun, epoch=held.epoch + 1, last_epoch=held.epoch)
     if claimed.epoch == held.last_epoch:  # the request was answered before, and the answer was lost
         return begun
-    raise Refused(PRODUCER_FENCED, f"epoch {claimed.epoch} of {held.transactional_id!r} is not {held.epoch}")
+    raise Refused(
+        PRODUCER_FENCED, f"epoch {claimed.epoch} of {held.transactional_id!r} is not {held.epoch}"
+    )
 
 
 # -- while it is open ------------------------------------------------------------------------------
 
 
 def check_producer(held: Transaction | None, producer: ProducerIdentity) -> Transaction:
-    """Return what is held when it is this producer's. Raises Refused (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED)."""
+    """Return what is held when it is this producer's. Raises Refused
+    (INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED).
+    """
     if held is None or held.producer_id != producer.producer_id:
-        raise Refused(INVALID_PRODUCER_ID_MAPPING, f"producer {producer.producer_id} has no such transactional id")
+        raise Refused(
+            INVALID_PRODUCER_ID_MAPPING,
+            f"producer {producer.producer_id} has no such transactional id",
+        )
     if held.epoch != producer.epoch:
-        raise Refused(PRODUCER_FENCED, f"epoch {producer.epoch} of {held.transactional_id!r} is not {held.epoch}")
+        raise Refused(
+            PRODUCER_FENCED,
+            f"epoch {producer.epoch} of {held.transactional_id!r} is not {held.epoch}",
+        )
     return held
 
 
@@ -146,9 +172,11 @@ def with_partitions(
     now_ms: int,
     second_generation: bool = False,
 ) -> Transaction:
-    """Return the transaction with more partitions; the first ones begin it. Returns what is held if nothing is new.
+    """Return the transaction with more partitions; the first ones begin it. Returns what is held if
+    nothing is new.
 
-    Raises Refused: as `check_producer`, and CONCURRENT_TRANSACTIONS while the last one is being ended.
+    Raises Refused: as `check_producer`, and CONCURRENT_TRANSACTIONS while the last one is being
+    ended.
     """
     held = check_producer(held, producer)
     _check_not_prepared(held)
@@ -166,7 +194,9 @@ def with_partitions(
 def missing_partitions(
     held: Transaction | None, producer: ProducerIdentity, partitions: Iterable[Partition]
 ) -> frozenset[Partition]:
-    """Return the partitions that are not part of the producer's open transaction. Raises as `with_partitions`."""
+    """Return the partitions that are not part of the producer's open transaction.
+    Raises as `with_partitions`.
+    """
     held = check_producer(held, producer)
     _check_not_prepared(held)
     return frozenset(partitions) - held.partitions
@@ -174,14 +204,21 @@ def missing_partitions(
 
 def _check_not_prepared(held: Transaction) -> None:
     if held.state in PREPARED:
-        raise Refused(CONCURRENT_TRANSACTIONS, f"the last transaction of {held.transactional_id!r} is being ended")
+        raise Refused(
+            CONCURRENT_TRANSACTIONS,
+            f"the last transaction of {held.transactional_id!r} is being ended",
+        )
 
 
 # -- EndTxn ----------------------------------------------------------------------------------------
 
 
-def prepared(held: Transaction, *, commit: bool, now_ms: int, new_id: Callable[[], int] | None = None) -> Transaction:
-    """Return the transaction on its way to an end; with `new_id` as the second generation does it."""
+def prepared(
+    held: Transaction, *, commit: bool, now_ms: int, new_id: Callable[[], int] | None = None
+) -> Transaction:
+    """Return the transaction on its way to an end; with `new_id` as the
+    second generation does it.
+    """
     state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
     if new_id is None:
         return replace(held, state=state, updated_ms=now_ms, second_generation=False)
@@ -198,13 +235,19 @@ def prepared(held: Transaction, *, commit: bool, now_ms: int, new_id: Callable[[
 
 
 def ended(
-    held: Transaction | None, producer: ProducerIdentity, *, commit: bool, now_ms: int, strict: bool = True
+    held: Transaction | None,
+    producer: ProducerIdentity,
+    *,
+    commit: bool,
+    now_ms: int,
+    strict: bool = True,
 ) -> Transaction | None:
-    """Return the transaction prepared to end, None when the same end was reached before (first generation).
+    """Return the transaction prepared to end, None when the same end was reached before (first
+    generation).
 
-    Without `strict` an epoch above the one held passes where no transaction is open, as in releases before
-    2.5. Raises Refused: as `check_producer`, CONCURRENT_TRANSACTIONS (asked again meanwhile), INVALID_TXN_STATE
-    (nothing to end, or it ends the other way).
+    Without `strict` an epoch above the one held passes where no transaction is open, as in releases
+    before 2.5. Raises Refused: as `check_producer`, CONCURRENT_TRANSACTIONS (asked again
+    meanwhile), INVALID_TXN_STATE (nothing to end, or it ends the other way).
     """
     if held is not None and not strict and held.state is not State.ONGOING:
         producer = ProducerIdentity(producer.producer_id, min(producer.epoch, held.epoch))
@@ -218,35 +261,66 @@ def ended(
 def _check_repeated(held: Transaction, *, commit: bool) -> None:
     """Raise Refused unless the same end was reached before."""
     if held.state is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT):
-        raise Refused(CONCURRENT_TRANSACTIONS, f"a transaction of {held.transactional_id!r} is being ended")
+        raise Refused(
+            CONCURRENT_TRANSACTIONS, f"a transaction of {held.transactional_id!r} is being ended"
+        )
     if held.state is not (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT):
         wanted = "commit" if commit else "abort"
-        raise Refused(INVALID_TXN_STATE, f"{held.transactional_id!r} is {held.state.value}: nothing to {wanted}")
+        raise Refused(
+            INVALID_TXN_STATE,
+            f"{held.transactional_id!r} is {held.state.value}: nothing to {wanted}",
+        )
 
 
 def ended_second(
-    held: Transaction | None, producer: ProducerIdentity, *, commit: bool, now_ms: int, new_id: Callable[[], int]
+    held: Transaction | None,
+    producer: ProducerIdentity,
+    *,
+    commit: bool,
+    now_ms: int,
+    new_id: Callable[[], int],
 ) -> Transaction | None:
-    """As `ended`, in the second generation: each end raises the epoch, and an abort may end nothing (KIP-890)."""
+    """As `ended`, in the second generation: each end raises the epoch, and an abort
+    may end nothing (KIP-890).
+    """
     if held is None:
-        raise Refused(INVALID_PRODUCER_ID_MAPPING, f"producer {producer.producer_id} has no such transactional id")
-    rotated = held.previous_producer_id == producer.producer_id and producer.epoch == LARGEST_EPOCH and held.epoch == 0
+        raise Refused(
+            INVALID_PRODUCER_ID_MAPPING,
+            f"producer {producer.producer_id} has no such transactional id",
+        )
+    rotated = (
+        held.previous_producer_id == producer.producer_id
+        and producer.epoch == LARGEST_EPOCH
+        and held.epoch == 0
+    )
     if held.producer_id != producer.producer_id and not rotated:
-        raise Refused(INVALID_PRODUCER_ID_MAPPING, f"producer {producer.producer_id} has no such transactional id")
+        raise Refused(
+            INVALID_PRODUCER_ID_MAPPING,
+            f"producer {producer.producer_id} has no such transactional id",
+        )
     bumped = producer.epoch + 1 == held.epoch
     if not _is_valid_second(held, producer, bumped=bumped, rotated=rotated):
-        raise Refused(PRODUCER_FENCED, f"epoch {producer.epoch} of {held.transactional_id!r} is not {held.epoch}")
+        raise Refused(
+            PRODUCER_FENCED,
+            f"epoch {producer.epoch} of {held.transactional_id!r} is not {held.epoch}",
+        )
     if held.state is State.ONGOING:
         return prepared(held, commit=commit, now_ms=now_ms, new_id=new_id)
     if held.state in PREPARED or bumped or rotated:
         _check_repeated(held, commit=commit)
         return None
     if commit:
-        raise Refused(INVALID_TXN_STATE, f"{held.transactional_id!r} is {held.state.value}: nothing to commit")
-    return prepared(replace(held, partitions=frozenset()), commit=False, now_ms=now_ms, new_id=new_id)
+        raise Refused(
+            INVALID_TXN_STATE, f"{held.transactional_id!r} is {held.state.value}: nothing to commit"
+        )
+    return prepared(
+        replace(held, partitions=frozenset()), commit=False, now_ms=now_ms, new_id=new_id
+    )
 
 
-def _is_valid_second(held: Transaction, producer: ProducerIdentity, *, bumped: bool, rotated: bool) -> bool:
+def _is_valid_second(
+    held: Transaction, producer: ProducerIdentity, *, bumped: bool, rotated: bool
+) -> bool:
     if held.state in PREPARED:
         return bumped
     if held.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
@@ -255,28 +329,37 @@ def _is_valid_second(held: Transaction, producer: ProducerIdentity, *, bumped: b
 
 
 def fenced(held: Transaction, *, now_ms: int, epochs: int = 1) -> Transaction:
-    """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has a successor.
+    """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has
+    a successor.
 
     The epoch rises by `epochs`, as far as there are any.
     """
     epoch = min(held.epoch + epochs, LARGEST_EPOCH + 1)
-    return replace(held, epoch=epoch, last_epoch=NO_EPOCH, state=State.PREPARE_ABORT, updated_ms=now_ms)
+    return replace(
+        held, epoch=epoch, last_epoch=NO_EPOCH, state=State.PREPARE_ABORT, updated_ms=now_ms
+    )
 
 
 def completed(held: Transaction, *, now_ms: int) -> Transaction:
     """Return a transaction whose markers are all written."""
     state = State.COMPLETE_COMMIT if held.commits else State.COMPLETE_ABORT
-    done = replace(held, state=state, partitions=frozenset(), updated_ms=now_ms, next_producer_id=NO_ID)
+    done = replace(
+        held, state=state, partitions=frozenset(), updated_ms=now_ms, next_producer_id=NO_ID
+    )
     if held.next_producer_id == NO_ID:
         return done
-    return replace(done, producer_id=held.next_producer_id, previous_producer_id=held.producer_id, epoch=0)
+    return replace(
+        done, producer_id=held.next_producer_id, previous_producer_id=held.producer_id, epoch=0
+    )
 
 
 # -- time ------------------------------------------------------------------------------------------
 
 
 def due_ms(held: Transaction, expiration_ms: int) -> int | None:
-    """Return the last moment of an open transaction or of an idle id; None while one is being ended."""
+    """Return the last moment of an open transaction or of an idle id; None
+    while one is being ended.
+    """
     if held.state is State.ONGOING:
         return held.started_ms + held.timeout_ms
     return None if held.state in PREPARED else held.updated_ms + expiration_ms

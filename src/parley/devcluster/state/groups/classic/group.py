@@ -1,6 +1,7 @@
 """A classic group at its coordinator: who is in it, which generation, who has which assignment.
 
-The rules are those of every release, H1 to H16; what differs between releases comes in with the calls.
+The rules are those of every release, H1 to H16; what differs between releases comes in with the
+calls.
 
 Rules of this file:
 1. Time comes in as `now_ms`; `next_due_ms` says when to call `expire`.
@@ -50,7 +51,9 @@ class Rules:
     """What a release, or a configuration, says of all classic groups."""
 
     initial_delay_ms: int = 0
-    """`group.initial.rebalance.delay.ms`: how long the first generation waits for more members (0.11, KIP-134)."""
+    """`group.initial.rebalance.delay.ms`: how long the first generation waits for
+    more members (0.11, KIP-134).
+    """
     max_size: int = 2**31 - 1
     heartbeats_while_completing: bool = True
     """A heartbeat between join and sync is fine (2.6); before, REBALANCE_IN_PROGRESS."""
@@ -61,7 +64,9 @@ class Rules:
 class ClassicGroup:
     """One group. `new_id` makes member ids, `keep` journals the group as it is."""
 
-    def __init__(self, name: str, keep: Callable[[ClassicGroup], None], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, name: str, keep: Callable[[ClassicGroup], None], new_id: Callable[[], str]
+    ) -> None:
         self.name, self.rules = name, Rules()
         self._keep, self._new_id = keep, new_id
         self.state = GroupState.EMPTY
@@ -77,14 +82,17 @@ class ClassicGroup:
         self._newcomers = False
         self._unsynced: set[str] = set()
 
-    # -- lookups --------------------------------------------------------------------------------------
+    # -- lookups -----------------------------------------------------------------------------------
 
     def find(self, member_id: str, instance_id: str | None) -> Member:
         """Return a member. Raises Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
         if instance_id is not None:
             static = self.static(instance_id)
             if static is not None and static.id != member_id:
-                raise Refused(FENCED_INSTANCE_ID, f"another member of group {self.name} has instance id {instance_id}")
+                raise Refused(
+                    FENCED_INSTANCE_ID,
+                    f"another member of group {self.name} has instance id {instance_id}",
+                )
         member = self.members.get(member_id)
         if member is None or (instance_id is not None and member.instance_id != instance_id):
             raise Refused(UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.name}")
@@ -102,12 +110,14 @@ class ClassicGroup:
             raise Refused(ILLEGAL_GENERATION, text)
         return member
 
-    # -- joining --------------------------------------------------------------------------------------
+    # -- joining -----------------------------------------------------------------------------------
 
     def join(self, join: Join, now_ms: int) -> Parked[JoinAnswer]:
         """Take a member in, or again. Raises Refused; the answer may have to wait for others."""
         self._check_protocols(join)
-        if join.member_id or (join.instance_id is not None and self.static(join.instance_id) is not None):
+        if join.member_id or (
+            join.instance_id is not None and self.static(join.instance_id) is not None
+        ):
             return self._join_known(join, now_ms)
         if join.instance_id is None and join.requires_id:
             member_id = f"{join.client_id}-{self._new_id()}"
@@ -165,18 +175,24 @@ class ClassicGroup:
         self._fence(old, FENCED_INSTANCE_ID)
         new_id, led_by = f"{join.instance_id}-{self._new_id()}", self.leader
         # A member keeps its place: the order of members is that in which they joined.
-        self.members = {new_id if name == old.id else name: one for name, one in self.members.items()}
+        self.members = {
+            new_id if name == old.id else name: one for name, one in self.members.items()
+        }
         before, old.id = old.protocols, new_id
         self.leader = new_id if led_by and led_by not in self.members else led_by
         old.update(join)
-        if self.state is not GroupState.STABLE or vote(list(self.members.values())) != self.protocol:
+        if (
+            self.state is not GroupState.STABLE
+            or vote(list(self.members.values())) != self.protocol
+        ):
             return self._park(old, now_ms)
         if before != old.protocols:
             self._keep(self)
         old.beat(now_ms)
         if join.skips_assignment and self.leader == new_id:
             return given(self._joined(old, skip=True))
-        # Without that version it cannot know that it need not assign: nobody says that it leads (G18).
+        # Without that version it cannot know that it need not assign: nobody says that it leads
+        # (G18).
         answer = self._joined(old, members=False)
         return given(replace(answer, leader=led_by or ""))
 
@@ -187,10 +203,12 @@ class ClassicGroup:
         self._prepare(now_ms)
         return parked
 
-    # -- the join phase -------------------------------------------------------------------------------
+    # -- the join phase ----------------------------------------------------------------------------
 
     def _prepare(self, now_ms: int) -> None:
-        """Begin a rebalance unless one is under way, and end its join phase if nobody is missing."""
+        """Begin a rebalance unless one is under way, and end its join phase
+        if nobody is missing.
+        """
         if self.state is GroupState.COMPLETING:
             for member in self.members.values():
                 self._end_sync(member, SyncAnswer(REBALANCE_IN_PROGRESS))
@@ -202,7 +220,9 @@ class ClassicGroup:
             self._phase_due_ms, self._newcomers = now_ms + delay_ms, False
             self.state = GroupState.PREPARING
             self._unsynced.clear()
-        everybody = not self.pending and all(one.joining is not None for one in self.members.values())
+        everybody = not self.pending and all(
+            one.joining is not None for one in self.members.values()
+        )
         if everybody and self._initial_left_ms is None:
             self._complete(now_ms)
 
@@ -221,8 +241,11 @@ class ClassicGroup:
             if member.joining is None and member.instance_id is None:
                 self._drop(member)
         joined = [one for one in self.members.values() if one.joining is not None]
-        if self.members and not joined:  # static members alone, and all away: they may still come back
-            self._phase_due_ms = now_ms + max(one.rebalance_timeout_ms for one in self.members.values())
+        # static members alone, and all away: they may still come back
+        if self.members and not joined:
+            self._phase_due_ms = now_ms + max(
+                one.rebalance_timeout_ms for one in self.members.values()
+            )
             return
         if joined and not any(one.id == self.leader for one in joined):
             self.leader = joined[0].id
@@ -246,13 +269,24 @@ class ClassicGroup:
         shown = self.members.values() if members and member.id == self.leader else ()
         every = tuple((one.id, one.instance_id, one.metadata(self.protocol)) for one in shown)
         return JoinAnswer(
-            member.id, NONE, self.generation, self.protocol_type, self.protocol, self.leader or "", every, skip
+            member.id,
+            NONE,
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            self.leader or "",
+            every,
+            skip,
         )
 
-    # -- syncing, heartbeats --------------------------------------------------------------------------
+    # -- syncing, heartbeats -----------------------------------------------------------------------
 
-    def sync(self, member: Member, assignments: Mapping[str, bytes], now_ms: int) -> Parked[SyncAnswer]:
-        """Take the leader's assignments, or wait for them. Raises Refused, or OSError where the disk refuses."""
+    def sync(
+        self, member: Member, assignments: Mapping[str, bytes], now_ms: int
+    ) -> Parked[SyncAnswer]:
+        """Take the leader's assignments, or wait for them. Raises Refused, or
+        OSError where the disk refuses.
+        """
         if self.state is GroupState.PREPARING:
             raise Refused(REBALANCE_IN_PROGRESS, f"group {self.name} rebalances")
         member.beat(now_ms)
@@ -290,17 +324,21 @@ class ClassicGroup:
             parked.give(answer)
 
     def heartbeat(self, member: Member, now_ms: int) -> int:
-        """Let a member live on; return REBALANCE_IN_PROGRESS where it has to join, or to sync (H5, H7)."""
+        """Let a member live on; return REBALANCE_IN_PROGRESS where it has to
+        join, or to sync (H5, H7).
+        """
         member.beat(now_ms)
         if self.state is GroupState.STABLE:
             return NONE
         quiet = self.state is GroupState.COMPLETING and self.rules.heartbeats_while_completing
         return NONE if quiet else REBALANCE_IN_PROGRESS
 
-    # -- leaving --------------------------------------------------------------------------------------
+    # -- leaving -----------------------------------------------------------------------------------
 
     def leave(self, member_id: str, instance_id: str | None, now_ms: int) -> None:
-        """Let a member go; a static one may be named by its instance id alone (H14). Raises Refused."""
+        """Let a member go; a static one may be named by its instance id alone
+        (H14). Raises Refused.
+        """
         if self.pending.pop(member_id, None) is not None:
             if self.state is GroupState.PREPARING:
                 self._prepare(now_ms)
@@ -329,7 +367,7 @@ class ClassicGroup:
             joining.give(JoinAnswer(member.id, code))
         ClassicGroup._end_sync(member, SyncAnswer(code))
 
-    # -- time, moves ----------------------------------------------------------------------------------
+    # -- time, moves -------------------------------------------------------------------------------
 
     @property
     def next_due_ms(self) -> int | None:

@@ -28,12 +28,16 @@ class Join:
     requires_id: bool = False
     """A newcomer is given its id first and joins with that (JoinGroup v4, KIP-394)."""
     skips_assignment: bool = False
-    """A static leader that returns learns of all members and need not assign (JoinGroup v9, KIP-814)."""
+    """A static leader that returns learns of all members and need not assign
+    (JoinGroup v9, KIP-814).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """What a member is answered: its generation, the leader and, if it leads, the members with their metadata."""
+    """What a member is answered: its generation, the leader and, if it leads, the
+    members with their metadata.
+    """
 
     member_id: str
     error_code: int = 0
@@ -85,7 +89,10 @@ class Member:
         """Take over what it says when it joins again."""
         self.protocols = join.protocols
         self.supported = frozenset(name for name, _ in join.protocols)
-        self.session_timeout_ms, self.rebalance_timeout_ms = join.session_timeout_ms, join.rebalance_timeout_ms
+        self.session_timeout_ms, self.rebalance_timeout_ms = (
+            join.session_timeout_ms,
+            join.rebalance_timeout_ms,
+        )
         self.client_id, self.client_host = join.client_id, join.client_host
 
     def beat(self, now_ms: int) -> None:
@@ -99,7 +106,8 @@ class Member:
 
 
 def vote(members: list[Member]) -> str | None:
-    """Return the protocol of a generation: of those that all support, the one that most prefer (G32).
+    """Return the protocol of a generation: of those that all support, the one that most prefer
+    (G32).
 
     >>> first = Member("a", None, "", "", 1, 1, (("range", b""), ("sticky", b"")))
     >>> vote([first, Member("b", None, "", "", 1, 1, (("sticky", b""),))])

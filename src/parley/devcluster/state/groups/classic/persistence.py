@@ -1,4 +1,6 @@
-"""How a classic group becomes a journal entry, and comes back: Stable or Empty, as brokers write them (H17, H18)."""
+"""How a classic group becomes a journal entry, and comes back: Stable or Empty, as
+brokers write them (H17, H18).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _written(member: Member) -> Entry:
     }
 
 
-def group_of(entry: Entry, keep: Callable[[ClassicGroup], None], new_id: Callable[[], str]) -> ClassicGroup:
+def group_of(
+    entry: Entry, keep: Callable[[ClassicGroup], None], new_id: Callable[[], str]
+) -> ClassicGroup:
     """Return the group that an entry describes."""
     group = ClassicGroup(entry["group"], keep, new_id)
     group.generation, group.leader = entry["generation"], entry["leader"]

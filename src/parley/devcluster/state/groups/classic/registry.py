@@ -1,10 +1,12 @@
-"""The classic groups of a cluster: found by name, kept in the journal, moved with their coordinators.
+"""The classic groups of a cluster: found by name, kept in the journal, moved with their
+coordinators.
 
 Rules of this file:
-1. A group is in the journal when it becomes Stable or Empty, and when a static member is replaced. What
-   was not written yet is lost with its coordinator, and the members join again (H18, H19).
-2. A group belongs to the broker that coordinates it. When another one does, those who wait are answered
-   NOT_COORDINATOR, and the group is as it was last written, every member with a full session.
+1. A group is in the journal when it becomes Stable or Empty, and when a static member is replaced.
+   What was not written yet is lost with its coordinator, and the members join again (H18, H19).
+2. A group belongs to the broker that coordinates it. When another one does, those who wait are
+   answered NOT_COORDINATOR, and the group is as it was last written, every member with a full
+   session.
 3. In releases before 0.10.1 a group without members does not exist.
 """
 
@@ -62,17 +64,21 @@ class ClassicGroups:
         if group is not None and not group.generation and not group.members and not group.pending:
             self.delete(name)
 
-    # -- time, moves ----------------------------------------------------------------------------------
+    # -- time, moves -------------------------------------------------------------------------------
 
     @property
     def next_due_ms(self) -> int | None:
         """When a session, a phase or a pending id of some group is over."""
-        return min((due for group in self._groups.values() if (due := group.next_due_ms) is not None), default=None)
+        return min(
+            (due for group in self._groups.values() if (due := group.next_due_ms) is not None),
+            default=None,
+        )
 
     def expire(self, *, now_ms: int) -> None:
         """Do what is due in every group."""
         for group in list(self._groups.values()):
-            with suppress(OSError):  # an empty group that the disk did not take is written with its next change
+            # an empty group that the disk did not take is written with its next change
+            with suppress(OSError):
                 group.expire(now_ms)
 
     def moved(self, coordinator_of: Callable[[str], int], now_ms: int) -> None:
@@ -96,7 +102,7 @@ class ClassicGroups:
             member.beat(now_ms)
         return group
 
-    # -- persistence ----------------------------------------------------------------------------------
+    # -- persistence -------------------------------------------------------------------------------
 
     def _write(self, group: ClassicGroup) -> None:
         entry = group_entry(group)

@@ -1,10 +1,13 @@
-"""The assignors of the broker: who should own which partition, in a group of the consumer protocol (KIP-848).
+"""The assignors of the broker: who should own which partition, in a group of the consumer protocol
+(KIP-848).
 
 Rules of this file:
 1. A target covers every partition of every subscribed topic that has a subscriber, each once.
-2. "uniform" keeps what members own as far as balance allows: where all subscribe to the same topics,
-   their counts differ by one at most; elsewhere no single move between two members would narrow their gap.
-3. "range" gives consecutive partitions of each topic to the members in their order, whoever owned them.
+2. "uniform" keeps what members own as far as balance allows: where all subscribe to the same
+   topics, their counts differ by one at most; elsewhere no single move between two members would
+   narrow their gap.
+3. "range" gives consecutive partitions of each topic to the members in their order, whoever owned
+   them.
 4. The order of members is that of instance ids, then of member ids.
 """
 
@@ -65,11 +68,17 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform, "range": by_range}
 
 
 def _ordered(members: Mapping[str, Subscriber]) -> list[str]:
-    static = sorted((one.instance_id, name) for name, one in members.items() if one.instance_id is not None)
-    return [name for _, name in static] + sorted(name for name, one in members.items() if one.instance_id is None)
+    static = sorted(
+        (one.instance_id, name) for name, one in members.items() if one.instance_id is not None
+    )
+    return [name for _, name in static] + sorted(
+        name for name, one in members.items() if one.instance_id is None
+    )
 
 
-def _subscribers(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> dict[bytes, list[str]]:
+def _subscribers(
+    members: Mapping[str, Subscriber], counts: Mapping[bytes, int]
+) -> dict[bytes, list[str]]:
     """Return the members of each topic that exists and has some, both in order."""
     found: dict[bytes, list[str]] = {}
     for member in _ordered(members):
@@ -84,7 +93,11 @@ def _kept(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> dic
     kept: dict[str, list[Part]] = {}
     for name in _ordered(members):
         member = members[name]
-        parts = [part for part in sorted(member.owned) if _may_own(member, part, counts) and part not in taken]
+        parts = [
+            part
+            for part in sorted(member.owned)
+            if _may_own(member, part, counts) and part not in taken
+        ]
         taken.update(parts)
         kept[name] = parts
     return kept
@@ -99,11 +112,14 @@ def _uniform_for_equals(members: Mapping[str, Subscriber], counts: Mapping[bytes
     """Fill each member up to its quota; all may own everything."""
     if not members:
         return {}
-    wanted = [(topic, index) for topic in _subscribers(members, counts) for index in range(counts[topic])]
+    wanted = [
+        (topic, index) for topic in _subscribers(members, counts) for index in range(counts[topic])
+    ]
     quota, extra = divmod(len(wanted), len(members))
     kept = _kept(members, counts)
     for parts in kept.values():
-        # Who has more than the quota already is the first to have one of the partitions that are left over.
+        # Who has more than the quota already is the first to have one of the partitions that are
+        # left over.
         more = extra > 0 and len(parts) > quota
         extra -= more
         del parts[quota + more :]
@@ -111,7 +127,9 @@ def _uniform_for_equals(members: Mapping[str, Subscriber], counts: Mapping[bytes
     free = iter([part for part in wanted if part not in taken])
     for parts in kept.values():
         parts.extend(part for _, part in zip(range(quota - len(parts)), free, strict=False))
-    for parts, part in zip([parts for parts in kept.values() if len(parts) == quota], free, strict=False):
+    for parts, part in zip(
+        [parts for parts in kept.values() if len(parts) == quota], free, strict=False
+    ):
         parts.append(part)
     return {member: frozenset(parts) for member, parts in kept.items()}
 
@@ -134,10 +152,14 @@ def _uniform_for_others(members: Mapping[str, Subscriber], counts: Mapping[bytes
 
 
 def _narrow(topic: bytes, subscribers: list[str], target: dict[str, set[Part]]) -> int:
-    """Move partitions of a topic from the most to the least loaded of its subscribers; return how many moved."""
+    """Move partitions of a topic from the most to the least loaded of its
+    subscribers; return how many moved.
+    """
     moved = 0
     while True:
-        owners = [member for member in subscribers if any(part[0] == topic for part in target[member])]
+        owners = [
+            member for member in subscribers if any(part[0] == topic for part in target[member])
+        ]
         if not owners:
             return moved
         most = max(owners, key=lambda member: len(target[member]))

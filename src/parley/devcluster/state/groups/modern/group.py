@@ -1,11 +1,12 @@
-"""A group of the consumer protocol at its coordinator: heartbeats in, epochs and assignments out (KIP-848).
+"""A group of the consumer protocol at its coordinator: heartbeats in, epochs and assignments out
+(KIP-848).
 
 Rules of this file:
-1. Three epochs: the group's rises with subscriptions and with the topics' metadata, the target's follows it
-   when an assignor has run, each member's follows the target's (H22, reconciliation).
+1. Three epochs: the group's rises with subscriptions and with the topics' metadata, the target's
+   follows it when an assignor has run, each member's follows the target's (H22, reconciliation).
 2. A heartbeat is checked before it changes anything.
-3. A target is computed by the heartbeat that finds it out of date, from 4.3 on not before the assignment interval
-   has passed since the last one (H23).
+3. A target is computed by the heartbeat that finds it out of date, from 4.3 on not before the
+   assignment interval has passed since the last one (H23).
 4. A member whose session or whose time to give partitions up is over is removed, as if it had left.
 5. Time comes in as `now_ms`; `next_due_ms` says when to call `expire`.
 """
@@ -88,7 +89,9 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics as the coordinator knows them: (id, number of partitions) by name, and how to match names."""
+    """The topics as the coordinator knows them: (id, number of partitions) by
+    name, and how to match names.
+    """
 
     known: Mapping[str, tuple[bytes, int]]
     matching: Callable[[str], frozenset[str]]
@@ -107,7 +110,9 @@ class ConsumerGroup:
         self.changed: set[str] = set()
         """The members, present and past, whose entries in the journal are out of date."""
         self.metadata: dict[str, tuple[bytes, int]] = {}
-        """Id and number of partitions of each topic that is subscribed to and exists, as of the last heartbeat."""
+        """Id and number of partitions of each topic that is subscribed to and exists,
+        as of the last heartbeat.
+        """
         self._targeted_at_ms: int | None = None
 
     @property
@@ -118,7 +123,10 @@ class ConsumerGroup:
         if self.epoch > self.target_epoch:
             return "Assigning"
         for member in self.members.values():
-            if member.assignment.state is not MemberState.STABLE or member.assignment.epoch != self.target_epoch:
+            if (
+                member.assignment.state is not MemberState.STABLE
+                or member.assignment.epoch != self.target_epoch
+            ):
                 return "Reconciling"
         return "Stable"
 
@@ -130,10 +138,14 @@ class ConsumerGroup:
     @property
     def assignor(self) -> str:
         """The assignor that most members name, else the default."""
-        named = [member.subscription.assignor for member in self.members.values() if member.subscription.assignor]
+        named = [
+            member.subscription.assignor
+            for member in self.members.values()
+            if member.subscription.assignor
+        ]
         return max(sorted(set(named)), key=named.count) if named else next(iter(ASSIGNORS))
 
-    # -- heartbeats -----------------------------------------------------------------------------------
+    # -- heartbeats --------------------------------------------------------------------------------
 
     def heartbeat(self, said: Heartbeat, topics: Topics, now_ms: int) -> HeartbeatAnswer:
         """Answer one heartbeat. Raises Refused, after which nothing has changed."""
@@ -159,7 +171,9 @@ class ConsumerGroup:
         return HeartbeatAnswer(member.id, now.epoch, now.owned if news else None)
 
     def _find(self, said: Heartbeat) -> Member | None:
-        """Return the member that speaks, or the static one that a joiner takes the place of. Raises Refused."""
+        """Return the member that speaks, or the static one that a joiner takes the
+        place of. Raises Refused.
+        """
         known = self.members.get(said.member_id)
         if said.instance_id is not None:
             known = self._static(said.instance_id)
@@ -169,29 +183,43 @@ class ConsumerGroup:
                 if said.epoch != JOINING:
                     raise self._fenced(said.instance_id)
                 if not known.is_away:
-                    text = f"member {known.id} of group {self.name} still uses the instance id {said.instance_id}"
+                    text = (
+                        f"member {known.id} of group {self.name} still uses the instance id "
+                        f"{said.instance_id}"
+                    )
                     raise Refused(UNRELEASED_INSTANCE_ID, text)
         if known is None:
             if said.epoch != JOINING:
                 raise self._unknown(said.member_id)
             if len(self.members) >= self.settings.max_size:
-                text = f"group {self.name} has its largest size already, {self.settings.max_size} members"
+                text = (
+                    f"group {self.name} has its largest size already, {self.settings.max_size} "
+                    "members"
+                )
                 raise Refused(GROUP_MAX_SIZE_REACHED, text)
         elif said.epoch != JOINING:
             known.check_epoch(self.name, said.epoch, said.owned)
         return known
 
     def _static(self, instance_id: str) -> Member | None:
-        return next((one for one in self.members.values() if one.subscription.instance_id == instance_id), None)
+        return next(
+            (one for one in self.members.values() if one.subscription.instance_id == instance_id),
+            None,
+        )
 
     def _unknown(self, member_id: str) -> Refused:
         return Refused(UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {self.name}")
 
     def _fenced(self, instance_id: str | None) -> Refused:
-        return Refused(FENCED_INSTANCE_ID, f"another member of group {self.name} has the instance id {instance_id}")
+        return Refused(
+            FENCED_INSTANCE_ID,
+            f"another member of group {self.name} has the instance id {instance_id}",
+        )
 
     def _enter(self, said: Heartbeat, replaced: Member | None) -> Member:
-        """Return a new member; it has what the static member had whose place it takes, and its target."""
+        """Return a new member; it has what the static member had whose place it
+        takes, and its target.
+        """
         member = Member(said.member_id, Subscription())
         if replaced is not None:
             del self.members[replaced.id]
@@ -203,7 +231,11 @@ class ConsumerGroup:
         return member
 
     def _leave(self, said: Heartbeat) -> HeartbeatAnswer:
-        member = self.members.get(said.member_id) if said.instance_id is None else self._static(said.instance_id)
+        member = (
+            self.members.get(said.member_id)
+            if said.instance_id is None
+            else self._static(said.instance_id)
+        )
         if member is None:
             raise self._unknown(said.member_id)
         if member.id != said.member_id:
@@ -216,7 +248,9 @@ class ConsumerGroup:
         return HeartbeatAnswer(said.member_id, said.epoch)
 
     def take_out(self, member_id: str, instance_id: str | None) -> None:
-        """Remove a member that LeaveGroup names; a static one may be named by its instance id alone. Raises Refused."""
+        """Remove a member that LeaveGroup names; a static one may be named by its instance
+        id alone. Raises Refused.
+        """
         member = self.members.get(member_id) if instance_id is None else self._static(instance_id)
         if member is None:
             raise self._unknown(member_id or f"instance {instance_id}")
@@ -225,23 +259,28 @@ class ConsumerGroup:
         self.remove(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Take a member out with everything it holds; the rest shares that at the next heartbeats."""
+        """Take a member out with everything it holds; the rest shares that
+        at the next heartbeats.
+        """
         del self.members[member_id]
         self.target.pop(member_id, None)
         self.changed.add(member_id)
         self.epoch += 1
 
-    # -- epochs and targets ---------------------------------------------------------------------------
+    # -- epochs and targets ------------------------------------------------------------------------
 
     def _refresh(self, topics: Topics, *, changed: bool, now_ms: int) -> None:
-        """Raise the group's epoch where something has changed, and compute the target that it asks for (rule 1)."""
+        """Raise the group's epoch where something has changed, and compute the target
+        that it asks for (rule 1).
+        """
         wanted = self.subscribed_topics
         metadata = {name: topics.known[name] for name in sorted(wanted & topics.known.keys())}
         if changed or metadata != self.metadata:
             self.epoch += 1
             self.metadata = metadata
         early = (
-            self._targeted_at_ms is not None and now_ms < self._targeted_at_ms + self.settings.assignment_interval_ms
+            self._targeted_at_ms is not None
+            and now_ms < self._targeted_at_ms + self.settings.assignment_interval_ms
         )
         if self.epoch > self.target_epoch and not early:
             self._retarget(now_ms)
@@ -250,26 +289,34 @@ class ConsumerGroup:
         counts = dict(self.metadata.values())
         members = {
             member.id: Subscriber(
-                frozenset(self.metadata[name][0] for name in member.wanted_topics & self.metadata.keys()),
+                frozenset(
+                    self.metadata[name][0] for name in member.wanted_topics & self.metadata.keys()
+                ),
                 self.target.get(member.id, frozenset()),
                 member.subscription.instance_id,
             )
             for member in self.members.values()
         }
         before, self.target = self.target, ASSIGNORS[self.assignor](members, counts)
-        self.changed.update(name for name, parts in self.target.items() if before.get(name) != parts)
+        self.changed.update(
+            name for name, parts in self.target.items() if before.get(name) != parts
+        )
         self.target_epoch, self._targeted_at_ms = self.epoch, now_ms
 
     def _reconcile(self, member: Member, reported: Collection[Part] | None) -> None:
-        held = frozenset[Part]().union(*(one.assignment.held for one in self.members.values() if one is not member))
+        held = frozenset[Part]().union(
+            *(one.assignment.held for one in self.members.values() if one is not member)
+        )
         target = self.target.get(member.id, frozenset())
         now = member.assignment
-        following = next_assignment(now, target, self.target_epoch, reported=reported, held=held.__contains__)
+        following = next_assignment(
+            now, target, self.target_epoch, reported=reported, held=held.__contains__
+        )
         if following is not now:
             member.assign(following)
             self.changed.add(member.id)
 
-    # -- time -----------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def _set_deadlines(self, member: Member, now_ms: int) -> None:
         member.session_due_ms = now_ms + self.settings.session_timeout_ms
@@ -277,7 +324,9 @@ class ConsumerGroup:
             member.revoke_due_ms = None
         elif member.revoke_due_ms is None:
             timeout_ms = member.subscription.rebalance_timeout_ms
-            member.revoke_due_ms = now_ms + (DEFAULT_REBALANCE_TIMEOUT_MS if timeout_ms < 0 else timeout_ms)
+            member.revoke_due_ms = now_ms + (
+                DEFAULT_REBALANCE_TIMEOUT_MS if timeout_ms < 0 else timeout_ms
+            )
 
     @property
     def next_due_ms(self) -> int | None:
@@ -292,13 +341,17 @@ class ConsumerGroup:
         return late
 
     def resume(self, now_ms: int) -> None:
-        """Let every member's time begin now, and know of the topics nothing yet: after a restart."""
+        """Let every member's time begin now, and know of the topics nothing
+        yet: after a restart.
+        """
         for member in self.members.values():
             self._set_deadlines(member, now_ms)
 
-    # -- commits --------------------------------------------------------------------------------------
+    # -- commits -----------------------------------------------------------------------------------
 
-    def check_commit(self, member_id: str, epoch: int, part: Part | None, *, per_partition: bool) -> None:
+    def check_commit(
+        self, member_id: str, epoch: int, part: Part | None, *, per_partition: bool
+    ) -> None:
         """Raise Refused unless this member may commit this partition (G57, G58)."""
         member = self.members.get(member_id)
         if member is None:
@@ -327,7 +380,9 @@ def subscribed(before: Subscription | None, said: Heartbeat) -> Subscription:
 
 
 def check_form(said: Heartbeat) -> None:
-    """Raise Refused for a heartbeat that no group could answer (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
+    """Raise Refused for a heartbeat that no group could answer
+    (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR).
+    """
     wrong = ""
     if not said.member_id:
         wrong = "MemberId can't be empty."
@@ -336,7 +391,10 @@ def check_form(said: Heartbeat) -> None:
     elif said.epoch == JOINING and said.owned:
         wrong = "TopicPartitions must be empty when (re-)joining."
     elif said.epoch == JOINING and not said.topics and not said.regex:
-        wrong = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        wrong = (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
     elif said.epoch < LEAVING_FOR_A_WHILE:
         wrong = f"MemberEpoch is invalid: {said.epoch}."
     elif said.epoch == LEAVING_FOR_A_WHILE and said.instance_id is None:
@@ -350,5 +408,6 @@ def check_form(said: Heartbeat) -> None:
     if said.assignor is not None and said.assignor not in ASSIGNORS:
         names = ", ".join(ASSIGNORS)
         raise Refused(
-            UNSUPPORTED_ASSIGNOR, f"ServerAssignor {said.assignor} is not supported. Supported assignors: {names}."
+            UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {said.assignor} is not supported. Supported assignors: {names}.",
         )

@@ -1,4 +1,6 @@
-"""The members of a group of the consumer protocol, and what their epochs allow (KIP-848, KIP-1251)."""
+"""The members of a group of the consumer protocol, and what their epochs
+allow (KIP-848, KIP-1251).
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 
 
 class MemberState(enum.Enum):
-    """Where a member stands between what it owns and its target; the values are those of Kafka's records."""
+    """Where a member stands between what it owns and its target; the values are
+    those of Kafka's records.
+    """
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It was asked to give partitions up and has not said yet that it did; its epoch waits for that."""
+    """It was asked to give partitions up and has not said yet that it did;
+    its epoch waits for that.
+    """
     UNRELEASED_PARTITIONS = 2
     """It has the target's epoch and waits for partitions that others have not given up yet."""
 
@@ -40,7 +46,9 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member owns at the coordinator: `owned` it was given, `revoking` it has to give up first."""
+    """What a member owns at the coordinator: `owned` it was given, `revoking`
+    it has to give up first.
+    """
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -90,10 +98,11 @@ class Member:
         self.revoke_due_ms = None
 
     def check_epoch(self, group: str, epoch: int, owned: Collection[Part] | None) -> None:
-        """Raise Refused (FENCED_MEMBER_EPOCH) for a heartbeat with another epoch than the member's (H25).
+        """Raise Refused (FENCED_MEMBER_EPOCH) for a heartbeat with another epoch than the member's
+        (H25).
 
-        The previous epoch is allowed to a member that owns nothing beyond its assignment: the answer that
-        raised its epoch was lost.
+        The previous epoch is allowed to a member that owns nothing beyond its assignment: the
+        answer that raised its epoch was lost.
         """
         known = self.assignment
         if epoch > known.epoch:
@@ -102,24 +111,33 @@ class Member:
         if epoch < known.epoch and not missed:
             raise _fenced(group, self, epoch, "smaller")
 
-    def check_commit(self, group: str, epoch: int, part: Part | None, *, per_partition: bool) -> None:
+    def check_commit(
+        self, group: str, epoch: int, part: Part | None, *, per_partition: bool
+    ) -> None:
         """Raise Refused (STALE_MEMBER_EPOCH) for offsets of another epoch than the member's (G57).
 
-        `per_partition` (4.3, KIP-1251): an older epoch may commit for a partition that the member has had since
-        then or longer.
+        `per_partition` (4.3, KIP-1251): an older epoch may commit for a partition that the member
+        has had since then or longer.
         """
         known = self.assignment.epoch
         if epoch == known or (
-            per_partition and epoch < known and part is not None and self.since.get(part, known) <= epoch
+            per_partition
+            and epoch < known
+            and part is not None
+            and self.since.get(part, known) <= epoch
         ):
             return
-        text = f"member {self.id} of group {group} has epoch {known}; the offset was committed with epoch {epoch}"
+        text = (
+            f"member {self.id} of group {group} has epoch {known}; the offset was committed with "
+            f"epoch {epoch}"
+        )
         raise Refused(STALE_MEMBER_EPOCH, text)
 
 
 def _fenced(group: str, member: Member, epoch: int, how: str) -> Refused:
     text = (
-        f"member {member.id} of group {group} has a {how} member epoch ({epoch}) than the coordinator knows "
+        f"member {member.id} of group {group} has a {how} member epoch ({epoch}) than the "
+        "coordinator knows "
         f"({member.assignment.epoch}). It must give up its partitions and join again"
     )
     return Refused(FENCED_MEMBER_EPOCH, text)

@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator
 
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
-from parley.devcluster.state.groups.modern.members import Assignment, Member, MemberState, Subscription
+from parley.devcluster.state.groups.modern.members import (
+    Assignment,
+    Member,
+    MemberState,
+    Subscription,
+)
 from parley.devcluster.state.journal import Entry
 from parley.types import format_uuid, parse_uuid
 
@@ -22,13 +27,18 @@ KINDS = frozenset({GROUP, MEMBER, NO_MEMBER})
 
 
 def group_entries(group: ConsumerGroup, members: Iterable[str]) -> Iterator[Entry]:
-    """Yield the entries of a group and of these members; one that is no member any more gets its tombstone."""
+    """Yield the entries of a group and of these members; one that is no member any
+    more gets its tombstone.
+    """
     yield {
         "kind": GROUP,
         "group": group.name,
         "epoch": group.epoch,
         "target": group.target_epoch,
-        "topics": {name: [format_uuid(topic_id), count] for name, (topic_id, count) in group.metadata.items()},
+        "topics": {
+            name: [format_uuid(topic_id), count]
+            for name, (topic_id, count) in group.metadata.items()
+        },
     }
     for name in sorted(members):
         member = group.members.get(name)
@@ -56,7 +66,10 @@ def _member_entry(group: ConsumerGroup, member: Member) -> Entry:
         "state": now.state.value,
         "owned": _written(now.owned),
         "revoking": _written(now.revoking),
-        "since": [[format_uuid(topic_id), index, epoch] for (topic_id, index), epoch in sorted(member.since.items())],
+        "since": [
+            [format_uuid(topic_id), index, epoch]
+            for (topic_id, index), epoch in sorted(member.since.items())
+        ],
         "target": _written(group.target.get(member.id, frozenset())),
     }
 
@@ -67,7 +80,9 @@ def apply(groups: dict[str, ConsumerGroup], entry: Entry) -> None:
     group = groups.setdefault(name, ConsumerGroup(name, Settings()))
     if entry["kind"] == GROUP:
         group.epoch, group.target_epoch = entry["epoch"], entry["target"]
-        group.metadata = {topic: (parse_uuid(found), count) for topic, (found, count) in entry["topics"].items()}
+        group.metadata = {
+            topic: (parse_uuid(found), count) for topic, (found, count) in entry["topics"].items()
+        }
         return
     group.members.pop(entry["member"], None)
     group.target.pop(entry["member"], None)
@@ -89,7 +104,11 @@ def _member_of(entry: Entry) -> Member:
         client_host,
     )
     epoch, previous_epoch = entry["epochs"]
-    state, owned, revoking = MemberState(entry["state"]), _read(entry["owned"]), _read(entry["revoking"])
+    state, owned, revoking = (
+        MemberState(entry["state"]),
+        _read(entry["owned"]),
+        _read(entry["revoking"]),
+    )
     now = Assignment(epoch, previous_epoch, state, owned, revoking)
     since = {(parse_uuid(topic_id), index): epoch for topic_id, index, epoch in entry["since"]}
     return Member(entry["member"], said, now, since, frozenset(entry["matched"]))

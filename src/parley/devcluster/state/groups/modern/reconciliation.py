@@ -1,10 +1,12 @@
-"""Leads a member from what it owns to its target: give up, then take over what is free (KIP-848, H22).
+"""Leads a member from what it owns to its target: give up, then take over what is free (KIP-848,
+H22).
 
 Rules of this file:
-1. A member is asked to give partitions up at its old epoch, and gets the target's epoch with the heartbeat
-   that says it did.
+1. A member is asked to give partitions up at its old epoch, and gets the target's epoch with the
+   heartbeat that says it did.
 2. A partition is given only when no other member holds it: owns it, or has not given it up yet.
-3. A member that needs nothing more from others is stable; one that does gets what comes free, heartbeat by heartbeat.
+3. A member that needs nothing more from others is stable; one that does gets what comes free,
+   heartbeat by heartbeat.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def next_assignment(
 
 
 def _towards(
-    now: Assignment, target: frozenset[Part], target_epoch: int, reported: Collection[Part] | None, held: Held
+    now: Assignment,
+    target: frozenset[Part],
+    target_epoch: int,
+    reported: Collection[Part] | None,
+    held: Held,
 ) -> Assignment:
     kept, surplus = now.owned & target, now.owned - target
     if surplus and (reported is None or not surplus.isdisjoint(reported)):

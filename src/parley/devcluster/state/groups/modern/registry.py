@@ -1,8 +1,9 @@
-"""The groups of the consumer protocol in a cluster: found by name, kept in the journal, expired in time.
+"""The groups of the consumer protocol in a cluster: found by name, kept in the journal, expired in
+time.
 
 Rules of this file:
-1. What a heartbeat changed is in the journal before it is answered. Where the disk refuses, the answer is
-   the error: to the member it is as if the answer had been lost.
+1. What a heartbeat changed is in the journal before it is answered. Where the disk refuses, the
+   answer is the error: to the member it is as if the answer had been lost.
 2. After a restart every member has its epoch and its assignment, and a full session timeout (H18).
 3. An empty group stays until it is deleted; anybody may join it.
 """
@@ -12,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
-from parley.devcluster.state.groups.modern.group import ConsumerGroup, Heartbeat, HeartbeatAnswer, Settings, Topics
+from parley.devcluster.state.groups.modern.group import (
+    ConsumerGroup,
+    Heartbeat,
+    HeartbeatAnswer,
+    Settings,
+    Topics,
+)
 from parley.devcluster.state.groups.modern.persistence import apply, group_entries
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.refused import Refused
@@ -36,7 +43,9 @@ class ConsumerGroups:
         """Return a group, None if there is none of this protocol."""
         return self._groups.get(name)
 
-    def heartbeat(self, name: str, said: Heartbeat, topics: Topics, settings: Settings, now_ms: int) -> HeartbeatAnswer:
+    def heartbeat(
+        self, name: str, said: Heartbeat, topics: Topics, settings: Settings, now_ms: int
+    ) -> HeartbeatAnswer:
         """Answer a heartbeat; a member that joins may make the group. Raises Refused or OSError."""
         group = self._groups.get(name)
         if group is None:
@@ -63,12 +72,15 @@ class ConsumerGroups:
         group = self._groups.get(name)
         return frozenset() if group is None else group.subscribed_topics
 
-    # -- time -----------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     @property
     def next_due_ms(self) -> int | None:
         """When a member will have been silent, or slow, for too long."""
-        return min((due for group in self._groups.values() if (due := group.next_due_ms) is not None), default=None)
+        return min(
+            (due for group in self._groups.values() if (due := group.next_due_ms) is not None),
+            default=None,
+        )
 
     def expire(self, *, now_ms: int) -> None:
         """Remove the members whose time is over."""
@@ -77,7 +89,7 @@ class ConsumerGroups:
                 with suppress(OSError):  # the next change that the disk takes has this one with it
                     self._write(group)
 
-    # -- persistence ----------------------------------------------------------------------------------
+    # -- persistence -------------------------------------------------------------------------------
 
     def _write(self, group: ConsumerGroup) -> None:
         if group.changed:
