@@ -23,7 +23,7 @@ ADDRESS = "localhost:9092"
 """What stands in examples for a broker's address."""
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
-    r"^(?:<!-- fragment: (?P<reason>.+) -->\n)?```python\n(?P<text>.*?)^```$",
+    r"^(?:<!-- fragment: (?P<reason>[^\n]+) -->\n)?```python\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

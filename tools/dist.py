@@ -238,7 +238,9 @@ def files_of(path: Path) -> set[str]:
 def programs(spark: bool) -> Iterator[tuple[int, str]]:
     """Yield README's programs with their numbers: those that start Spark, or the others."""
     blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+        r"(?<!-->\n)```python\n(.*?)```",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL,
     )
     for number, block in enumerate(blocks, start=1):
         if ("pyspark" in block) == spark:
