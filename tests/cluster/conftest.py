@@ -108,10 +108,10 @@ def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
     scenes, and all replicas agree.
     """
     yield shared
-    shared.clear_faults()
-    shared.heal()
-    shared.catch_up()
-    shared.release_metadata()
+    shared.faults.clear()
+    shared.scenes.heal()
+    shared.scenes.catch_up()
+    shared.scenes.release_metadata()
     for broker in shared.brokers:
         if not broker.running:
             broker.start()
@@ -138,7 +138,7 @@ def events(cluster: LocalCluster) -> Iterator[None]:
     if cluster.leaders(TOPIC)[0][0] != 1:
         cluster.move_leader(TOPIC, 0, 1)
     yield
-    cluster.clear_faults()
+    cluster.faults.clear()
     cluster.delete_topic(TOPIC)
 
 

@@ -109,7 +109,7 @@ def test_a_partition_added_while_a_call_waits_for_it_is_written(
             ]
             while len(cluster.requests("Metadata")) < 3:
                 pass
-            cluster.release_metadata()
+            cluster.scenes.release_metadata()
             written, asked = (call.result() for call in calls)
         assert (written.records, asked[tp].offset) == (1, 0)
 

@@ -109,7 +109,7 @@ def test_a_broker_that_went_away_is_reported_and_the_others_are_shown(
 ) -> None:
     with LocalCluster(2, release="3.9") as cluster:
         servers = cluster.bootstrap_servers
-        cluster.cut("ApiVersions", broker=2, times=-1)
+        cluster.faults.cut("ApiVersions", broker=2, times=-1)
         assert main(["api-versions", "-b", servers.split(",")[0]]) == 1
         printed = capsys.readouterr()
         assert "failed" in printed.out

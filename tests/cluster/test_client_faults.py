@@ -67,7 +67,8 @@ def test_k02_a_hint_moves_writer_and_reader_without_waiting_for_metadata() -> No
             client.produce("t", pa.table({"value": ["0"]}))
             batches = client.fetch(tp, 0, options=FetchOptions(fetch_max_wait_ms=20))
             assert next(batches).num_rows == 1
-            cluster.drop("Metadata", times=-1)  # by Metadata it would not come to an end at all
+            # by Metadata it would not come to an end at all
+            cluster.faults.drop("Metadata", times=-1)
             for turn in range(6):
                 cluster.move_leader("t", 0, turn % 3 + 1)
                 client.produce("t", pa.table({"value": [str(turn)]}))
@@ -96,7 +97,7 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
         cluster.create_topic("t", partitions=1)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
-            cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", times=-1)
+            cluster.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", times=-1)
             began = time.monotonic()
             with pytest.raises(RequestTimedOut, match="NOT_ENOUGH_REPLICAS") as caught:
                 client.produce(
@@ -104,7 +105,7 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
                 )
             assert 0.6 < time.monotonic() - began < 5  # far from the default of two minutes
             assert "0 records were acknowledged" in caught.value.__notes__[0]
-            cluster.clear_faults()
+            cluster.faults.clear()
             client.produce("t", numbers(20, 10))
             values = [
                 int(v)
@@ -119,7 +120,7 @@ def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:
         cluster.create_topic("t", partitions=1)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
-            cluster.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
+            cluster.faults.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
             with pytest.raises(BrokerError) as caught:
                 client.produce("t", numbers(10, 10))
             assert (caught.value.code, caught.value.topic) == (29, "t")
@@ -267,7 +268,7 @@ def test_a_broker_that_finds_its_records_corrupt_is_believed() -> None:
         cluster.create_topic("t", partitions=1)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
             client.produce("t", numbers(0, 10))
-            cluster.fail("Fetch", "CORRUPT_MESSAGE")
+            cluster.faults.fail("Fetch", "CORRUPT_MESSAGE")
             with pytest.raises(CorruptRecordError) as caught:
                 list(client.fetch(TopicPartition("t", 0), 3, 10))
             assert (caught.value.partition, caught.value.offset) == (0, 3)
@@ -278,7 +279,7 @@ def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
         cluster.create_topic("t", partitions=1)
         client = Client(bootstrap_servers=cluster.bootstrap_servers)
         client.produce("t", numbers(0, 1))
-        cluster.delay("Produce", 10 * GENEROUS_MS)
+        cluster.faults.delay("Produce", 10 * GENEROUS_MS)
         caught: list[BaseException] = []
 
         def write() -> None:

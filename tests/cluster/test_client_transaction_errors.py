@@ -77,11 +77,11 @@ def old() -> Iterator[LocalCluster]:
 @pytest.mark.parametrize(("api", "code"), _RETRIED)
 def test_errors_that_pass_are_not_seen(old: LocalCluster, api: str, code: int) -> None:
     with connect(old) as client:
-        old.fail(api, code, times=3)
+        old.faults.fail(api, code, times=3)
         with client.transactions.producer(f"{api}-{code}") as producer:
             transact(producer, 1)
         assert len(old.requests(api)) >= 4, "the fault was met"
-    old.clear_faults()
+    old.faults.clear()
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_errors_after_which_the_transaction_is_aborted_and_the_producer_works_ag
     with connect(old) as client, client.transactions.producer(f"{api}-{code}") as producer:
         transact(producer, 1)
         producer.begin_transaction()
-        old.fail(api, code, times=1 if code != 10 else -1)
+        old.faults.fail(api, code, times=1 if code != 10 else -1)
         with pytest.raises((BrokerError, TransactionAbortableError)) as caught:
             go_through(producer)
         assert caught.value.code == code
-        old.clear_faults()
+        old.faults.clear()
         assert producer.state is State.ABORTABLE_ERROR
         with pytest.raises(TransactionAbortableError, match="call abort_transaction"):
             producer.commit_transaction()
@@ -145,11 +145,11 @@ def test_errors_after_which_only_a_new_producer_goes_on(
     with connect(old) as client:
         with client.transactions.producer(f"{api}-{code}") as producer:
             producer.begin_transaction()
-            old.fail(api, code)
+            old.faults.fail(api, code)
             with pytest.raises(TransactionFatalError) as caught:
                 go_through(producer)
             assert isinstance(caught.value, ProducerFencedError) is (code in (47, 90))
-            old.clear_faults()
+            old.faults.clear()
             count = len(old.requests())
             for call in (
                 producer.begin_transaction,
@@ -166,7 +166,7 @@ def test_errors_after_which_only_a_new_producer_goes_on(
 @pytest.mark.parametrize("code", [31, 47, 50, 53, 90])
 def test_a_coordinator_that_refuses_the_id_is_quoted(old: LocalCluster, code: int) -> None:
     with connect(old) as client:
-        old.fail("InitProducerId", code)
+        old.faults.fail("InitProducerId", code)
         with pytest.raises(BrokerError) as caught:
             client.transactions.producer("refused").start()
         assert caught.value.code == code
@@ -179,10 +179,10 @@ def test_a_commit_without_an_answer_may_be_asked_again_and_never_aborted(old: Lo
         producer = client.transactions.producer("late").start()
         producer.begin_transaction()
         write(producer, 1)
-        old.drop("EndTxn", times=-1, executed=True)
+        old.faults.drop("EndTxn", times=-1, executed=True)
         with pytest.raises(RequestTimedOut):
             producer.commit_transaction()
-        old.clear_faults()
+        old.faults.clear()
         with pytest.raises(LocalProtocolError, match="call commit_transaction again"):
             producer.abort_transaction()
         producer.commit_transaction()
@@ -198,14 +198,14 @@ def test_end_transaction_names_each_outcome(old: LocalCluster) -> None:
         with pytest.raises(LocalProtocolError, match="closed"):
             producer.commit_transaction()
         for code in (14, 15, 16, 51):
-            old.fail("EndTxn", code, times=2)
-        old.cut("EndTxn", executed=True)
+            old.faults.fail("EndTxn", code, times=2)
+        old.faults.cut("EndTxn", executed=True)
         client.transactions.end(prepared, committed=True)
-        old.fail("EndTxn", 53)
+        old.faults.fail("EndTxn", 53)
         with pytest.raises(BrokerError) as refused:
             client.transactions.end(prepared, committed=True)
         assert refused.value.code == 53
-        old.fail("EndTxn", 48)
+        old.faults.fail("EndTxn", 48)
         with pytest.raises(TransactionAbortedError) as caught:
             client.transactions.end(prepared, committed=True)
         found: TransactionError = caught.value

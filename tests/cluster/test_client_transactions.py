@@ -78,11 +78,11 @@ def test_c15_a_lost_connection_at_any_step_costs_nothing(
     for number, step in enumerate(STEPS):
         with client.transactions.producer(f"id-{number}") as first:
             transact(first, 10 * number)
-        cluster.cut(step, executed=executed)
+        cluster.faults.cut(step, executed=executed)
         with client.transactions.producer(f"id-{number}") as producer:
             transact(producer, 10 * number + 1)
             transact(producer, 10 * number + 2)
-        cluster.clear_faults()
+        cluster.faults.clear()
         expected += [10 * number, 10 * number + 1, 10 * number + 2]
     assert sorted(account(cluster)) == expected
     assert client.committed_offsets(GROUP, [TP])[TP] == OffsetAndMetadata(10 * len(STEPS) - 8)
@@ -222,7 +222,7 @@ def test_c15_chaos(seed: int) -> None:
             for number in range(40):
                 trouble = rng.randrange(4)
                 if trouble == 0:
-                    cluster.cut(
+                    cluster.faults.cut(
                         rng.choice(STEPS), executed=rng.random() < 0.5, times=rng.choice((1, 2))
                     )
                 elif trouble == 1:
@@ -248,7 +248,7 @@ def test_c15_chaos(seed: int) -> None:
                     if producer.state is State.COMMITTING:
                         unknown.add(number)
                     producer.close()
-                    cluster.clear_faults()
+                    cluster.faults.clear()
                     producer = client.transactions.producer("id").start()
             producer.close()
         if dead:
@@ -272,7 +272,7 @@ def test_a_topic_created_again_in_a_transaction_fails_loudly_and_then_works_agai
         transact(producer, 1)
         producer.begin_transaction()
         write(producer, 3)
-        cluster.recreate_topic(TOPIC)
+        cluster.scenes.recreate_topic(TOPIC)
         client.metadata([TOPIC])
         with pytest.raises(KafkaError) as caught:
             go_through(producer)
@@ -299,7 +299,7 @@ def test_a_topic_created_again_is_noticed_at_the_end_of_the_transaction_too(rele
             with client.transactions.producer("id") as producer:
                 producer.begin_transaction()
                 write(producer, 10)
-                cluster.recreate_topic(TOPIC)
+                cluster.scenes.recreate_topic(TOPIC)
                 with pytest.raises(
                     TransactionAbortableError, match="was deleted, and maybe created again"
                 ) as caught:

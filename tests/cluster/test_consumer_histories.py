@@ -80,7 +80,7 @@ def test_p07_c09_after_an_unclean_election_reading_goes_on_where_the_histories_p
         consumer.assign([TP])
         consumer.seek(TP, 0)
         assert len(take(consumer, 10)) == 10
-        cluster.elect_unclean("t", 0, lose=4)
+        cluster.scenes.elect_unclean("t", 0, lose=4)
         produce(cluster, "new", 3)
         assert words(take(consumer, 3)) == [(6, "new 0"), (7, "new 1"), (8, "new 2")], (
             "neither skipped nor repeated"
@@ -103,7 +103,7 @@ def test_p07_without_a_policy_the_truncation_stands_until_a_seek(cluster: LocalC
         consumer.assign([TP])
         consumer.seek(TP, 0)
         take(consumer, 10)
-        cluster.elect_unclean("t", 0, lose=4)
+        cluster.scenes.elect_unclean("t", 0, lose=4)
         produce(cluster, "new", 8)
         for _ in range(2):
             with pytest.raises(
@@ -129,7 +129,7 @@ def test_p07_a_committed_position_of_a_lost_history_is_found_out_before_anything
         committed = consumer.committed(TP)
     assert committed is not None
     assert (committed.offset, committed.leader_epoch >= 0) == (10, True)
-    cluster.elect_unclean("t", 0, lose=4)
+    cluster.scenes.elect_unclean("t", 0, lose=4)
     produce(cluster, "new", 20)
     with consumer_of(cluster, **options) as consumer:
         consumer.assign([TP])
@@ -147,7 +147,7 @@ def test_p07_a_bounded_reading_does_not_cross_into_another_history(cluster: Loca
         seen = 0
         while seen < 10:
             seen += next(reading).batch.num_rows
-        cluster.elect_unclean("t", 0, lose=4)
+        cluster.scenes.elect_unclean("t", 0, lose=4)
         produce(cluster, "new", 30)
         with pytest.raises(LogTruncationError) as raised:
             next(reading)
@@ -296,7 +296,7 @@ def test_l12_c10_a_topic_created_again_is_read_from_its_beginning(
         consumer.assign([TP])
         consumer.seek(TP, 0)
         take(consumer, 10)
-        cluster.recreate_topic("t")
+        cluster.scenes.recreate_topic("t")
         produce(cluster, "new", 12)
         assert words(take(consumer, 12)) == [(i, f"new {i}") for i in range(12)]
         (loss,) = consumer.data_losses
@@ -310,7 +310,7 @@ def test_l12_without_a_policy_another_topic_stops_the_reading(cluster: LocalClus
         consumer.assign([TP])
         consumer.seek(TP, 0)
         take(consumer, 10)
-        cluster.recreate_topic("t")
+        cluster.scenes.recreate_topic("t")
         produce(cluster, "new", 12)
         for _ in range(2):
             with pytest.raises(TopicRecreatedError, match="deleted and created again") as raised:
@@ -346,7 +346,7 @@ def test_l13_several_incarnations_one_after_the_other_are_kept_apart() -> None:
             assert words(take(consumer, 5 - turn)) == [
                 (i, f"turn {turn} {i}") for i in range(5 - turn)
             ]
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
         assert [loss.cause for loss in consumer.data_losses][:3] == [Cause.RECREATED] * 3
 
 
@@ -357,7 +357,7 @@ def test_a_paused_partition_notices_too(cluster: LocalCluster) -> None:
         consumer.assign([TP])
         take(consumer, 5)
         consumer.pause(TP)
-        cluster.recreate_topic("t")
+        cluster.scenes.recreate_topic("t")
         produce(cluster, "new", 2)
         while not consumer.data_losses:
             assert consumer.getmany(timeout_ms=50) == {}
@@ -380,7 +380,7 @@ def test_l09_a_stale_leader_does_not_pull_a_partition_back() -> None:
             cluster.move_leader("t", 0, second)
             produce(cluster, "b", 3)
             assert len(take(consumer, 3)) == 3
-            cluster.hold_metadata(({1, 2, 3} - {first, second}).pop())
+            cluster.scenes.hold_metadata(({1, 2, 3} - {first, second}).pop())
             cluster.move_leader("t", 0, first)
             produce(cluster, "c", 3)
             assert len(take(consumer, 3)) == 3
@@ -390,7 +390,7 @@ def test_l09_a_stale_leader_does_not_pull_a_partition_back() -> None:
                 assert len(take(consumer, 1)) == 1
             fetched = {entry.broker for entry in cluster.requests("Fetch")}
             assert fetched == {first}, "one broker still names the leader before"
-            cluster.release_metadata()
+            cluster.scenes.release_metadata()
 
 
 def test_a_commit_that_is_newer_than_the_metadata_makes_it_fresh(cluster: LocalCluster) -> None:

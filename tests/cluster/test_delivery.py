@@ -113,9 +113,9 @@ def test_c03_a_broker_that_stands_still_is_found_out_by_the_request_timeout(
     def trouble(load: Load) -> None:
         for broker_id in (1, 2):
             load.go_on()
-            newest.freeze(broker_id, noticed=True)
+            newest.scenes.freeze(broker_id, noticed=True)
             load.go_on()
-            newest.thaw(broker_id)
+            newest.scenes.thaw(broker_id)
 
     deliver(newest, trouble, **QUICK)
 
@@ -124,8 +124,8 @@ def test_c04_acknowledgements_are_lost(cluster: LocalCluster) -> None:
     def trouble(load: Load) -> None:
         for _ in range(8):
             load.go_on()
-            cluster.cut("Produce", executed=True)
-            cluster.cut("Fetch", executed=True)
+            cluster.faults.cut("Produce", executed=True)
+            cluster.faults.cut("Fetch", executed=True)
 
     deliver(cluster, trouble)
 
@@ -133,7 +133,7 @@ def test_c04_acknowledgements_are_lost(cluster: LocalCluster) -> None:
 def test_c04_an_acknowledgement_is_cut_at_each_byte(newest: LocalCluster) -> None:
     def trouble(load: Load) -> None:
         for kept in range(60):  # an answer for one batch has about so many bytes
-            newest.cut("Produce", executed=True, after_bytes=kept)
+            newest.faults.cut("Produce", executed=True, after_bytes=kept)
             load.go_on(200)
 
     deliver(newest, trouble)
@@ -169,15 +169,15 @@ def test_c06_a_tenth_of_all_requests_fails(newest: LocalCluster, error: str) -> 
     executed = error in ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
 
     def trouble(load: Load) -> None:
-        newest.fail("Produce", error, times=EVERY_TIME, probability=0.1, executed=executed)
-        newest.fail(
+        newest.faults.fail("Produce", error, times=EVERY_TIME, probability=0.1, executed=executed)
+        newest.faults.fail(
             "Fetch",
             error if "REPLICAS" not in error else "NOT_LEADER_OR_FOLLOWER",
             times=8,
             probability=0.1,
         )
         load.go_on(4_000)
-        newest.clear_faults()
+        newest.faults.clear()
 
     deliver(newest, trouble)
 
@@ -187,7 +187,7 @@ def test_c08_sequences_begin_again(newest: LocalCluster, error: str) -> None:
     def trouble(load: Load) -> None:
         for _ in range(5):
             load.go_on()
-            newest.fail("Produce", error)
+            newest.faults.fail("Produce", error)
 
     deliver(newest, trouble)
 
@@ -200,13 +200,13 @@ def test_c08_acknowledgements_in_another_order_end_the_call_and_lose_nothing(
     def trouble(load: Load) -> None:
         for _ in range(8):
             load.go_on(200)
-            newest.reorder("Produce")
+            newest.faults.reorder("Produce")
 
     options = ProduceOptions(batch_size=200)  # small, so that several requests wait at one leader
     load = Load(newest.bootstrap_servers, TOPIC, PARTITIONS, options, QUICK, records_per_call=400)
     with pytest.raises(RemoteProtocolError, match="out of order"):
         load.run(trouble)
-    newest.clear_faults()
+    newest.faults.clear()
     with Client(bootstrap_servers=newest.bootstrap_servers) as client:
         tps = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         read = [

@@ -56,7 +56,7 @@ def disturb(cluster: LocalCluster, rng: random.Random) -> None:
                 broker.kill()
             broker.start(rng.choice(RELEASES))
         case _:
-            cluster.cut("Produce", executed=rng.random() < 0.5)
+            cluster.faults.cut("Produce", executed=rng.random() < 0.5)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

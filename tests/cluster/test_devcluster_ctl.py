@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ import pytest
 from parley.cli.app import main
 from parley.cli.cluster_ctl import parse_arguments
 from parley.devcluster import AsyncLocalCluster, LocalCluster
-from parley.devcluster.control.commands import METHODS, commands, find_command
+from parley.devcluster.control.commands import CALLS, commands, find_command
 from parley.devcluster.control.control import SOCKET_NAME, Control
-from parley.devcluster.faults.calls import FaultCalls
-from parley.devcluster.scenes import SceneCalls
+from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.scenes import AsyncScenes
 from parley.errors import ConfigError, NetworkError
 from parley.messages import request_class
 from parley.net.lines import MAX_LINE_BYTES, LineClient, serve_lines
@@ -180,7 +181,7 @@ async def test_many_ask_at_once(tmp_path: Path) -> None:
         names = [f"t{number}" for number in range(20)]
         await asyncio.gather(*(ask(path, "create-topic", name=name) for name in names))
         assert sorted(cluster.state.image.topics) == sorted(names)
-        cluster.delay("Metadata", 1)
+        cluster.faults.delay("Metadata", 1)
         assert len(await talk(path, *[b'{"command": "status"}'] * 200)) == 200
 
 
@@ -382,9 +383,9 @@ def test_the_page_has_the_table_of_the_code() -> None:
 
 
 def test_every_control_call_is_a_command_and_blocking_code_has_it() -> None:
-    own = {
-        name for part in (SceneCalls, FaultCalls) for name in vars(part) if not name.startswith("_")
-    }
-    assert own <= set(METHODS)
-    assert all(hasattr(LocalCluster, name) for name in METHODS)
+    parts = {"faults": AsyncFaults, "scenes": AsyncScenes}
+    own = {f"{part}.{name}" for part, cls in parts.items() for name in vars(cls) if name[0] != "_"}
+    assert own == {call for call in CALLS if "." in call}
+    with LocalCluster(brokers=1) as cluster:
+        assert all(callable(attrgetter(call)(cluster)) for call in CALLS)
     assert all(one.summary.endswith(".") for one in commands().values())

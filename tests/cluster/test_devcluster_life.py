@@ -136,8 +136,8 @@ def test_misuse_is_reported() -> None:
             (lambda: cluster.leaders("absent"), "absent"),
             (lambda: cluster.create_topic("a b"), "ASCII"),
             (lambda: cluster.create_topic("t", 1, 5), "larger than available brokers: 1"),
-            (lambda: cluster.fail("Produse", 6), 'Did you mean "produce"'),
-            (lambda: cluster.fail("Produce", "NOT_LEADER"), "NOT_LEADER"),
+            (lambda: cluster.faults.fail("Produse", 6), 'Did you mean "produce"'),
+            (lambda: cluster.faults.fail("Produce", "NOT_LEADER"), "NOT_LEADER"),
         ):
             with pytest.raises(ConfigError, match=text):
                 call()
@@ -239,14 +239,14 @@ def test_injected_errors_cuts_and_lost_answers(talk_to: Callable[..., Talk], bat
     with LocalCluster(brokers=1, release="3.9") as cluster:
         cluster.create_topic(TOPIC)
         talk = talk_to(cluster)
-        cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
+        cluster.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
         assert [talk.produce(batch(1)).error_code for _ in range(3)] == [19, 19, 0]
-        cluster.cut("Produce", executed=True)
+        cluster.faults.cut("Produce", executed=True)
         talk.wire.send(talk.produce_request(batch(1), version=8), 8)
         assert talk.wire.receive_frame() == b""
         talk = talk_to(cluster)
         assert talk.fetch(0).high_watermark == 2, "appended; only the answer is lost"
-        cluster.cut()
+        cluster.faults.cut()
         talk.wire.send(talk.produce_request(batch(1), version=8), 8)
         assert talk.wire.receive_frame() == b""
         assert talk_to(cluster).fetch(0).high_watermark == 2, "not even appended"
@@ -349,7 +349,7 @@ def test_a_delayed_answer_does_not_hold_others_up(
     with LocalCluster(brokers=1, release="3.9") as cluster:
         cluster.create_topic(TOPIC)
         slow, quick = talk_to(cluster), talk_to(cluster)
-        cluster.delay("Produce", 100, times=1)
+        cluster.faults.delay("Produce", 100, times=1)
         slow.wire.send(slow.produce_request(batch(1), version=8), 8)
         assert quick.fetch(0).high_watermark == 0
         assert slow.wire.receive_frame() != b""

@@ -56,7 +56,7 @@ def test_b08_an_isolated_leader_goes_on_alone_and_is_cut_back(
     old = talk_to(cluster, 1, topic)
     old.produce(batch(3))
     epoch = cluster.leaders(topic)[0][1]
-    cluster.isolate(1)
+    cluster.scenes.isolate(1)
     assert cluster.leaders(topic)[0][0] != 1
     assert cluster.leaders(topic)[0][1] == epoch + 1
     assert set(cluster.isr(topic)[0]) == {2, 3}
@@ -72,7 +72,7 @@ def test_b08_an_isolated_leader_goes_on_alone_and_is_cut_back(
     assert new.produce(batch(4)).base_offset == 3
     assert "in-sync replicas" in str(cluster.replicas_agree())
 
-    cluster.heal(1)
+    cluster.scenes.heal(1)
     assert ends(cluster, topic) == {1: (7, 7), 2: (7, 7), 3: (7, 7)}
     assert set(cluster.isr(topic)[0]) == {1, 2, 3}
     assert old.produce(batch(1)).error_code == 6
@@ -84,15 +84,15 @@ def test_an_isolated_follower_is_missed_only_after_its_session(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     leader = talk_to(cluster, 1, topic)
-    cluster.isolate(3, noticed=False)
+    cluster.scenes.isolate(3, noticed=False)
     assert leader.produce(batch(1), timeout_ms=50).error_code == 7, (
         "it is still in sync and copies nothing"
     )
     assert ends(cluster, topic)[1] == (0, 1)
-    cluster.isolate(3)
+    cluster.scenes.isolate(3)
     assert set(cluster.isr(topic)[0]) == {1, 2}
     assert leader.produce(batch(1)).error_code == 0
-    cluster.heal()
+    cluster.scenes.heal()
     assert ends(cluster, topic) == {1: (2, 2), 2: (2, 2), 3: (2, 2)}
     cluster.replicas_agree()
 
@@ -105,7 +105,7 @@ def test_b04_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
     """
     open_before = talk_to(cluster, 1, topic)
     open_before.produce(batch(1))
-    cluster.freeze(1, noticed=True)
+    cluster.scenes.freeze(1, noticed=True)
     assert cluster.leaders(topic)[0][0] != 1
     request = open_before.produce_request(batch(1), version=8)
     open_before.wire.send(request, 8)
@@ -114,7 +114,7 @@ def test_b04_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
     open_before.wire.socket.settimeout(0.1)
     with pytest.raises(TimeoutError):
         open_before.wire.receive(request, 8)
-    cluster.thaw(1)
+    cluster.scenes.thaw(1)
     for talk in (open_before, fresh):
         talk.wire.socket.settimeout(10)
         assert talk.wire.receive(request, 8).responses[0].partition_responses[0].error_code == 6
@@ -123,7 +123,7 @@ def test_b04_a_frozen_broker_is_half_open_and_answers_when_it_thaws(
 
 def test_a_frozen_broker_can_be_stopped_and_killed(cluster: LocalCluster, topic: str) -> None:
     for end in (cluster.stop_broker, cluster.kill):
-        cluster.freeze(2, noticed=True)
+        cluster.scenes.freeze(2, noticed=True)
         end(2)
         cluster.start_broker(2)
         assert leader_reported_by(cluster, 2, topic)[0] == 1, "it answers again"
@@ -134,12 +134,12 @@ def test_stale_metadata_until_reported(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     before = cluster.leaders(topic)[0]
-    cluster.hold_metadata(1)
+    cluster.scenes.hold_metadata(1)
     cluster.move_leader(topic, 0, 2)
     assert leader_reported_by(cluster, 1, topic) == before
     assert leader_reported_by(cluster, 2, topic) == (2, before[1] + 1)
     talk_to(cluster, 2, topic).produce(batch(1), acks=1)
-    cluster.release_metadata(1)
+    cluster.scenes.release_metadata(1)
     assert leader_reported_by(cluster, 1, topic) == (2, before[1] + 1)
     assert ends(cluster, topic) == {1: (1, 1), 2: (1, 1), 3: (1, 1)}
     cluster.replicas_agree()
@@ -152,21 +152,21 @@ def test_a_follower_behind_by_records_holds_the_high_watermark(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
     leader = talk_to(cluster, 1, topic)
-    cluster.lag(3, 2)
+    cluster.scenes.lag(3, 2)
     for _ in range(5):
         leader.produce(batch(1), acks=1)
     assert ends(cluster, topic) == {1: (3, 5), 2: (3, 5), 3: (3, 3)}
     assert offsets_of(leader.fetch(0).records) == [0, 1, 2]
     assert leader.offset(LATEST).offset == 3
     assert cluster.replicas_agree().agrees
-    cluster.catch_up(3)
+    cluster.scenes.catch_up(3)
     assert ends(cluster, topic) == {1: (5, 5), 2: (5, 5), 3: (5, 5)}
 
 
 def test_lag_behind_one_leader_only(
     cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
 ) -> None:
-    cluster.lag(3, leader=1)
+    cluster.scenes.lag(3, leader=1)
     talk_to(cluster, 1, topic).produce(batch(1), acks=1)
     assert ends(cluster, topic)[3] == (0, 0)
     cluster.move_leader(topic, 0, 2)
@@ -186,21 +186,21 @@ def test_min_insync_replicas_before_and_after_the_append(
         if cluster.leaders("events")[0][0] != 1:
             cluster.move_leader("events", 0, 1)
         leader = talk_to(cluster)
-        cluster.lag(2)
-        cluster.lag(3)
+        cluster.scenes.lag(2)
+        cluster.scenes.lag(3)
         request = leader.produce_request(batch(1), version=7, timeout_ms=300)
         leader.wire.send(request, 7)
         while ends(cluster, "events")[1] != (0, 1):
             pass
-        cluster.shrink_isr("events", 0, 2)
-        cluster.shrink_isr("events", 0, 3)
+        cluster.scenes.shrink_isr("events", 0, 2)
+        cluster.scenes.shrink_isr("events", 0, 3)
         assert (
             leader.wire.receive(request, 7).responses[0].partition_responses[0].error_code == code
         )
         assert ends(cluster, "events")[1] == ((1, 1) if code == 20 else (0, 1)), "KAFKA-15583"
         assert leader.produce(batch(1), version=7).error_code == 19
         assert leader.produce(batch(1), version=7, acks=1).error_code == 0
-        cluster.catch_up()
+        cluster.scenes.catch_up()
         assert set(cluster.isr("events")[0]) == {1, 2, 3}
         assert leader.produce(batch(1), version=7).base_offset == 2
         cluster.replicas_agree()
@@ -234,10 +234,10 @@ async def test_followers_leave_and_brokers_are_missed_when_the_clock_says_so(bat
     async with AsyncLocalCluster(3, "3.9", clock=clock, settings=settings, seed=1) as cluster:
         cluster.create_topic("events")
         cluster.move_leader("events", 0, 1)
-        cluster.lag(3)
+        cluster.scenes.lag(3)
         await clock.advance(30_000)
         assert set(cluster.isr("events")[0]) == {1, 2, 3}, "nothing was appended: it is not behind"
-        cluster.lag(3)
+        cluster.scenes.lag(3)
         data = batch(1)
         cluster.state.append(
             cluster.state.replication.brokers[1].find("events", 0),
@@ -248,13 +248,13 @@ async def test_followers_leave_and_brokers_are_missed_when_the_clock_says_so(bat
         assert set(cluster.isr("events")[0]) == {1, 2, 3}
         await clock.advance(1)
         assert set(cluster.isr("events")[0]) == {1, 2}
-        await cluster.isolate(2, noticed=False)
+        await cluster.scenes.isolate(2, noticed=False)
         await clock.advance(8_999)
         assert 2 in cluster.state.image.brokers
         await clock.advance(2)
         assert 2 not in cluster.state.image.brokers
-        await cluster.heal()
-        cluster.catch_up()
+        await cluster.scenes.heal()
+        cluster.scenes.catch_up()
         assert set(cluster.isr("events")[0]) == {1, 2, 3}
         cluster.replicas_agree()
 
@@ -266,11 +266,11 @@ def test_preferred_election(cluster: LocalCluster, topic: str) -> None:
     first = cluster._cluster.state.image.topics[topic].partitions[0].replicas[0]
     cluster.move_leader(topic, 0, first % 3 + 1)
     epoch = cluster.leaders(topic)[0][1]
-    assert cluster.elect_preferred(topic, 0) == [(topic, 0)]
+    assert cluster.scenes.elect_preferred(topic, 0) == [(topic, 0)]
     assert cluster.leaders(topic)[0] == (first, epoch + 1)
-    assert cluster.elect_preferred(topic) == [], "it leads already"
+    assert cluster.scenes.elect_preferred(topic) == [], "it leads already"
     with pytest.raises(ConfigError, match="no partition"):
-        cluster.elect_preferred(topic, 7)
+        cluster.scenes.elect_preferred(topic, 7)
 
 
 def test_b08_an_unclean_election_loses_what_it_names(
@@ -281,16 +281,16 @@ def test_b08_an_unclean_election_loses_what_it_names(
     """
     leader = talk_to(cluster, 1, topic)
     leader.produce(batch(5))
-    cluster.lag(2, in_sync=False)
-    cluster.lag(3, in_sync=False)
+    cluster.scenes.lag(2, in_sync=False)
+    cluster.scenes.lag(3, in_sync=False)
     assert cluster.isr(topic)[0] == (1,)
     for _ in range(3):
         assert leader.produce(batch(1)).error_code == 0, "acknowledged by all that are in sync"
     epoch = cluster.leaders(topic)[0][1]
     cluster.kill(1)
     assert cluster.leaders(topic)[0] == (-1, epoch + 1)
-    cluster.catch_up()
-    lost = cluster.elect_unclean(topic, 0, 2)
+    cluster.scenes.catch_up()
+    lost = cluster.scenes.elect_unclean(topic, 0, 2)
     assert (lost.first_offset, lost.next_offset, lost.records) == (5, 8, 3)
     assert cluster.leaders(topic)[0] == (2, epoch + 2)
     new = talk_to(cluster, 2, topic)
@@ -311,7 +311,7 @@ def test_c09_exactly_k_records_are_lost_on_request(
     leader = talk_to(cluster, 1, topic)
     for _ in range(10):
         leader.produce(batch(1))
-    lost = cluster.elect_unclean(topic, 0, lose=4)
+    lost = cluster.scenes.elect_unclean(topic, 0, lose=4)
     assert (lost.first_offset, lost.next_offset) == (6, 10)
     new = cluster.leaders(topic)[0][0]
     assert new != 1
@@ -324,13 +324,13 @@ def test_an_unclean_election_without_a_candidate_says_what_to_do(
     cluster: LocalCluster, topic: str
 ) -> None:
     with pytest.raises(ConfigError, match="lose=N"):
-        cluster.elect_unclean(topic)
+        cluster.scenes.elect_unclean(topic)
     with pytest.raises(ConfigError, match="move_leader"):
-        cluster.elect_unclean(topic, 0, 2)
+        cluster.scenes.elect_unclean(topic, 0, 2)
     with pytest.raises(ConfigError, match="no replica"):
-        cluster.elect_unclean(topic, 0, 9)
+        cluster.scenes.elect_unclean(topic, 0, 9)
     with pytest.raises(ConfigError, match="hold it back"):
-        cluster.shrink_isr(topic, 0, 2)
+        cluster.scenes.shrink_isr(topic, 0, 2)
 
 
 # -- the check itself ------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def outcome(answer: Any) -> dict[int, tuple[int, int]]:
 def test_c06_one_partition_of_a_request_fails(
     cluster: LocalCluster, topic: str, batch: Batch
 ) -> None:
-    cluster.fail("Produce", "NOT_ENOUGH_REPLICAS", topic=topic, partition=1)
+    cluster.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", topic=topic, partition=1)
     with Wire(cluster.broker(1).address) as wire:
         first = wire.ask(produce_to(topic, 0, 1, 2, data=batch(1)), 9)
         second = wire.ask(produce_to(topic, 0, 1, 2, data=batch(1)), 9)
@@ -76,7 +76,7 @@ def test_c06_one_partition_of_a_request_fails(
 
 
 def test_c06_an_error_after_the_append(cluster: LocalCluster, topic: str, batch: Batch) -> None:
-    cluster.fail(
+    cluster.faults.fail(
         "Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", topic=topic, partition=1, executed=True
     )
     with Wire(cluster.broker(1).address) as wire:
@@ -91,18 +91,18 @@ def test_errors_find_topics_by_their_ids_too(
 ) -> None:
     talk = talk_to(cluster, 1, topic)
     talk.produce(batch(1))
-    cluster.fail("Fetch", "KAFKA_STORAGE_ERROR", topic=topic, partition=0)
+    cluster.faults.fail("Fetch", "KAFKA_STORAGE_ERROR", topic=topic, partition=0)
     assert talk.fetch(0, version=13).error_code == 56
     assert talk.fetch(0, version=13).error_code == 0
-    cluster.fail("Metadata", 5, topic=topic)
+    cluster.faults.fail("Metadata", 5, topic=topic)
     with Wire(cluster.broker(1).address) as wire:
         answer = wire.ask(Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)]), 12)
     assert [(one.name, one.error_code) for one in answer.topics] == [(topic, 5)]
 
 
 def test_errors_pick_brokers_and_clients(cluster: LocalCluster, topic: str) -> None:
-    cluster.fail("Metadata", 5, broker=2, times=-1)
-    cluster.fail("Metadata", 29, client_id="nobody", times=-1)
+    cluster.faults.fail("Metadata", 5, broker=2, times=-1)
+    cluster.faults.fail("Metadata", 29, client_id="nobody", times=-1)
     asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)])
     codes = []
     for broker in cluster.brokers:
@@ -110,18 +110,18 @@ def test_errors_pick_brokers_and_clients(cluster: LocalCluster, topic: str) -> N
             codes += [one.error_code for one in wire.ask(asked, 9).topics]
     assert codes == [0, 5]
     with pytest.raises(ConfigError, match="of which topic"):
-        cluster.fail("Metadata", 5, partition=0)
+        cluster.faults.fail("Metadata", 5, partition=0)
 
 
 def test_chance_repeats_with_the_seed(cluster: LocalCluster, topic: str) -> None:
     asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=topic)])
 
     def codes(seed: int) -> list[int]:
-        cluster.seed(seed)
+        cluster.faults.seed(seed)
         with Wire(cluster.broker(1).address) as wire:
             return [wire.ask(asked, 9).topics[0].error_code for _ in range(50)]
 
-    cluster.fail("Metadata", 5, times=-1, probability=0.3)
+    cluster.faults.fail("Metadata", 5, times=-1, probability=0.3)
     assert codes(5) == codes(5) != codes(6)
     assert 0 < sum(code == 5 for code in codes(5)) < 50
 
@@ -141,7 +141,7 @@ def test_c04_an_answer_cut_at_each_byte(
         wire.send(request, 9)
         whole = wire.socket.recv(4096)
     for cut_at in range(len(whole) + 1):
-        cluster.cut("Produce", after_bytes=cut_at, executed=executed)
+        cluster.faults.cut("Produce", after_bytes=cut_at, executed=executed)
         with Wire(cluster.broker(1).address) as wire:
             wire.send(request, 9)
             came = b"".join(iter(lambda: wire.socket.recv(4096), b""))
@@ -156,7 +156,7 @@ def test_a_dropped_request_is_never_answered(
     cluster: LocalCluster, topic: str, batch: Batch
 ) -> None:
     for executed in (False, True):
-        cluster.drop("Produce", executed=executed)
+        cluster.faults.drop("Produce", executed=executed)
         with Wire(cluster.broker(1).address, timeout_s=0.1) as wire:
             wire.send(produce_to(topic, 0, data=batch(1)), 9)
             with pytest.raises(TimeoutError):
@@ -171,7 +171,7 @@ def test_a_dropped_request_is_never_answered(
 
 
 def test_c08_answers_leave_in_another_order(cluster: LocalCluster, topic: str) -> None:
-    cluster.reorder("Metadata")
+    cluster.faults.reorder("Metadata")
     with Wire(cluster.broker(1).address) as wire:
         wire.send(Metadata(topics=[]), 9)
         wire.send(ApiVersions(), 0)
@@ -187,8 +187,8 @@ def test_c17_an_answer_with_a_byte_turned_over(cluster: LocalCluster, topic: str
         wire.send(ApiVersions(), 0)
         right = wire.receive_frame()
     # 4 of the size, 4 of the correlation id: the error code
-    cluster.corrupt("ApiVersions", at_byte=8)
-    cluster.corrupt("ApiVersions")
+    cluster.faults.corrupt("ApiVersions", at_byte=8)
+    cluster.faults.corrupt("ApiVersions")
     for turned in ([4], None):
         with Wire(cluster.broker(1).address) as wire:
             wire.send(ApiVersions(), 0)
@@ -198,7 +198,7 @@ def test_c17_an_answer_with_a_byte_turned_over(cluster: LocalCluster, topic: str
 
 
 async def test_c17_a_client_meets_a_corrupt_size(cluster: LocalCluster) -> None:
-    cluster.corrupt("ApiVersions", times=-1, at_byte=0)
+    cluster.faults.corrupt("ApiVersions", times=-1, at_byte=0)
     with pytest.raises(RemoteProtocolError):
         await open_connection(cluster.bootstrap_servers.split(",")[0])
 
@@ -207,8 +207,8 @@ async def test_delays_go_by_the_clusters_clock() -> None:
     """Before the request is acted on, or after."""
     clock = ManualClock()
     async with AsyncLocalCluster(1, "4.3", clock=clock, seed=1) as cluster:
-        cluster.delay("CreateTopics", 1_000, times=1)
-        cluster.delay("CreateTopics", 1_000, times=1, executed=True)
+        cluster.faults.delay("CreateTopics", 1_000, times=1)
+        cluster.faults.delay("CreateTopics", 1_000, times=1, executed=True)
         for made_before in (False, True):
             name = f"t{made_before}"
             connection = await open_connection(cluster.bootstrap_servers)
@@ -225,7 +225,7 @@ async def test_delays_go_by_the_clusters_clock() -> None:
 
 
 def test_the_clock_of_a_running_cluster_moves_on(cluster: LocalCluster) -> None:
-    cluster.delay("ApiVersions", 3_600_000, times=1)
+    cluster.faults.delay("ApiVersions", 3_600_000, times=1)
     before = cluster._call(lambda: cluster._cluster.now_ms)
     with Wire(cluster.broker(1).address) as wire:
         wire.send(ApiVersions(), 0)
@@ -255,7 +255,7 @@ async def test_an_advanced_clock_runs_what_falls_due_in_order() -> None:
 
 
 def test_a_broker_that_is_cut_off_cannot_ask_the_others(cluster: LocalCluster, topic: str) -> None:
-    cluster.isolate(1)
+    cluster.scenes.isolate(1)
     with Wire(cluster.broker(1).address) as wire:
         wanted = CreateTopics.CreatableTopic(name="never", num_partitions=1, replication_factor=1)
         assert wire.ask(CreateTopics(topics=[wanted], timeout_ms=100), 5).topics[0].error_code == 7
@@ -264,7 +264,7 @@ def test_a_broker_that_is_cut_off_cannot_ask_the_others(cluster: LocalCluster, t
         )
         assert wire.ask(asked, 9).topics[0].error_code == 3
         assert wire.ask(OffsetFetch(group_id="g", topics=None), 5).error_code == 15
-    cluster.heal()
+    cluster.scenes.heal()
 
 
 def test_the_journal_reports_clients_topics_partitions_and_bytes(

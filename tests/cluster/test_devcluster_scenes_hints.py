@@ -155,14 +155,14 @@ def test_k15_a_broker_without_a_replica_reports_what_its_metadata_knows(
     assert [one[0] for one in nodes(answer)] == [1]
     answer = ask_fetch(cluster, 4, name, {0: -1}, 16)
     assert reported(answer.responses[0].partitions) == [(6, cluster.leaders(name)[0])]
-    cluster.hold_metadata(4)
+    cluster.scenes.hold_metadata(4)
     old = cluster.leaders(name)[0]
     cluster.move_leader(name, 0, 2)
     answer = ask_produce(cluster, 4, name, [0], batch(1), 10)
     assert reported(answer.responses[0].partition_responses) == [(6, old)], (
         "its own metadata, stale as it may be"
     )
-    cluster.release_metadata()
+    cluster.scenes.release_metadata()
     cluster.delete_topic(name)
 
 
@@ -238,8 +238,8 @@ def test_followers_serve_up_to_their_high_watermark(
     leader, near = talk_to(cluster, 1, name), talk_to(cluster, 2, name)
     for _ in range(2):
         leader.produce(batch(1))
-    cluster.lag(2)
-    cluster.lag(3)
+    cluster.scenes.lag(2)
+    cluster.scenes.lag(3)
     for _ in range(2):
         leader.produce(batch(1), acks=1)
     assert fetch_from(near, 0, "south") == (0, -1, [0, 1])
@@ -249,12 +249,12 @@ def test_followers_serve_up_to_their_high_watermark(
     assert fetch_from(leader, 3, "south") == (0, -1, []), (
         "no follower reaches so far, and it is not committed yet"
     )
-    cluster.shrink_isr(name, 0, 2)
-    cluster.shrink_isr(name, 0, 3)
+    cluster.scenes.shrink_isr(name, 0, 2)
+    cluster.scenes.shrink_isr(name, 0, 3)
     assert fetch_from(leader, 0, "south") == (0, -1, [0, 1, 2, 3]), (
         "only replicas in sync are preferred"
     )
-    cluster.catch_up()
+    cluster.scenes.catch_up()
     assert fetch_from(leader, 3, "south") == (0, 3, [])
     assert fetch_from(near, 3, "south") == (0, -1, [3])
     cluster.delete_topic(name)

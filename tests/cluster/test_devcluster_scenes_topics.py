@@ -31,7 +31,7 @@ def test_a_topic_made_again_is_another(cluster: LocalCluster, partitions: int) -
     cluster.create_topic(name, 3, configs={"min.insync.replicas": "2"})
     before = cluster._cluster.state.image.topics[name]
     cluster.move_leader(name, 0, before.partitions[0].replicas[1])
-    cluster.recreate_topic(name, partitions)
+    cluster.scenes.recreate_topic(name, partitions)
     after = cluster._cluster.state.image.topics[name]
     assert after.topic_id != before.topic_id
     assert cluster.leaders(name).keys() == set(range(partitions))
@@ -45,14 +45,14 @@ def test_recreation_and_new_partitions_spread_as_reported(
     cluster: LocalCluster, topic: str
 ) -> None:
     first = cluster._cluster.state.image.topics[topic].topic_id
-    cluster.recreate_topic(topic, unaware=[3])
+    cluster.scenes.recreate_topic(topic, unaware=[3])
     seen = {
         b.id: b.image.topics[topic].topic_id
         for b in cluster._cluster.state.replication.brokers.values()
     }
     assert seen[3] == first
     assert seen[1] == seen[2] != first
-    cluster.release_metadata()
+    cluster.scenes.release_metadata()
     cluster.add_partitions(topic, 4, unaware=[1])
     reported = {
         b.id: len(b.image.topics[topic].partitions)
@@ -61,7 +61,7 @@ def test_recreation_and_new_partitions_spread_as_reported(
     assert reported == {1: 1, 2: 4, 3: 4}
     with pytest.raises(ConfigError, match="larger total"):
         cluster.add_partitions(topic, 4)
-    cluster.release_metadata()
+    cluster.scenes.release_metadata()
     cluster.replicas_agree()
 
 

@@ -332,7 +332,7 @@ def test_b09_sixteen_clusters_in_one_process_share_nothing(batch: Batch, talk_to
             for _ in range(number):
                 leader.produce(batch(1))
         clusters[3].kill(1)
-        clusters[4].fail("Metadata", 5, times=-1)
+        clusters[4].faults.fail("Metadata", 5, times=-1)
         clusters[5].advance(3_600_000)
         for number, one in enumerate(clusters):
             leader_id = one.leaders("events")[0][0]

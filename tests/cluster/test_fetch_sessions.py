@@ -82,13 +82,15 @@ def test_a_fault_reaches_partitions_that_only_the_session_names(cluster: LocalCl
         consumer.assign(PARTS)
         write(client, 0, "first")
         assert read(consumer, 1) == ["first"]
-        cluster.fail("Fetch", "KAFKA_STORAGE_ERROR", topic="t", partition=3, times=EVERY_TIME)
+        cluster.faults.fail(
+            "Fetch", "KAFKA_STORAGE_ERROR", topic="t", partition=3, times=EVERY_TIME
+        )
         write(client, 1, "second")  # ends the request that was waiting already
         assert read(consumer, 1) == ["second"]
         write(client, 3, "kept back")
         write(client, 2, "third")
         assert read(consumer, 1) == ["third"]
-        cluster.clear_faults()
+        cluster.faults.clear()
         assert read(consumer, 1) == ["kept back"]
 
 

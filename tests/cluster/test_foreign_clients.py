@@ -364,7 +364,7 @@ def test_idempotent_producer_survives_a_lost_answer() -> None:
         )
         producer.produce(TOPIC, b"first", partition=0)
         assert producer.flush(SECONDS) == 0
-        cluster.cut("Produce", times=1)
+        cluster.faults.cut("Produce", times=1)
         for i in range(20):
             producer.produce(TOPIC, b"%d" % i, partition=0)
         assert producer.flush(SECONDS) == 0

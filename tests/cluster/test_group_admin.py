@@ -295,7 +295,7 @@ def simple(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 def client(simple: LocalCluster) -> Iterator[Client]:
     with opened(simple) as client:
         yield client
-        simple.clear_faults()
+        simple.faults.clear()
 
 
 def test_every_broker_is_asked_for_its_groups(client: Client) -> None:
@@ -342,7 +342,7 @@ def test_a_coordinator_that_moves_or_loads_is_asked_again(
 ) -> None:
     client.alter_group_offsets("moving", {PARTS[0]: 7, PARTS[1]: 7})
     for api in ("ListGroups", "DescribeGroups", "OffsetFetch", "OffsetDelete", "DeleteGroups"):
-        simple.fail(api, error)
+        simple.faults.fail(api, error)
     assert "moving" in {one.group_id for one in client.list_groups()}
     assert described(client, "moving").state == "Empty"
     assert client.group_lag("moving")[PARTS[0]].lag == -7
@@ -355,7 +355,7 @@ def test_a_deletion_without_an_answer_is_not_reported_as_failed(
     client: Client, simple: LocalCluster
 ) -> None:
     client.alter_group_offsets("lost", {PARTS[0]: 0})
-    simple.cut("DeleteGroups", executed=True)
+    simple.faults.cut("DeleteGroups", executed=True)
     client.delete_groups(["lost"])  # the second attempt finds no group
     assert client.list_group_offsets("lost") == {}
 
@@ -363,12 +363,12 @@ def test_a_deletion_without_an_answer_is_not_reported_as_failed(
 def test_a_call_ends_at_its_deadline_and_says_which_group(
     client: Client, simple: LocalCluster
 ) -> None:
-    simple.fail("DescribeGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=-1)
+    simple.faults.fail("DescribeGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=-1)
     with pytest.raises(KafkaError) as error:
         client.describe_groups(["slow"], timeout_ms=300)
     assert "describing group slow" in error.value.__notes__[0]
-    simple.clear_faults()
-    simple.drop("DeleteGroups")
+    simple.faults.clear()
+    simple.faults.drop("DeleteGroups")
     with pytest.raises(RequestTimedOut, match="unknown"):  # A39: whether it was done
         client.delete_groups(["slow"], timeout_ms=300)
 

@@ -345,7 +345,7 @@ async def test_g43_during_a_rebalance_a_commit_says_poll_first(newest: LocalClus
     async with AsyncConsumer(**options(newest)) as consumer:  # type: ignore[arg-type]
         consumer.subscribe([TOPIC])
         await consumer.getone()
-        newest.delay("SyncGroup", 500, times=1)
+        newest.faults.delay("SyncGroup", 500, times=1)
         consumer.enforce_rebalance("a test")
         await consumer.getmany(timeout_ms=100)  # gives everything up, and joins again
         with pytest.raises(RebalanceInProgressError, match="poll, then commit"):
@@ -419,7 +419,7 @@ OTHERS = [("FindCoordinator", 14), *((api, code) for api in ("JoinGroup", "SyncG
 async def test_what_may_pass_keeps_no_member_out(newest: LocalCluster, api: str, code: int) -> None:
     fill(newest, 1)
     # the coordinator waits for a member it still knows
-    newest.fail(api, code, times=1 if code == 25 else 2)
+    newest.faults.fail(api, code, times=1 if code == 25 else 2)
     async with member(newest) as one:
         await eventually_async(lambda: one.read.total() == PARTITIONS)
         await eventually_async(lambda: len(newest.requests("Heartbeat")) >= 4)
@@ -439,7 +439,7 @@ async def test_what_does_not_pass_every_poll_raises(
     newest: LocalCluster, api: str, code: int, error: type[BrokerError]
 ) -> None:
     fill(newest, 1)
-    newest.fail(api, code, times=1)
+    newest.faults.fail(api, code, times=1)
     async with AsyncConsumer(**options(newest)) as consumer:  # type: ignore[arg-type]
         consumer.subscribe([TOPIC])
         for _ in range(2):

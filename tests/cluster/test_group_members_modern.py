@@ -160,7 +160,7 @@ async def test_g54_a_fenced_member_loses_its_partitions_and_joins_again(
     watching = Watching()
     async with member(newest, watching) as one:
         await evenly_shared(PARTITIONS, one)
-        newest.fail("ConsumerGroupHeartbeat", code, times=1)
+        newest.faults.fail("ConsumerGroupHeartbeat", code, times=1)
         await eventually_async(lambda: ("lost", EVERYTHING) in watching.seen)
         await evenly_shared(PARTITIONS, one)
         assert watching.seen[-1][0] == "assigned"
@@ -169,10 +169,10 @@ async def test_g54_a_fenced_member_loses_its_partitions_and_joins_again(
 @pytest.mark.parametrize("code", [14, 15, 16])
 async def test_what_may_pass_costs_nothing(newest: LocalCluster, code: int) -> None:
     watching = Watching()
-    newest.fail("ConsumerGroupHeartbeat", code, times=2)
+    newest.faults.fail("ConsumerGroupHeartbeat", code, times=2)
     async with member(newest, watching) as one:
         await evenly_shared(PARTITIONS, one)
-        newest.fail("ConsumerGroupHeartbeat", code, times=3)
+        newest.faults.fail("ConsumerGroupHeartbeat", code, times=3)
         newest.clear_requests()
         await eventually_async(lambda: len(newest.requests("ConsumerGroupHeartbeat")) >= 6)
         assert watching.seen == [("assigned", EVERYTHING)]
@@ -234,7 +234,7 @@ async def test_g56_a_static_member_comes_back_to_its_partitions(newest: LocalClu
 async def test_g57_a_commit_with_an_epoch_that_is_over_goes_again(newest: LocalCluster) -> None:
     async with member(newest) as one:
         await evenly_shared(PARTITIONS, one)
-        newest.fail("OffsetCommit", 113, times=2)
+        newest.faults.fail("OffsetCommit", 113, times=2)
         await one.consumer.commit({TopicPartition(TOPIC, 0): 3})
         assert await one.consumer.committed(TopicPartition(TOPIC, 0)) == OffsetAndMetadata(3)
 

@@ -39,7 +39,7 @@ def test_p15_a_topic_created_again_with_older_records_is_read_whole(release: str
         with Consumer(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as consumer:
             consumer.assign([TP])
             assert len(take(consumer, 100)) == 100
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
             timed(cluster, "new", 60, 1_500_000_000_000)
             assert take(consumer, 60) == [(i, f"new {i}") for i in range(60)]
             losses = consumer.data_losses  # with epochs and ids it may look like a truncation first

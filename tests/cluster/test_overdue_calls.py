@@ -100,7 +100,7 @@ async def test_a_silent_login_is_named() -> None:
 
 async def test_a_broker_that_reports_no_metadata_is_named() -> None:
     with LocalCluster(brokers=1, release="4.3") as cluster:
-        cluster.drop("Metadata", times=-1)
+        cluster.faults.drop("Metadata", times=-1)
         error = await failure(
             bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=300
         )

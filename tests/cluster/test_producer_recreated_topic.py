@@ -60,7 +60,7 @@ def test_the_producer_goes_on_in_the_new_topic_without_an_error(
                 for partition in (0, 1):
                     client.produce("t", rows(call * 50), partition, OPTIONS)
             assert values(client, 0) == values(client, 1) == list(range(150))
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
             if turn == 2:
                 cluster.move_leader("t", 0, 2)
         client.produce("t", rows(7), 0, OPTIONS)
@@ -77,7 +77,7 @@ def test_sequences_start_over_for_the_new_topic_and_the_application_is_reported(
         with Client(bootstrap_servers=cluster.bootstrap_servers, on_event=heard.append) as client:
             for _ in range(3):
                 client.produce("t", rows(0), 0, OPTIONS)
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
             client.metadata(["t"])
             client.produce("t", rows(0), 0, OPTIONS)
             (state,) = _producers(cluster)
@@ -124,7 +124,7 @@ def test_re_created_again_and_again_under_load(
         if turn % 3 == 2:
             cluster.move_leader("t", turn % 2, turn % 3 + 1)
         else:
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
     for _ in range(8):
         assert sent.acquire(timeout=GENEROUS_S)
     stop.set()

@@ -275,9 +275,9 @@ def test_a_leader_that_is_cut_off_begins_no_transaction(
     who = coordinator.init()
     assert coordinator.begin(who) == 0
     talk = talk_to(cluster, 1)
-    cluster.isolate(1)
+    cluster.scenes.isolate(1)
     assert write(talk, batch, who) == 19
-    cluster.heal()
+    cluster.scenes.heal()
     new = talk_to(cluster, cluster.leaders(TOPIC)[0][0])
     assert write(new, batch, who) == 0
     assert coordinator.ask(ended(who), 3, 2).error_code == 0
@@ -289,7 +289,7 @@ def test_an_error_can_be_injected_where_a_busy_broker_would_say_it(
 ) -> None:
     who = coordinator.init()
     assert coordinator.begin(who) == 0
-    cluster.fail("EndTxn", "CONCURRENT_TRANSACTIONS", times=2)
+    cluster.faults.fail("EndTxn", "CONCURRENT_TRANSACTIONS", times=2)
     assert [coordinator.end(who) for _ in range(3)] == [CONCURRENT, CONCURRENT, 0]
 
 

@@ -248,8 +248,8 @@ def test_leaders_and_coordinators_that_die_lose_nothing(writer: str) -> None:
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "EndTxn", "InitProducerId"])
 def test_a_lost_answer_is_asked_for_again(writer: str, api: str) -> None:
     with made("3.9", brokers=1) as cluster:
-        cluster.cut(api, times=1, executed=True)
-        cluster.fail(api, "CONCURRENT_TRANSACTIONS", times=1)
+        cluster.faults.cut(api, times=1, executed=True)
+        cluster.faults.fail(api, "CONCURRENT_TRANSACTIONS", times=1)
         WRITERS[writer](cluster.bootstrap_servers, False)
         for reader in READERS.values():
             assert values(reader(cluster.bootstrap_servers)) == EXPECTED

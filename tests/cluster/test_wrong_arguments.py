@@ -233,7 +233,7 @@ def test_no_wrong_call_has_deleted_or_made_anything(face: Face, cluster: LocalCl
 def test_a_cluster_refuses_wrong_brokers_before_anything_is_done(
     cluster: LocalCluster, unaware: Any
 ) -> None:
-    for call in (cluster.add_partitions, cluster.recreate_topic):
+    for call in (cluster.add_partitions, cluster.scenes.recreate_topic):
         with pytest.raises(ConfigError):
             call("b", 2, unaware=unaware)
     assert len(cluster.leaders("b")) == 1

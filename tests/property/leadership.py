@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -156,10 +157,12 @@ class World:
     # -- what is done to the cluster ---------------------------------------------------------------
 
     def do(self, name: str, *arguments: Any, **named: Any) -> bool:
-        """Call a control of the cluster; return False where it cannot be in this state."""
+        """Call a method of the cluster, or of a part of it (`scenes.lag`);
+        False where it cannot be.
+        """
         self._note_cut_off()
         try:
-            result = getattr(self.cluster, name)(*arguments, **named)
+            result = attrgetter(name)(self.cluster)(*arguments, **named)
             if hasattr(result, "__await__"):
                 self.time.run(result)
         except ConfigError:
@@ -176,7 +179,7 @@ class World:
         held = self.acked[tp] | {
             value for replica in self._replicas(tp).values() for value in values_of(replica)
         }
-        if not self.do("elect_unclean", TOPIC, partition, to, lose=lose):
+        if not self.do("scenes.elect_unclean", TOPIC, partition, to, lose=lose):
             return False
         self.may_be_gone[tp] |= held - set(self.log(tp).values())
         self.deposed[tp] |= away
@@ -204,7 +207,7 @@ class World:
         states = {
             broker.id: broker.state for broker in self.cluster.brokers if broker.state is not None
         }
-        states |= self.cluster._stopped_states
+        states |= self.cluster._brokers.stopped_states
         return {
             broker_id: state.replicas[key]
             for broker_id, state in states.items()
@@ -213,7 +216,7 @@ class World:
 
     def recreate(self) -> None:
         """Delete the topic and create it again."""
-        if not self.do("recreate_topic", TOPIC):
+        if not self.do("scenes.recreate_topic", TOPIC):
             return
         self.blind = self.blind or not self.returns_ids
         for tp in partitions():
@@ -273,13 +276,13 @@ class World:
 
     def heal(self) -> None:
         """End everything that is wrong with the cluster."""
-        self.cluster.clear_faults()
+        self.cluster.faults.clear()
         for broker in self.cluster.brokers:
             if not broker.running:
                 self.do("start_broker", broker.id)
-        self.do("heal")
-        self.cluster.release_metadata()
-        self.cluster.catch_up()
+        self.do("scenes.heal")
+        self.cluster.scenes.release_metadata()
+        self.cluster.scenes.catch_up()
         for partition, (leader, _) in self.cluster.leaders(TOPIC).items():
             if leader < 0:
                 self.lose_leaders(partition, None, 0)

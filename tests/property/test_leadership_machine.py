@@ -141,27 +141,27 @@ class Leadership(RuleBasedStateMachine):
 
     @rule(broker=BROKER, in_sync=st.booleans())
     def lag(self, broker: int, in_sync: bool) -> None:
-        self.note("lag").do("lag", broker, in_sync=in_sync)
+        self.note("lag").do("scenes.lag", broker, in_sync=in_sync)
 
     @rule()
     def catch_up(self) -> None:
-        self.note("catch up").do("catch_up")
+        self.note("catch up").do("scenes.catch_up")
 
     @rule(broker=BROKER)
     def hold_metadata(self, broker: int) -> None:
-        self.note("hold metadata").do("hold_metadata", broker)
+        self.note("hold metadata").do("scenes.hold_metadata", broker)
 
     @rule()
     def release_metadata(self) -> None:
-        self.note("release metadata").do("release_metadata")
+        self.note("release metadata").do("scenes.release_metadata")
 
     @rule(broker=BROKER)
     def isolate(self, broker: int) -> None:
-        self.note("isolate").do("isolate", broker)
+        self.note("isolate").do("scenes.isolate", broker)
 
     @rule()
     def heal(self) -> None:
-        self.note("heal").do("heal")
+        self.note("heal").do("scenes.heal")
 
     @rule(partition=PARTITION, to=BROKER, lose=st.integers(0, 20))
     def elect_unclean(self, partition: int, to: int, lose: int) -> None:
@@ -173,15 +173,15 @@ class Leadership(RuleBasedStateMachine):
 
     @rule(api=APIS, broker=BROKER, delay_ms=st.sampled_from([5, 150, 700]), times=st.integers(1, 3))
     def late_answers(self, api: str, broker: int, delay_ms: int, times: int) -> None:
-        self.note("late answers").do("delay", api, delay_ms, times=times, broker=broker)
+        self.note("late answers").do("faults.delay", api, delay_ms, times=times, broker=broker)
 
     @rule(api=APIS, executed=st.booleans())
     def lost_answer(self, api: str, executed: bool) -> None:
-        self.note("lost answer").do("cut", api, executed=executed)
+        self.note("lost answer").do("faults.cut", api, executed=executed)
 
     @rule(api=st.sampled_from(["Metadata", "Produce", "Fetch"]), error=ERRORS)
     def refuse(self, api: str, error: str) -> None:
-        self.note("refuse").do("fail", api, error)
+        self.note("refuse").do("faults.fail", api, error)
 
     @rule()
     def quiet(self) -> None:
@@ -299,7 +299,7 @@ def test_an_unclean_election_excuses_what_the_elected_replica_lacked_and_nothing
         )
         leader = world.cluster.leaders(leadership.TOPIC)[0][0]
         other = leader % leadership.BROKERS + 1
-        assert world.do("lag", other, in_sync=False)
+        assert world.do("scenes.lag", other, in_sync=False)
         if lagging:
             world.produce(0, lagging)
             world.time.until(

@@ -118,7 +118,7 @@ class Embedded:
         self._cluster.replicas_agree()
 
     def elect_unclean(self, broker_id: int) -> None:
-        self._cluster.elect_unclean(TOPIC, 0, broker_id)
+        self._cluster.scenes.elect_unclean(TOPIC, 0, broker_id)
         self._cluster.replicas_agree()
 
     def addresses(self) -> dict[int, str]:

@@ -96,9 +96,9 @@ def test_java_bears_what_a_busy_broker_says(java: Java) -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic(TOPIC, 1)
         for api in ("InitProducerId", "EndTxn"):
-            cluster.fail(api, "CONCURRENT_TRANSACTIONS", times=2)
-            cluster.fail(api, "NOT_COORDINATOR", times=1)
-            cluster.cut(api, times=1, executed=True)
+            cluster.faults.fail(api, "CONCURRENT_TRANSACTIONS", times=2)
+            cluster.faults.fail(api, "NOT_COORDINATOR", times=1)
+            cluster.faults.cut(api, times=1, executed=True)
         java("4.3.0", ["produce", cluster.bootstrap_servers], plan())
         wanted = f"{TOPIC}={2 * len(COMMITTED)}"
         read = java("4.3.0", ["consume", cluster.bootstrap_servers, "read_committed", wanted])

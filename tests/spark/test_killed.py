@@ -180,7 +180,7 @@ def test_s02_a_worker_killed_while_it_reads_is_replaced(
     name = topic(partitions=2)
     for partition in (0, 1):
         put(client, name, partition, list(range(2000)))
-    cluster.delay("FETCH", 40)
+    cluster.faults.delay("FETCH", 40)
     try:
         driver = drivers(name, 1000)
         driver.wait_for_batches(1)
@@ -194,7 +194,7 @@ def test_s02_a_worker_killed_while_it_reads_is_replaced(
                 driver.process.wait(0.3)
         assert killed
     finally:
-        cluster.clear_faults()
+        cluster.faults.clear()
     driver.finish()
     assert [row[:2] for row in rows_of(spark, tmp_path)] == [
         (p, offset) for p in (0, 1) for offset in range(2000)

@@ -32,7 +32,7 @@ def test_s05_truncation_while_the_query_was_stopped(spark: Any, stream: Any) -> 
             put(client, "cut", 0, ["c", "d"])
             query = stream(servers=cluster.bootstrap_servers, subscribe="cut")
             query.run()
-            cluster.elect_unclean("cut", 0, lose=2)
+            cluster.scenes.elect_unclean("cut", 0, lose=2)
             put(client, "cut", 0, ["x", "y", "z"])
             with pytest.raises(
                 Exception, match=r"log of cut-0 was truncated: offset 4 .* divergent offset 2"

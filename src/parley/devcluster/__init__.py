@@ -7,9 +7,9 @@ release.
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 
-Map: `cluster` holds `broker`s, `blocking` is its blocking form, `scenes` are what can be done to
-it; `control` drives it from outside. `handlers` answer requests, by the `policy` of a `release`;
-`apis` lists them. `faults`, `security`, `patterns`; `timers` end what lasts too long,
+Map: `cluster` owns its `brokers`, each a `broker`, and its `scenes` and `faults`; `blocking` is its
+blocking form, `control` drives it from outside. `handlers` answer requests, by the `policy` of a
+`release`; `apis` lists them. `security`, `patterns`; `timers` are what happens later,
 `directory_lock` keeps a data directory to one cluster, `refusals` turns refusals into errors.
 `state` has no clock and no socket.
 """
@@ -21,11 +21,12 @@ from parley.errors import NotInstalledError
 if find_spec("parley.devcluster.blocking") is None:
     raise NotInstalledError(__name__, "cluster")
 
-from parley.devcluster.blocking import BrokerHandle, LocalCluster
+from parley.devcluster.blocking import BrokerHandle, Faults, LocalCluster, Scenes
 from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import AsyncLocalCluster
+from parley.devcluster.faults.calls import AsyncFaults
 from parley.devcluster.faults.requests import JournalEntry
-from parley.devcluster.scenes import BrokerStatus
+from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.agreement import Agreement
@@ -35,15 +36,19 @@ from parley.devcluster.state.topics import TopicSettings
 
 __all__ = [
     "Agreement",
+    "AsyncFaults",
     "AsyncLocalCluster",
+    "AsyncScenes",
     "Broker",
     "BrokerHandle",
     "BrokerStatus",
     "Certificate",
     "ClusterSettings",
+    "Faults",
     "JournalEntry",
     "LocalCluster",
     "LostRecords",
+    "Scenes",
     "Security",
     "TopicSettings",
 ]

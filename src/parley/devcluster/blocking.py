@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
+from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.scenes import AsyncScenes
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.cluster_state import ClusterSettings
@@ -18,6 +20,43 @@ from parley.errors import ConfigError
 from parley.net.blocking import Work, blocking, in_loop
 
 T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, which can be started again after its end."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def is_alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start it; it has ended, or was never started."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="parley-cluster", daemon=True
+        )
+        self._thread.start()
+
+    def end(self) -> None:
+        """End it. Idempotent."""
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def run(self, work: Work[T]) -> T:
+        """Run a coroutine and return what it returns. Raises ConfigError where nothing runs it."""
+        if self._loop is None:
+            work.close()
+            raise ConfigError("the cluster does not run; call start() first")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class LocalCluster:
@@ -48,8 +87,11 @@ class LocalCluster:
             seed=seed,
             security=security, listeners=listeners,
         )  # fmt: skip
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread()
+        self.faults = Faults(self._cluster.faults, self._thread)
+        """What goes wrong with requests: errors, lost connections, late answers."""
+        self.scenes = Scenes(self._cluster.scenes, self._thread)
+        """What is done to the brokers: cut off, held back, elected though not in sync."""
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -59,35 +101,22 @@ class LocalCluster:
         Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data
         directory.
         """
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name="parley-cluster", daemon=True
-            )
+        if not self._thread.is_alive():
             self._thread.start()
             try:
                 self._run(self._cluster.start())
             except BaseException:
-                self._end_loop()
+                self._thread.end()
                 raise
         return self
 
     def close(self) -> None:
         """Stop every broker in order and end the thread. Idempotent."""
-        if self._loop is not None:
+        if self._thread.is_alive():
             try:
                 self._run(self._cluster.close())
             finally:
-                self._end_loop()
-
-    def _end_loop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+                self._thread.end()
 
     def __enter__(self) -> LocalCluster:
         return self.start()
@@ -104,10 +133,7 @@ class LocalCluster:
         return self._cluster
 
     def _run(self, work: Work[T]) -> T:
-        if self._loop is None:
-            work.close()
-            raise ConfigError("the cluster does not run; call start() first")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._thread.run(work)
 
     def _call(self, function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
         """Call in the loop's thread: the state is only ever touched there."""
@@ -176,12 +202,19 @@ class LocalCluster:
 
     kill = kill_broker
 
+    status = in_loop(AsyncLocalCluster.status)
+    advance = blocking(AsyncLocalCluster.advance)
+
     # -- topics --------------------------------------------------------------------------------
 
     create_topic = in_loop(AsyncLocalCluster.create_topic)
     delete_topic = in_loop(AsyncLocalCluster.delete_topic)
+    add_partitions = in_loop(AsyncLocalCluster.add_partitions)
+    delete_records = in_loop(AsyncLocalCluster.delete_records)
+    apply_retention = in_loop(AsyncLocalCluster.apply_retention)
     move_leader = in_loop(AsyncLocalCluster.move_leader)
     leaders = in_loop(AsyncLocalCluster.leaders)
+    isr = in_loop(AsyncLocalCluster.isr)
 
     # -- transactions --------------------------------------------------------------------------
 
@@ -189,42 +222,57 @@ class LocalCluster:
     move_coordinator = in_loop(AsyncLocalCluster.move_coordinator)
     move_group_coordinator = in_loop(AsyncLocalCluster.move_group_coordinator)
 
-    # -- scenes: see SceneCalls ----------------------------------------------------------------
+    # -- what clients did, and what became of it -----------------------------------------------
 
-    status = in_loop(AsyncLocalCluster.status)
-    isolate = blocking(AsyncLocalCluster.isolate)
-    freeze = blocking(AsyncLocalCluster.freeze)
-    heal = blocking(AsyncLocalCluster.heal)
-    thaw = blocking(AsyncLocalCluster.thaw)
-    hold_metadata = in_loop(AsyncLocalCluster.hold_metadata)
-    release_metadata = in_loop(AsyncLocalCluster.release_metadata)
-    lag = in_loop(AsyncLocalCluster.lag)
-    catch_up = in_loop(AsyncLocalCluster.catch_up)
-    shrink_isr = in_loop(AsyncLocalCluster.shrink_isr)
-    elect_preferred = in_loop(AsyncLocalCluster.elect_preferred)
-    elect_unclean = in_loop(AsyncLocalCluster.elect_unclean)
-    isr = in_loop(AsyncLocalCluster.isr)
-    recreate_topic = in_loop(AsyncLocalCluster.recreate_topic)
-    add_partitions = in_loop(AsyncLocalCluster.add_partitions)
-    delete_records = in_loop(AsyncLocalCluster.delete_records)
-    apply_retention = in_loop(AsyncLocalCluster.apply_retention)
-    check_replicas = in_loop(AsyncLocalCluster.check_replicas)
-    replicas_agree = in_loop(AsyncLocalCluster.replicas_agree)
-
-    # -- faults, journal, clock: see FaultCalls ------------------------------------------------
-
-    fail = in_loop(AsyncLocalCluster.fail)
-    cut = in_loop(AsyncLocalCluster.cut)
-    delay = in_loop(AsyncLocalCluster.delay)
-    drop = in_loop(AsyncLocalCluster.drop)
-    reorder = in_loop(AsyncLocalCluster.reorder)
-    corrupt = in_loop(AsyncLocalCluster.corrupt)
-    clear_faults = in_loop(AsyncLocalCluster.clear_faults)
     requests = in_loop(AsyncLocalCluster.requests)
     clear_requests = in_loop(AsyncLocalCluster.clear_requests)
     versions_used = in_loop(AsyncLocalCluster.versions_used)
-    advance = blocking(AsyncLocalCluster.advance)
-    seed = in_loop(AsyncLocalCluster.seed)
+    check_replicas = in_loop(AsyncLocalCluster.check_replicas)
+    replicas_agree = in_loop(AsyncLocalCluster.replicas_agree)
+
+
+class Faults:
+    """The faults of one cluster: `LocalCluster.faults`, as `AsyncFaults` has them."""
+
+    def __init__(self, faults: AsyncFaults, thread: LoopThread) -> None:
+        self._faults = faults
+        self._run = thread.run
+
+    def _async(self) -> AsyncFaults:
+        return self._faults
+
+    fail = in_loop(AsyncFaults.fail)
+    cut = in_loop(AsyncFaults.cut)
+    delay = in_loop(AsyncFaults.delay)
+    drop = in_loop(AsyncFaults.drop)
+    reorder = in_loop(AsyncFaults.reorder)
+    corrupt = in_loop(AsyncFaults.corrupt)
+    clear = in_loop(AsyncFaults.clear)
+    seed = in_loop(AsyncFaults.seed)
+
+
+class Scenes:
+    """The scenes of one cluster: `LocalCluster.scenes`, as `AsyncScenes` has them."""
+
+    def __init__(self, scenes: AsyncScenes, thread: LoopThread) -> None:
+        self._scenes = scenes
+        self._run = thread.run
+
+    def _async(self) -> AsyncScenes:
+        return self._scenes
+
+    isolate = blocking(AsyncScenes.isolate)
+    freeze = blocking(AsyncScenes.freeze)
+    heal = blocking(AsyncScenes.heal)
+    thaw = blocking(AsyncScenes.thaw)
+    hold_metadata = in_loop(AsyncScenes.hold_metadata)
+    release_metadata = in_loop(AsyncScenes.release_metadata)
+    lag = in_loop(AsyncScenes.lag)
+    catch_up = in_loop(AsyncScenes.catch_up)
+    shrink_isr = in_loop(AsyncScenes.shrink_isr)
+    elect_preferred = in_loop(AsyncScenes.elect_preferred)
+    elect_unclean = in_loop(AsyncScenes.elect_unclean)
+    recreate_topic = in_loop(AsyncScenes.recreate_topic)
 
 
 class BrokerHandle:

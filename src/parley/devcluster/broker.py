@@ -10,7 +10,7 @@ from functools import partial
 
 from parley.devcluster.faults.asked import asked_about
 from parley.devcluster.faults.cut_off import answer_alone
-from parley.devcluster.faults.faults import Fault, Faults, Kind, api_name
+from parley.devcluster.faults.faults import Fault, FaultQueue, Kind, api_name
 from parley.devcluster.faults.requests import JournalEntry, Requests
 from parley.devcluster.faults.tampering import Act, Tampering
 from parley.devcluster.handlers import HANDLERS, SERVED, Call, NoAnswer, Wait
@@ -36,7 +36,7 @@ class Shared:
     clock: Clock
     now_ms: Callable[[], int]
     """The time of day, for timestamps; waiting goes by `clock`."""
-    faults: Faults
+    faults: FaultQueue
     requests: Requests
     listeners: Listeners
     timers: Timers

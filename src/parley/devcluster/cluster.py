@@ -8,39 +8,42 @@ from __future__ import annotations
 
 import os
 import random
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from parley.devcluster.broker import Broker, Shared
+from parley.devcluster.brokers import Brokers, broker_ids
 from parley.devcluster.directory_lock import DirectoryLock
-from parley.devcluster.faults.calls import FaultCalls
-from parley.devcluster.faults.faults import Faults
-from parley.devcluster.faults.requests import Requests
+from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.faults.faults import FaultQueue
+from parley.devcluster.faults.requests import JournalEntry, Requests, VersionsUsed
 from parley.devcluster.refusals import refusals
-from parley.devcluster.scenes import SceneCalls
+from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
 from parley.devcluster.security.security import Security
+from parley.devcluster.state.agreement import Agreement, check_agreement
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
-from parley.devcluster.state.image import BrokerImage
-from parley.devcluster.state.replication.broker_state import BrokerState
-from parley.devcluster.state.rules import ElectionRules
+from parley.devcluster.state.image import TopicImage
+from parley.devcluster.state.log.replica import ReplicaKey
+from parley.devcluster.state.retention import apply_retention
 from parley.devcluster.state.transactions.transaction import Transaction
-from parley.devcluster.timers import Timers
-from parley.errors import ConfigError
-from parley.net import AdvancingClock, Backend, Clock
+from parley.devcluster.timers import Planned, Timed, Timers, time_of_day
+from parley.errors import ConfigError, DataLossError
+from parley.net import AdvancingClock, Backend, Clock, ManualClock
 from parley.records import crc_is_right
 from parley.types import format_uuid
 
 DEFAULT_BROKERS = 3
 DEFAULT_RELEASE = "4.3"
 DEFAULT_REPLICAS = 3
+MOST_MS = 100 * 365 * 24 * 3_600_000
+"""How far the clock can be moved at once."""
 
 
-class AsyncLocalCluster(SceneCalls, FaultCalls):
+class AsyncLocalCluster:
     """N brokers in the running event loop. `async with AsyncLocalCluster() as cluster:`.
 
     `brokers` says how many, with ids from 1 on, or lists their ids. `release` holds for all of
@@ -69,29 +72,32 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         listeners: Mapping[str, Security] | None = None,
         backend: Backend | None = None,
     ) -> None:
-        ids = _broker_ids(brokers)
+        ids = broker_ids(brokers)
         self.settings = settings or ClusterSettings()
         for broker_id in [*(releases or {}), *self.settings.racks]:
             if broker_id not in ids:
-                raise ConfigError(
-                    f"there is no broker {broker_id}: the ids are {', '.join(map(str, ids))}"
-                )
+                known = ", ".join(map(str, ids))
+                raise ConfigError(f"there is no broker {broker_id}: the ids are {known}")
         self._listeners = Listeners(wanted_listeners(security, listeners), self.settings.host)
         self._random_bytes = os.urandom if seed is None else random.Random(seed).randbytes
         self._directory = None if data_dir is None else Path(data_dir)
         self._clock = clock or AdvancingClock()
         self._backend = backend
-        self._faults = Faults(random.Random(seed))
+        self._waiting_faults = FaultQueue(random.Random(seed))
         self._session_rng = random.Random(seed)
         self._requests = Requests()
-        self._state: ClusterState | None = None
         self._lock: DirectoryLock | None = None
         self._timers: Timers | None = None
-        self._stopped_states: dict[int, BrokerState] = {}
-        self._planned = {}
-        self._names = {i: (releases or {}).get(i, release) for i in ids}
-        self._ports = ports_of(port, ids, list(self._listeners))
-        self._brokers: dict[int, Broker] = {}
+        self._planned = Planned(self._clock)
+        self._brokers = Brokers(
+            {i: (releases or {}).get(i, release) for i in ids},
+            ports_of(port, ids, list(self._listeners)),
+            on_disk=self._directory is not None,
+        )
+        self.faults = AsyncFaults(self._waiting_faults)
+        """What goes wrong with requests: errors, lost connections, late answers."""
+        self.scenes = AsyncScenes(self._brokers, self.settings, self._planned)
+        """What is done to the brokers: cut off, held back, elected though not in sync."""
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -101,35 +107,33 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         Raises NetworkError when a port is taken, ConfigError when another cluster runs on the data
         directory, DataLossError when what lies there is damaged.
         """
-        if self._state is not None:
+        if self._brokers.is_open:
             return
-        # before anything is read
-        self._lock = None if self._directory is None else DirectoryLock(self._directory)
+        if self._directory is not None:
+            self._lock = DirectoryLock(self._directory)  # before anything is read
         try:
-            self._state = self._make_state()
-            self._make_brokers(self._state)
-            await self._bring_up(list(self._brokers.values()))
+            await self._brokers.open(self._make_shared(self._make_state()))
             self._plan_retention()
         except BaseException:
             await self.close()
             raise
 
-    def _make_brokers(self, state: ClusterState) -> None:
-        state.controller.rules_of = self._rules_of
-        now_ms = self._wall_clock()
-        self._timers = Timers(
-            [state.transactions, state.classic_groups, state.consumer_groups], self._clock, now_ms
-        )
-        self._timers.arm()
-        state.transactions.epochs_per_fence = self._epochs_per_fence
+    def _make_shared(self, state: ClusterState) -> Shared:
+        now_ms = time_of_day(self._clock, self.settings.start_time_ms)
+        parts: list[Timed] = [state.transactions, state.classic_groups, state.consumer_groups]
+        self._timers = timers = Timers(parts, self._clock, now_ms)
+        timers.arm()
         shared = Shared(
-            state, self._clock, now_ms, self._faults, self._requests, self._listeners, self._timers
+            state,
+            self._clock,
+            now_ms,
+            self._waiting_faults,
+            self._requests,
+            self._listeners,
+            timers,
         )
         shared.backend, shared.rng = self._backend, self._session_rng
-        for broker_id, name in self._names.items():
-            self._brokers[broker_id] = Broker(
-                broker_id, name, shared, self.settings.host, self._ports[broker_id]
-            )
+        return shared
 
     def _make_state(self) -> ClusterState:
         return ClusterState(
@@ -144,29 +148,22 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         """Stop every broker in order; with a data directory everything is on
         disk then. Idempotent.
         """
-        state, self._state = self._state, None
+        self._planned.call_off()
+        if self._timers is not None:
+            self._timers.cancel()
         try:
-            if state is not None:
-                await self._close_all(state)
+            await self._brokers.close()
         finally:
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
 
-    async def _close_all(self, state: ClusterState) -> None:
-        self._call_off()
-        if self._timers is not None:
-            self._timers.cancel()
-        for broker in self._brokers.values():
-            await broker.close()
-            broker.give_up_ports()
-            self._ports[broker.id] = {
-                listener: address.port for listener, address in broker.addresses.items()
-            }
-        for stopped in self._stopped_states.values():
-            stopped.close(sync=True)
-        self._stopped_states.clear()
-        state.close()
+    def _plan_retention(self) -> None:
+        def check() -> None:
+            self.apply_retention()
+            self._plan_retention()
+
+        self._planned.plan("retention", self.settings.log_retention_check_interval_ms, check)
 
     async def __aenter__(self) -> AsyncLocalCluster:
         await self.start()
@@ -180,20 +177,6 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     ) -> None:
         await self.close()
 
-    def _wall_clock(self) -> Callable[[], int]:
-        """Return the time of day as `clock` moves it, so that a manual clock
-        moves timestamps too.
-        """
-        if isinstance(self._clock, AdvancingClock):
-            return self._clock.time_of_day_ms
-        first = (
-            time.time_ns() // 1_000_000
-            if self.settings.start_time_ms is None
-            else self.settings.start_time_ms
-        )
-        zero = self._clock.now_ms()
-        return lambda: first + self._clock.now_ms() - zero
-
     def _new_topic_id(self) -> bytes:
         while True:
             # Kafka avoids ids whose text begins with a dash, which tools would take for an option.
@@ -206,14 +189,12 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     @property
     def state(self) -> ClusterState:
         """The cluster behind the sockets. Raises ConfigError when it does not run."""
-        if self._state is None:
-            raise ConfigError("the cluster does not run; call start() first")
-        return self._state
+        return self._brokers.state
 
     @property
     def now_ms(self) -> int:
-        """The cluster's time of day."""
-        return next(iter(self._brokers.values()))._shared.now_ms()
+        """The cluster's time of day. Raises ConfigError when it has never run."""
+        return self._brokers.now_ms
 
     @property
     def bootstrap_servers(self) -> str:
@@ -226,9 +207,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         """
         self._listeners.of(listener)
         name = self._listeners.first if listener is None else listener
-        return ",".join(
-            str(broker.addresses[name]) for broker in self._brokers.values() if broker.running
-        )
+        return ",".join(str(broker.addresses[name]) for broker in self._brokers if broker.running)
 
     @property
     def listeners(self) -> Mapping[str, Security]:
@@ -257,7 +236,7 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         Without `user` the first one logs in, without `mechanism` by the strongest that every broker
         offers, without `listener` at the first one.
         """
-        releases = [broker.profile.release for broker in self._brokers.values()]
+        releases = [broker.profile.release for broker in self._brokers]
         found = self._listeners.of(listener).client_properties(user, mechanism, releases)
         return {"bootstrap.servers": self.bootstrap(listener), **found}
 
@@ -269,83 +248,64 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
     @property
     def brokers(self) -> Sequence[Broker]:
         """Every broker, running or not, by id."""
-        return list(self._brokers.values())
+        return list(self._brokers)
 
     def broker(self, broker_id: int) -> Broker:
         """Return a broker. Raises ConfigError when there is none of that id."""
-        found = self._brokers.get(broker_id)
-        if found is None:
-            raise ConfigError(
-                f"there is no broker {broker_id}; known are {', '.join(map(str, self._brokers))}"
-            )
-        return found
+        return self._brokers.find(broker_id)
 
-    async def _bring_up(self, brokers: Sequence[Broker]) -> None:
-        images = {}
-        for broker in brokers:
-            state = self._stopped_states.pop(broker.id, None) or self.state.make_broker(broker.id)
-            broker.state = state
-            await broker.listen()
-            endpoints = {
-                name: (address.host, address.port) for name, address in broker.addresses.items()
-            }
-            images[state] = BrokerImage(
-                broker.id, *broker.address, self.settings.racks.get(broker.id), endpoints
+    def status(self) -> list[BrokerStatus]:
+        """Return how each broker is: its release and address, whether it runs,
+        and what was done to it.
+        """
+        links = self.state.replication.links
+        return [
+            BrokerStatus(
+                one.id,
+                one.release,
+                str(one.address),
+                one.running,
+                one.id in links.isolated,
+                one.id in links.stale,
+                links.is_slow(one.id),
             )
-        self.state.brokers_up(images, now_ms=self.now_ms)
+            for one in self._brokers
+        ]
 
     async def start_broker(self, broker_id: int, release: str | None = None) -> None:
         """Start a broker that was stopped or killed, at its old port, as another
         release if one is named.
         """
-        broker = self.broker(broker_id)
-        if broker.running:
-            raise ConfigError(f"broker {broker_id} runs already; stop it first")
-        if release is not None:
-            broker.speak_as(release)
-        await self._bring_up([broker])
+        await self._brokers.start(broker_id, release)
 
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a broker in order: its leaders move first, then its connections end."""
-        broker = self._running(broker_id)
-        stopped = self._take_down(broker_id, abrupt=False)
-        await broker.thaw()
-        await broker.close()
-        broker.state = None
-        self._keep_state(stopped, sync=True)
+        await self._brokers.stop(broker_id)
 
     async def kill_broker(self, broker_id: int) -> None:
         """Kill a broker: its connections are reset, only then do the others elect leaders."""
-        broker = self._running(broker_id)
-        await broker.abort()
-        broker.state = None
-        self._keep_state(self._take_down(broker_id, abrupt=True), sync=False)
+        await self._brokers.kill(broker_id)
 
     kill = kill_broker
 
-    def _take_down(self, broker_id: int, *, abrupt: bool) -> BrokerState:
-        self._call_off("miss", broker_id)
-        self._scenes.gone(broker_id)
-        return self.state.broker_down(broker_id, now_ms=self.now_ms, abrupt=abrupt)
+    async def advance(self, duration_ms: int) -> None:
+        """Move the cluster's clock on at once: what falls due meanwhile happens (sessions, idle
+        connections).
 
-    def _rules_of(self, broker_id: int) -> ElectionRules:
-        broker = self._brokers.get(broker_id)
-        return ElectionRules() if broker is None else broker.profile.behaviour.election
-
-    def _running(self, broker_id: int) -> Broker:
-        broker = self.broker(broker_id)
-        if not broker.running:
-            raise ConfigError(f"broker {broker_id} does not run; start it first")
-        return broker
-
-    def _keep_state(self, stopped: BrokerState, *, sync: bool) -> None:
-        """Keep a stopped broker's memory; what lies on disk is closed and
-        recovered at its next start.
+        Raises ConfigError for a negative duration, and for a clock of your own that cannot be
+        moved.
         """
-        if self._directory is None:
-            self._stopped_states[stopped.id] = stopped
-        else:
-            stopped.close(sync=sync)
+        if not 0 <= duration_ms <= MOST_MS:
+            raise ConfigError(
+                f"a clock cannot move by {duration_ms} ms; give 0 or more, at most {MOST_MS} "
+                "(100 years)"
+            )
+        if not isinstance(self._clock, AdvancingClock | ManualClock):
+            raise ConfigError(
+                "the cluster's own clock can be moved, this one was given; move it where you "
+                "made it"
+            )
+        await self._clock.advance(duration_ms)
 
     # -- topics --------------------------------------------------------------------------------
 
@@ -374,6 +334,53 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         with refusals():
             self.state.delete_topic(name, now_ms=self.now_ms)
 
+    def add_partitions(self, topic: str, total: int, *, unaware: Sequence[int] = ()) -> None:
+        """Give a topic more partitions, up to `total`; brokers in `unaware` hear of it at
+        `release_metadata`.
+
+        Raises ConfigError when the topic is unknown or has as many.
+        """
+        known = self._image(topic).partitions
+        if total <= len(known):
+            raise ConfigError(
+                f"{topic} has {len(known)} partitions already, {total} are no more; give a "
+                "larger total"
+            )
+        for broker_id in self._brokers.all_running("unaware", unaware):
+            self.scenes.hold_metadata(broker_id)
+        factor = len(known[0].replicas)
+        with refusals():
+            assignment = self.state.controller.spread(total - len(known), factor)
+            self.state.add_partitions(topic, assignment, now_ms=self.now_ms)
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
+        """Delete the records below an offset (-1: the high watermark), and return where the log
+        begins now.
+
+        Raises ConfigError when the partition has no leader, or no such offset.
+        """
+        image = self.state.image.topics.get(topic)
+        key = None if image is None else ReplicaKey(image.topic_id, partition)
+        leader = None if key is None else self.state.replication.leader_of(key)
+        if leader is None:
+            raise ConfigError(
+                f"{topic}-{partition} does not exist or has no leader; see leaders({topic!r})"
+            )
+        with refusals():
+            return self.state.delete_records(
+                leader, leader.high_watermark if before_offset < 0 else before_offset
+            )
+
+    def apply_retention(self) -> dict[str, dict[int, int]]:
+        """Delete what retention.ms and retention.bytes of the topics no longer keep; return the
+        logs' new starts.
+
+        Comes by itself every log.retention.check.interval.ms of the cluster's clock. Where a topic
+        sets neither, and nobody altered log.retention.ms or log.retention.bytes of its leader or of
+        all brokers, nothing is lost; else only whole segments are.
+        """
+        return apply_retention(self.state, now_ms=self.now_ms)
+
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's
         place.
@@ -388,10 +395,21 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
         Raises ConfigError for an unknown topic.
         """
-        image = self.state.image.topics.get(topic)
-        if image is None:
-            raise ConfigError(f'there is no topic "{topic}"')
-        return {index: (p.leader, p.leader_epoch) for index, p in enumerate(image.partitions)}
+        partitions = self._image(topic).partitions
+        return {index: (one.leader, one.leader_epoch) for index, one in enumerate(partitions)}
+
+    def isr(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """Return the in-sync replicas by partition.
+
+        Raises ConfigError for an unknown topic.
+        """
+        return {index: one.isr for index, one in enumerate(self._image(topic).partitions)}
+
+    def _image(self, topic: str) -> TopicImage:
+        found = self.state.image.topics.get(topic)
+        if found is None:
+            raise ConfigError(f'there is no topic "{topic}"; create it first')
+        return found
 
     # -- transactions --------------------------------------------------------------------------
 
@@ -401,18 +419,11 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
         """
         return {held.transactional_id: held for held in self.state.transactions}
 
-    def _epochs_per_fence(self, transactional_id: str) -> int:
-        alive = self.state.image.brokers
-        found = self._brokers.get(
-            self.state.coordinators.of(TRANSACTION, transactional_id, alive.keys())
-        )
-        return 1 if found is None else found.profile.behaviour.epochs_per_fence
-
     def move_coordinator(self, transactional_id: str, to: int) -> None:
         """Let broker `to` coordinate a transactional id while it runs. Raises
         ConfigError when it does not.
         """
-        self._running(to)
+        self._brokers.running(to)
         self.state.coordinators.move(TRANSACTION, transactional_id, to)
         self.state.transactions.coordinators_changed()
 
@@ -421,24 +432,48 @@ class AsyncLocalCluster(SceneCalls, FaultCalls):
 
         Raises ConfigError when the broker does not run.
         """
-        self._running(to)
+        self._brokers.running(to)
         self.state.coordinators.move(GROUP, group, to)
         self.state.coordinators_moved(now_ms=self.now_ms)
 
+    # -- what clients did, and what became of it ----------------------------------------------
 
-def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
-    """Return the ids of the brokers that are wanted. Raises ConfigError for none,
-    and for ids that cannot be.
-    """
-    ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
-    if not ids:
-        raise ConfigError(
-            f"a cluster of {brokers if isinstance(brokers, int) else 0} brokers cannot be; "
-            "at least 1 is needed"
-        )
-    for broker_id in ids:
-        if broker_id < 0 or ids.count(broker_id) > 1:
-            raise ConfigError(
-                f"broker id {broker_id} is negative or given twice; ids are whole numbers from 0 on"
-            )
-    return ids
+    def requests(
+        self,
+        api: str | int | None = None,
+        broker: int | None = None,
+        *,
+        client_id: str | None = None,
+        topic: str | None = None,
+    ) -> list[JournalEntry]:
+        """Return the last requests (10,000 are kept), oldest first, of one API, broker,
+        client or topic if named.
+        """
+        found = self._requests.select(api, broker, client_id)
+        names = self.state.image.names
+        return found if topic is None else [entry for entry in found if topic in entry.asked(names)]
+
+    def clear_requests(self) -> None:
+        """Forget the requests kept so far."""
+        self._requests.clear()
+
+    def versions_used(self) -> VersionsUsed:
+        """Return the versions that clients used: broker id → client id → API → versions."""
+        return self._requests.versions_used()
+
+    def check_replicas(self) -> Agreement:
+        """Compare all replicas and what was acknowledged; return the account, whatever it says."""
+        return check_agreement(self.state)
+
+    def replicas_agree(self) -> Agreement:
+        """Return the account of `check_replicas`. Raises DataLossError, which has it, when they do
+        not agree.
+
+        In-sync replicas have equal bytes and leader epochs, no high watermark is above its log's
+        end, and every record that acks=all was answered for is there, but for those that an unclean
+        election named.
+        """
+        found = check_agreement(self.state)
+        if not found.agrees:
+            raise DataLossError(f"the replicas do not agree: {found}")
+        return found

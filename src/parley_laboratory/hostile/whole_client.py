@@ -83,7 +83,7 @@ class _Scene:
             self._commit,
             self._create,
         )
-        self._cluster.corrupt(times=EVERY_TIME, probability=0.5)
+        self._cluster.faults.corrupt(times=EVERY_TIME, probability=0.5)
         for turn in range(ROUND_CALLS):
             call = self._rng.choice(calls)
             try:
@@ -100,7 +100,7 @@ class _Scene:
                     number, f"{call.__name__.strip('_')} raised {type(error).__name__}: {error}"
                 )
             account.outcomes[outcome] += 1
-        self._cluster.clear_faults()
+        self._cluster.faults.clear()
         self._time.run(self._client.close())
         self._client = self._new_client()
         there = self._time.run(self._values())

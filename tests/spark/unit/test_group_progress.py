@@ -142,7 +142,7 @@ def test_nothing_of_a_topic_that_was_created_again_is_committed(release: str) ->
             write(client, 10)
             before = stream_of(cluster, failOnDataLoss="false")
             done = before.latestOffset(before.initialOffset(), ALL)
-            cluster.recreate_topic("t")
+            cluster.scenes.recreate_topic("t")
             write(client, 12)
             # of the old topic nothing was committed yet
             resumed = stream_of(cluster, failOnDataLoss="false")

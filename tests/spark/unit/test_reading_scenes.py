@@ -117,7 +117,7 @@ def truncate(cluster: LocalCluster, client: Client, *others: str) -> None:
     """Lose the last batch of three records to an unclean election; then
     write others in their place.
     """
-    cluster.elect_unclean("t", 0, lose=3)
+    cluster.scenes.elect_unclean("t", 0, lose=3)
     if others:
         put(client, *others)
 
@@ -213,7 +213,7 @@ def test_s07_a_topic_created_again_is_always_noticed(
     put(client, "a", "b", "c")
     end, _ = run(StreamReader(options(cluster), spark_schema()), {"t": {"0": 0, "1": 0}})
     old = format_uuid(client.metadata(["t"]).topic_id("t"))
-    cluster.recreate_topic("t", partitions)
+    cluster.scenes.recreate_topic("t", partitions)
     for number in range(partitions):
         rows = pa.table({"value": [f"{number}:{n}" for n in range(records)]})
         client.produce("t", rows, partition=number)

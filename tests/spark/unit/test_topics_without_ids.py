@@ -102,7 +102,7 @@ def test_s07_an_epoch_that_begins_again_reports_of_another_topic_whatever_its_si
     scene.age(5)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
-    scene.cluster.recreate_topic("t", 2)
+    scene.cluster.scenes.recreate_topic("t", 2)
     new = [f"new {n}" for n in range(count)]
     scene.put(*new)
     scene.put("other", partition=1)
@@ -125,7 +125,7 @@ def test_s07_a_limit_reads_another_topic_in_pieces_from_its_beginning(scene: Sce
     scene.age(5)
     scene.put("a", "b", "c")
     position, _ = run(scene.query(), {"t": {"0": 0}})
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     scene.put(*(str(n) for n in range(7)))
     query = scene.query(failOnDataLoss="false")
     seen: list[str] = []
@@ -140,7 +140,7 @@ def test_s07_a_log_that_ends_early_in_the_same_leader_epoch_is_another_topics(sc
     """No election came between, and without one no log gets shorter."""
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     scene.put("x", "y")
     with pytest.raises(
         DataLossError,
@@ -161,7 +161,7 @@ def test_s07_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_t
     scene.age(2)
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     scene.put("x", "y", "z", "u")
     with pytest.raises(
         DataLossError, match=r"leader epoch of t-0 fell from 2 to 0 while offset 3 was known"
@@ -178,7 +178,7 @@ def test_s07_an_epoch_that_fell_by_a_little_is_reported_and_reading_goes_on_at_t
 def test_s07_offsets_copied_from_a_checkpoint_of_another_topic_are_refused(scene: Scene) -> None:
     scene.age(4)
     scene.put("a", "b")
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     scene.put("x", "y", "z")
     copied = '{"@epochs":{"t":{"0":4}},"t":{"0":2}}'
     with pytest.raises(DataLossError, match='"t" was deleted and created again'):
@@ -198,7 +198,7 @@ def test_s07_a_topic_created_again_between_plan_and_read_is_not_read_by_the_task
     start = query.initialOffset()
     end = query.latestOffset(start, ALL)
     (part,) = query.partitions(start, end)
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     new = [f"new {n}" for n in range(count)]
     scene.put(*new)
     with pytest.raises(DataLossError):
@@ -213,7 +213,7 @@ def test_s07_before_epochs_only_a_shorter_log_is_noticed(
 ) -> None:
     scene.put("a", "b", "c")
     end, _ = run(scene.query(), {"t": {"0": 0}})
-    scene.cluster.recreate_topic("t", 1)
+    scene.cluster.scenes.recreate_topic("t", 1)
     scene.put("x", "y")
     with pytest.raises(
         DataLossError, match=r"log of t-0 ends at 2, before offset 3 .* topic was created again"
@@ -233,7 +233,7 @@ def test_s07_before_epochs_an_end_that_was_seen_and_is_there_no_more_is_reported
         query = scene.query(failOnDataLoss=fail)
         position, read = run(query, {"t": {"0": 0}}, ReadMaxRows(2))
         assert len(read) == 2
-        scene.cluster.recreate_topic("t", 1)
+        scene.cluster.scenes.recreate_topic("t", 1)
         scene.put(*(str(n) for n in range(5)))
         if fail == "true":
             with pytest.raises(DataLossError, match="log of t-0 ends at 5 and ended at 10 before"):

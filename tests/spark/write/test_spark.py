@@ -94,7 +94,7 @@ def test_s01_a_batch_that_fails_at_its_commit_is_written_once_after_the_restart(
     values = fill(client, source, 0, 20)
     prefix = name
     # TRANSACTIONAL_ID_AUTHORIZATION_FAILED: final
-    cluster.fail("END_TXN", 53, times=1, client_id="the sink")
+    cluster.faults.fail("END_TXN", 53, times=1, client_id="the sink")
     options = {"transactionalIdPrefix": prefix, "kafka__client__id": "the sink"}
     with pytest.raises(Exception, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         once(source, name, **options)

@@ -6,7 +6,14 @@ import random
 
 import pytest
 
-from parley.devcluster.faults.faults import Fault, Faults, Kind, Target, api_number, error_number
+from parley.devcluster.faults.faults import (
+    Fault,
+    FaultQueue,
+    Kind,
+    Target,
+    api_number,
+    error_number,
+)
 from parley.devcluster.state.groups.offsets import (
     GROUP,
     TRANSACTION,
@@ -165,7 +172,7 @@ def test_producer_ids_are_never_given_twice() -> None:
 
 
 def test_faults_act_as_often_as_they_were_asked_to() -> None:
-    faults = Faults()
+    faults = FaultQueue()
     faults.add(Fault(Kind.ERROR, Target(api=0), times=2, error=6))
     faults.add(Fault(Kind.CUT, Target(broker=3), times=1))
     faults.add(Fault(Kind.DELAY, Target(api=0, broker=1), times=-1, delay_ms=5))
@@ -184,7 +191,7 @@ def test_faults_act_as_often_as_they_were_asked_to() -> None:
 
 
 def test_faults_pick_clients_topics_and_partitions() -> None:
-    faults = Faults()
+    faults = FaultQueue()
     faults.add(Fault(Kind.ERROR, Target(client_id="other"), times=-1))
     assert not faults.take(0, 1, "me", dict)
     assert faults.take(0, 1, "other", dict)
@@ -199,7 +206,7 @@ def test_faults_pick_clients_topics_and_partitions() -> None:
 
 def test_chance_hits_the_same_requests_with_the_same_seed() -> None:
     def hits(seed: int) -> list[bool]:
-        faults = Faults(random.Random(seed))
+        faults = FaultQueue(random.Random(seed))
         faults.add(Fault(Kind.DROP, Target(probability=0.3), times=-1))
         return [bool(faults.take(0, 1, None, dict)) for _ in range(200)]
 

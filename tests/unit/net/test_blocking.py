@@ -22,7 +22,14 @@ from parley.client import (
     TransactionProducer,
     Transactions,
 )
-from parley.devcluster import AsyncLocalCluster, LocalCluster
+from parley.devcluster import (
+    AsyncFaults,
+    AsyncLocalCluster,
+    AsyncScenes,
+    Faults,
+    LocalCluster,
+    Scenes,
+)
 from parley.net.blocking import blocking, in_loop
 
 FACES = [
@@ -31,6 +38,8 @@ FACES = [
     (Transactions, AsyncTransactions),
     (TransactionProducer, AsyncTransactionProducer),
     (LocalCluster, AsyncLocalCluster),
+    (Faults, AsyncFaults),
+    (Scenes, AsyncScenes),
 ]
 ITSELF = {"start", "resume", "transaction", "producer", "broker", "fetch", "fetch_many", "batches"}
 """What returns a face, or is iterated over: the result differs, the parameters do not."""

@@ -1,8 +1,9 @@
 """The control calls as commands with arguments: one table, made from the cluster's own methods.
 
 Rules of this file:
-1. A command is a method of `AsyncLocalCluster` by its name with dashes; its arguments are the
-   method's, with their types and defaults, and its help the docstring. Nothing is written twice.
+1. A command is a method of `AsyncLocalCluster`, or of its `faults` or `scenes`, by its name with
+   dashes; its arguments are the method's, with their types and defaults, and its help the
+   docstring. Nothing is written twice.
 2. Values come from JSON, or as text from a command line; both are checked against the types here.
 """
 
@@ -17,22 +18,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from parley.devcluster.cluster import AsyncLocalCluster
+from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.scenes import AsyncScenes
 from parley.errors import ConfigError, nearest_hint
 
-METHODS = (
-    "status", "create_topic", "delete_topic", "recreate_topic", "add_partitions", "delete_records",
-    "apply_retention",
-    "leaders", "isr", "move_leader", "elect_preferred", "elect_unclean", "start_broker",
-    "stop_broker",
-    "kill_broker", "isolate", "heal", "freeze", "thaw", "hold_metadata", "release_metadata", "lag",
-    "catch_up",
-    "shrink_isr", "transactions", "move_coordinator", "move_group_coordinator", "fail", "cut",
-    "delay", "drop",
-    "reorder", "corrupt", "clear_faults", "requests", "clear_requests", "versions_used", "advance",
-    "seed",
-    "check_replicas", "replicas_agree",
+CALLS = (
+    "status", "create_topic", "delete_topic", "scenes.recreate_topic", "add_partitions",
+    "delete_records", "apply_retention", "leaders", "isr", "move_leader", "scenes.elect_preferred",
+    "scenes.elect_unclean", "start_broker", "stop_broker", "kill_broker", "scenes.isolate",
+    "scenes.heal", "scenes.freeze", "scenes.thaw", "scenes.hold_metadata",
+    "scenes.release_metadata", "scenes.lag", "scenes.catch_up", "scenes.shrink_isr",
+    "transactions", "move_coordinator", "move_group_coordinator", "faults.fail", "faults.cut",
+    "faults.delay", "faults.drop", "faults.reorder", "faults.corrupt", "faults.clear", "requests",
+    "clear_requests", "versions_used", "advance", "faults.seed", "check_replicas", "replicas_agree",
 )  # fmt: skip
-"""The control calls, in the order of the documentation."""
+"""The control calls, in the documentation's order: methods of the cluster, or of a part of it."""
+
+_PARTS: dict[str, type] = {"": AsyncLocalCluster, "faults": AsyncFaults, "scenes": AsyncScenes}
+_COMMANDS = {"faults.clear": "clear-faults"}
+"""The commands that are not called like their method."""
 
 _SHOWN_AS = {"broker_id": "broker"}
 _KINDS = {int: "number", str: "text", float: "number", bool: "yes or no"}
@@ -113,10 +117,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: `summary` is its help's first line."""
+    """One command: `call` is what it calls at a cluster, `summary` its help's first line."""
 
     name: str
-    method: str
+    call: str
     arguments: tuple[Argument, ...]
     help: str
 
@@ -167,12 +171,13 @@ def find_command(name: Any) -> Command:
 @functools.cache
 def commands() -> dict[str, Command]:
     """Return every command by its name."""
-    made = [_command_of(method) for method in METHODS]
+    made = [_command_of(call) for call in CALLS]
     return {one.name: one for one in made}
 
 
-def _command_of(method: str) -> Command:
-    function = getattr(AsyncLocalCluster, method)
+def _command_of(call: str) -> Command:
+    part, _, method = call.rpartition(".")
+    function = getattr(_PARTS[part], method)
     hints = typing.get_type_hints(function)
     arguments: list[Argument] = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
@@ -185,9 +190,8 @@ def _command_of(method: str) -> Command:
             ]
         else:
             arguments.append(_argument(parameter.name, hint, parameter.default, optional=False))
-    return Command(
-        method.replace("_", "-"), method, tuple(arguments), inspect.getdoc(function) or ""
-    )
+    name = _COMMANDS.get(call, method.replace("_", "-"))
+    return Command(name, call, tuple(arguments), inspect.getdoc(function) or "")
 
 
 def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument:
@@ -220,10 +224,11 @@ def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument
 
 def markdown_table() -> str:
     """Return the commands as a table in Markdown, for docs/guide/cluster.md."""
-    lines = ["| command | arguments | what it does |", "|---|---|---|"]
+    lines = ["| command | in Python | arguments | what it does |", "|---|---|---|---|"]
     for one in commands().values():
         arguments = ", ".join(_shown(argument) for argument in one.arguments) or "–"
-        lines.append(f"| `{one.name}` | {arguments} | {one.summary.replace('|', '/')} |")
+        summary = one.summary.replace("|", "/")
+        lines.append(f"| `{one.name}` | `{one.call}` | {arguments} | {summary} |")
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ import inspect
 import json
 import logging
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ class Control:
                 name: {"usage": one.usage, "help": one.help} for name, one in commands().items()
             }
         command = find_command(request["command"])
-        result = getattr(self._cluster, command.method)(
-            **command.keywords(request.get("arguments") or {})
-        )
+        arguments = command.keywords(request.get("arguments") or {})
+        result = attrgetter(command.call)(self._cluster)(**arguments)
         return await result if inspect.isawaitable(result) else result
 
 

@@ -1,28 +1,21 @@
-"""The faults of a cluster and what its clients did: errors, cuts, delays on request; the journal;
-clock and seed.
+"""The faults of a cluster: errors, cuts, delays on request.
 
-`AsyncLocalCluster` has these methods, as it has those of `scenes`.
+`AsyncFaults` is `cluster.faults`, a part that the cluster owns.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from parley.devcluster.faults.faults import (
     EVERY_TIME,
     Fault,
-    Faults,
+    FaultQueue,
     Kind,
     Target,
     api_number,
     error_number,
 )
-from parley.devcluster.faults.requests import JournalEntry, Requests, VersionsUsed
-from parley.devcluster.state.cluster_state import ClusterState
-from parley.errors import ConfigError
-from parley.net import AdvancingClock, Clock, ManualClock
-
-MOST_MS = 100 * 365 * 24 * 3_600_000
 
 
 class On(TypedDict, total=False):
@@ -38,23 +31,15 @@ class On(TypedDict, total=False):
     probability: float
 
 
-class FaultCalls:
-    """Faults, journal and clock of a cluster. A part of `AsyncLocalCluster`.
+class AsyncFaults:
+    """The faults of one cluster: `AsyncLocalCluster.faults`.
 
     Every fault acts on the next `times` requests that fit: of an API (by Kafka's name or key, None:
     any), and `On` more where it is given.
     """
 
-    _faults: Faults
-    _requests: Requests
-    _clock: Clock
-
-    if TYPE_CHECKING:
-
-        @property
-        def state(self) -> ClusterState: ...
-
-    # -- faults --------------------------------------------------------------------------------
+    def __init__(self, waiting: FaultQueue) -> None:
+        self._waiting = waiting
 
     def fail(
         self,
@@ -71,7 +56,7 @@ class FaultCalls:
         do not act on what fails, unless `executed`. `error` is Kafka's name or code. Raises
         ConfigError.
         """
-        self._faults.add(
+        self._waiting.add(
             Fault(
                 Kind.ERROR,
                 Target(api=_key(api), **on),
@@ -96,7 +81,7 @@ class FaultCalls:
         `after_bytes`: the answer's first bytes (size in front included) still come, then the
         connection is closed.
         """
-        self._faults.add(
+        self._waiting.add(
             Fault(
                 Kind.CUT,
                 Target(api=_key(api), **on),
@@ -118,7 +103,7 @@ class FaultCalls:
         """Let a pause of the cluster's clock go before requests of an API are acted on, or
         with `executed` answered.
         """
-        self._faults.add(
+        self._waiting.add(
             Fault(
                 Kind.DELAY, Target(api=_key(api), **on), times, delay_ms=delay_ms, executed=executed
             )
@@ -135,13 +120,13 @@ class FaultCalls:
         """Never answer the next `times` requests; what comes behind them on the same
         connection waits forever too.
         """
-        self._faults.add(Fault(Kind.DROP, Target(api=_key(api), **on), times, executed=executed))
+        self._waiting.add(Fault(Kind.DROP, Target(api=_key(api), **on), times, executed=executed))
 
     def reorder(self, api: str | int | None = None, *, times: int = 1, **on: Unpack[On]) -> None:
         """Hold the answers to the next `times` requests back until their
         connection's next one is answered.
         """
-        self._faults.add(Fault(Kind.REORDER, Target(api=_key(api), **on), times))
+        self._waiting.add(Fault(Kind.REORDER, Target(api=_key(api), **on), times))
 
     def corrupt(
         self,
@@ -156,63 +141,17 @@ class FaultCalls:
 
         Bytes 0 to 3 are the size.
         """
-        self._faults.add(Fault(Kind.CORRUPT, Target(api=_key(api), **on), times, at_byte=at_byte))
+        self._waiting.add(Fault(Kind.CORRUPT, Target(api=_key(api), **on), times, at_byte=at_byte))
 
-    def clear_faults(self) -> None:
+    def clear(self) -> None:
         """Let nothing more go wrong."""
-        self._faults.clear()
-
-    # -- what clients did ----------------------------------------------------------------------
-
-    def requests(
-        self,
-        api: str | int | None = None,
-        broker: int | None = None,
-        *,
-        client_id: str | None = None,
-        topic: str | None = None,
-    ) -> list[JournalEntry]:
-        """Return the last requests (10,000 are kept), oldest first, of one API, broker,
-        client or topic if named.
-        """
-        found = self._requests.select(api, broker, client_id)
-        names = self.state.image.names
-        return found if topic is None else [entry for entry in found if topic in entry.asked(names)]
-
-    def clear_requests(self) -> None:
-        """Forget the requests kept so far."""
-        self._requests.clear()
-
-    def versions_used(self) -> VersionsUsed:
-        """Return the versions that clients used: broker id → client id → API → versions."""
-        return self._requests.versions_used()
-
-    # -- clock and seed ------------------------------------------------------------------------
-
-    async def advance(self, duration_ms: int) -> None:
-        """Move the cluster's clock on at once: what falls due meanwhile happens (sessions, idle
-        connections).
-
-        Raises ConfigError for a negative duration, and for a clock of your own that cannot be
-        moved.
-        """
-        if not 0 <= duration_ms <= MOST_MS:
-            raise ConfigError(
-                f"a clock cannot move by {duration_ms} ms; give 0 or more, at most {MOST_MS} "
-                "(100 years)"
-            )
-        if not isinstance(self._clock, AdvancingClock | ManualClock):
-            raise ConfigError(
-                "the cluster's own clock can be moved, this one was given; move it where you "
-                "made it"
-            )
-        await self._clock.advance(duration_ms)
+        self._waiting.clear()
 
     def seed(self, seed: int) -> None:
         """Seed the random numbers: the faults with a probability hit as they did
         after the same seed before.
         """
-        self._faults.rng.seed(seed)
+        self._waiting.rng.seed(seed)
 
 
 def _key(api: str | int | None) -> int | None:

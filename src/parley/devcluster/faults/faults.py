@@ -149,7 +149,7 @@ class Fault:
                 raise ConfigError(f"{name}={getattr(self, name)} is negative; give 0 or more")
 
 
-class Faults:
+class FaultQueue:
     """The faults that are waiting to happen."""
 
     def __init__(self, rng: random.Random | None = None) -> None:

@@ -24,8 +24,8 @@ from parley.errors.codes import (
 )
 
 
-class Scenes:
-    """The scenes of one cluster; `state` is what they change."""
+class SceneState:
+    """What was done to one cluster; `state` is what it changes."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
