@@ -48,7 +48,7 @@ from parley.devcluster.handlers.base import (
 )
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
-from parley.devcluster.release.profile import InvalidRecords
+from parley.devcluster.release.behaviour import InvalidRecords
 from parley.devcluster.state.log.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
 from parley.devcluster.state.log.batches import Received, receive
 from parley.devcluster.state.log.replica import Replica

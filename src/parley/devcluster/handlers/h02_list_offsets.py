@@ -20,7 +20,7 @@ Not implemented: tiered storage (-4 is the log's start, -5 and -6 find nothing).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, leader_replica
-from parley.devcluster.release.profile import (
+from parley.devcluster.release.behaviour import (
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
     LATEST_TIERED,

@@ -1,5 +1,5 @@
 """What makes a broker speak as its release: ranges, behaviours, settings.
 
-Map: `profile` has ranges and behaviours; `configs` the settings a release describes, `config_texts`
-what they are for.
+Map: `behaviour` is what may differ, `profile` which release has which, and its ranges; `configs`
+the settings a release describes, `config_texts` what they are for.
 """
