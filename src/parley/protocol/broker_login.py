@@ -29,6 +29,9 @@ from parley.protocol.sasl import ServerMechanism
 from parley.protocol.sasl.base import REFUSED
 from parley.schema import ApiKey
 
+FIRST_AUTHENTICATE_VERSION = 1
+"""First SaslHandshake version that SaslAuthenticate follows (KIP-152)."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSasl:
@@ -86,7 +89,7 @@ class BrokerLogin:
             raise Refusal(f"the client asked for the mechanism {name[:40]!r}", answer)
         self._mechanism_name = name
         self._mechanism = self._sasl.mechanisms[name]()
-        self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.TOKENS
+        self.phase = Phase.AUTHENTICATE if version >= FIRST_AUTHENTICATE_VERSION else Phase.TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 
     def authenticate(self, request: Any) -> Any:

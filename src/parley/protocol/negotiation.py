@@ -22,8 +22,9 @@ from parley.errors import RemoteProtocolError, UnsupportedVersionError, broker_e
 from parley.errors.codes import UNSUPPORTED_VERSION
 from parley.messages import ApiVersionsRequest, ApiVersionsResponse, decode_body
 from parley.schema import ApiKey
-from parley.versions import BrokerVersions, VersionRange
+from parley.versions import BrokerVersions, Feature, VersionRange
 
+SOFTWARE_NAME_VERSION = Feature.CLIENT_SOFTWARE_NAME.first_version(ApiKey.API_VERSIONS)
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9\-.]+")
 
 
@@ -56,7 +57,7 @@ class Negotiation:
 
     def request(self) -> Any:
         """Return the message of the current attempt."""
-        if self.version < 3:
+        if self.version < SOFTWARE_NAME_VERSION:
             return ApiVersionsRequest()
         return ApiVersionsRequest(
             client_software_name=self._name, client_software_version=self._software_version

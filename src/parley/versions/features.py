@@ -85,6 +85,16 @@ class Feature(Enum):
     SASL_REAUTHENTICATION = "sasl-reauthentication"
     CLIENT_SOFTWARE_NAME = "client-software-name"
 
+    def first_version(self, api: ApiKey) -> int:
+        """Return the first version of an API that has this feature.
+
+        Raises KeyError for an API that the feature does not need.
+
+        >>> Feature.ZSTD.first_version(ApiKey.FETCH)
+        10
+        """
+        return dict(FEATURES[self].apis)[api]
+
     @classmethod
     def named(cls, name: str) -> Feature:
         """Return the feature that a person typed. Raises ConfigError that names the nearest one."""

@@ -18,10 +18,6 @@ from parley.schema import ApiKey
 from parley.types import TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
-VALIDATE_VERSION, DEFAULTS_VERSION, DELETE_BY_STATE_VERSION = 1, 4, 6
-"""First versions of CreateTopics with validate_only and with the broker's defaults
-(-1); of DeleteTopics by id.
-"""
 _MAX_VERSION = 2**15 - 1
 
 
@@ -34,18 +30,14 @@ async def create_topics(
     fail exist then), and UnsupportedVersionError before anything is sent where the controller
     cannot do it.
     """
-    low, feature = (
-        (VALIDATE_VERSION, Feature.CREATE_TOPICS_VALIDATE_ONLY)
-        if validate_only
-        else (0, Feature.CREATE_TOPICS)
-    )
+    feature = Feature.CREATE_TOPICS_VALIDATE_ONLY if validate_only else Feature.CREATE_TOPICS
     if any(
         -1 in (topic.num_partitions, topic.replication_factor)
         for topic in topics
         if not topic.replica_assignments
     ):
-        low, feature = DEFAULTS_VERSION, Feature.CREATE_TOPICS_DEFAULTS
-    allowed = VersionRange(low, _MAX_VERSION)
+        feature = Feature.CREATE_TOPICS_DEFAULTS
+    allowed = VersionRange(feature.first_version(ApiKey.CREATE_TOPICS), _MAX_VERSION)
     pending = {topic.name: topic for topic in topics}
     made: dict[str, CreatedTopic] = {}
 
@@ -103,10 +95,8 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
     async def attempt(conn: BrokerConnection) -> None:
         timeout_ms = cluster.request_timeout_ms(deadline)
         rest = [name for name in pending if name not in done]
-        if (
-            conn.versions.choose(ApiKey.DELETE_TOPICS, feature=Feature.DELETE_TOPICS)
-            >= DELETE_BY_STATE_VERSION
-        ):
+        conn.versions.require(Feature.DELETE_TOPICS)
+        if conn.versions.supports(Feature.DELETE_TOPICS_BY_ID):
             states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in rest]
             message = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
         else:

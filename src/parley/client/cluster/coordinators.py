@@ -12,9 +12,9 @@ from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from parley.schema import ApiKey
 from parley.types import Node
-from parley.versions import BrokerVersions, VersionRange
+from parley.versions import BrokerVersions, Feature, VersionRange
 
-SEVERAL_KEYS_VERSION = 4
+SEVERAL_KEYS_VERSION = Feature.BATCHED_COORDINATORS.first_version(ApiKey.FIND_COORDINATOR)
 """First FindCoordinator version that takes several keys (KIP-699)."""
 MOVED = (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 """Another broker has to be looked for."""
@@ -34,7 +34,7 @@ def allowed_versions(kind: KeyType) -> VersionRange:
 
 def takes_several(versions: BrokerVersions) -> bool:
     """Return whether a broker can be asked for several keys in one request."""
-    return versions.choose(ApiKey.FIND_COORDINATOR) >= SEVERAL_KEYS_VERSION
+    return versions.supports(Feature.BATCHED_COORDINATORS)
 
 
 def coordinators_request(

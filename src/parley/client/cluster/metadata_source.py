@@ -12,19 +12,17 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from parley.client.cluster.view import (
-    TOPIC_IDS_VERSION,
-    ClusterMetadata,
-    MetadataUpdate,
-    read_metadata,
-)
+from parley.client.cluster.view import ClusterMetadata, MetadataUpdate, read_metadata
 from parley.errors import KafkaError
 from parley.messages import MetadataRequest, MetadataResponse
 from parley.net import Address, BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import Node
+from parley.versions import Feature
 
-NO_AUTO_CREATION_VERSION = 4
+ALL_BY_NULL_VERSION = 1
+"""First Metadata version in which null asks for all topics; in v0 an empty list does."""
+NO_AUTO_CREATION_VERSION = Feature.NO_AUTO_TOPIC_CREATION.first_version(ApiKey.METADATA)
 """First Metadata version in which a client may ask about a topic without creating it."""
 READ_IN_THE_LOOP = 4_000
 """Topics and partitions of an answer that is read in the event loop: some 10 ms. A
@@ -71,7 +69,7 @@ class MetadataSource:
         if self._distrusted is not None:
             return await self._other(view)
         conn = await self._connect(None)
-        if conn.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+        if conn.versions.supports(Feature.TOPIC_IDS):
             return conn
         self._without_ids[conn.address] = conn
         tried = {address for address, found in self._without_ids.items() if not found.is_closed}
@@ -80,7 +78,7 @@ class MetadataSource:
         )[:TRIED_FOR_IDS]:
             with contextlib.suppress(KafkaError):
                 other = await self._connect(node.id)
-                if other.versions.choose(ApiKey.METADATA) >= TOPIC_IDS_VERSION:
+                if other.versions.supports(Feature.TOPIC_IDS):
                     return other
                 self._without_ids[other.address] = other
         return conn
@@ -119,9 +117,10 @@ def metadata_request(topics: list[str] | None, version: int) -> MetadataRequest:
     if topics is not None and version >= NO_AUTO_CREATION_VERSION:
         asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         return MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    if topics == [] and version > 0:
+    by_null = version >= ALL_BY_NULL_VERSION
+    if topics == [] and by_null:
         return MetadataRequest(topics=[])
-    everything: list[MetadataRequest.MetadataRequestTopic] | None = [] if version == 0 else None
+    everything: list[MetadataRequest.MetadataRequestTopic] | None = None if by_null else []
     if version >= NO_AUTO_CREATION_VERSION:
         return MetadataRequest(topics=everything, allow_auto_topic_creation=False)
     return MetadataRequest(topics=everything)

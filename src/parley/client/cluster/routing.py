@@ -272,5 +272,4 @@ async def _able(cluster: Cluster, feature: Feature | None) -> BrokerConnection:
 
 async def _names_controllers(cluster: Cluster) -> bool:
     """Return whether asking again may name the controller: Metadata v0 never does."""
-    usable = (await cluster.connection(None)).versions.usable(ApiKey.METADATA)
-    return usable is not None and usable.max > 0
+    return (await cluster.connection(None)).versions.supports(Feature.CONTROLLER_ID)

@@ -11,16 +11,18 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from parley.errors.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from parley.messages import MetadataResponse
+from parley.schema import ApiKey
 from parley.types import ZERO_UUID, Node, TopicPartition
+from parley.versions import Feature
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-TRUSTED_EPOCHS_VERSION = 9
+TRUSTED_EPOCHS_VERSION = Feature.RELIABLE_LEADER_EPOCHS.first_version(ApiKey.METADATA)
 """First Metadata version whose leader epochs may be trusted (KAFKA-9212): older
 brokers spread stale ones.
 """
-TOPIC_IDS_VERSION = 10
+TOPIC_IDS_VERSION = Feature.TOPIC_IDS.first_version(ApiKey.METADATA)
 """First Metadata version that carries topic ids (KIP-516)."""
 
 

@@ -12,12 +12,13 @@ from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.client.results import EpochEndOffset
 from parley.messages import FetchRequest, FetchResponse
 from parley.records import follow_front
+from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
-from parley.versions import VersionRange
+from parley.versions import Feature, VersionRange
 
-TOPIC_IDS_VERSION = 13
+TOPIC_IDS_VERSION = Feature.FETCH_TOPIC_IDS.first_version(ApiKey.FETCH)
 """From this Fetch version on topics go by id, not by name (KIP-516)."""
-ISOLATION_VERSION = 4
+ISOLATION_VERSION = Feature.READ_COMMITTED.first_version(ApiKey.FETCH)
 """First Fetch version with an isolation level: older brokers would show aborted records."""
 _MAX_VERSION = 2**15 - 1
 

@@ -26,14 +26,21 @@ from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from parley.versions import Feature, VersionRange
 
-BATCHED_FETCH = 8
+KAFKA_VERSION = 1
+"""First OffsetCommit and OffsetFetch version that keeps offsets in Kafka; v0 is ZooKeeper's."""
+GROUP_ERROR_VERSION = 2
+"""First OffsetFetch version with an error for the whole group, and with all its offsets (KIP-88).
+
+Those before it answer UNKNOWN_TOPIC_OR_PARTITION where nothing was committed.
+"""
+BATCHED_FETCH = Feature.BATCHED_OFFSET_FETCH.first_version(ApiKey.OFFSET_FETCH)
 """First OffsetFetch version that takes several groups (KIP-709)."""
-STABLE_VERSION = 7
+STABLE_VERSION = Feature.REQUIRE_STABLE_OFFSETS.first_version(ApiKey.OFFSET_FETCH)
 """First OffsetFetch version that can wait for an open transaction's offsets (KIP-447)."""
-TOPIC_IDS_VERSION = 10
+TOPIC_IDS_VERSION = Feature.OFFSETS_TOPIC_IDS.first_version(ApiKey.OFFSET_FETCH)
 """From this OffsetCommit and OffsetFetch version on topics go by id."""
-_ALL_OFFSETS = VersionRange(2, TOPIC_IDS_VERSION - 1)
-"""Versions of OffsetFetch that return all offsets of a group, by topics' names (KIP-88)."""
+_ALL_OFFSETS = VersionRange(GROUP_ERROR_VERSION, TOPIC_IDS_VERSION - 1)
+"""Versions of OffsetFetch that return all offsets of a group, by topics' names."""
 ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
 """The answer of a group that has members of its own."""
 
@@ -278,10 +285,10 @@ def _read_committed(
             name = names.get(bytes(topic.topic_id))
         for part in topic.partitions:
             tp = TopicPartition(name or "", part.partition_index)
-            # UNKNOWN_TOPIC_OR_PARTITION is how v0 and v1 say that nothing was committed
-            if part.error_code and not (
-                part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < 2
-            ):
+            nothing = (
+                part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < GROUP_ERROR_VERSION
+            )
+            if part.error_code and not nothing:
                 api = ApiKey.OFFSET_FETCH.name
                 error = broker_error(
                     part.error_code,
@@ -300,8 +307,8 @@ def _read_committed(
 
 
 def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
-    """Return the versions to use: from 1 on (v0 is kept in ZooKeeper), by id only
+    """Return the versions to use: not those of ZooKeeper, and by id only
     where all ids are known.
     """
     by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
-    return VersionRange(1, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)
+    return VersionRange(KAFKA_VERSION, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)

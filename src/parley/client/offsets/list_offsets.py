@@ -19,17 +19,26 @@ from parley.types import TopicPartition, shown
 from parley.versions import BrokerVersions, Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
-_FIRST_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
-"""ListOffsets versions from which the special timestamps other than
-earliest and latest are known.
+BY_TIME_VERSION = Feature.OFFSETS_BY_TIME.first_version(ApiKey.LIST_OFFSETS)
+"""First ListOffsets version that looks a time up; v0 knows segments, and
+answers a list of offsets.
 """
-_FEATURES = {
-    1: Feature.OFFSETS_BY_TIME,
-    2: Feature.READ_COMMITTED,
-    7: Feature.MAX_TIMESTAMP_OFFSET,
-    8: Feature.EARLIEST_LOCAL_OFFSET,
-    9: Feature.LATEST_TIERED_OFFSET,
+ISOLATION_VERSION = Feature.READ_COMMITTED.first_version(ApiKey.LIST_OFFSETS)
+_SPECIAL = {
+    -3: Feature.MAX_TIMESTAMP_OFFSET,
+    -4: Feature.EARLIEST_LOCAL_OFFSET,
+    -5: Feature.LATEST_TIERED_OFFSET,
 }
+"""The special timestamps besides earliest and latest, and what a broker needs to know them."""
+_FIRST_VERSIONS = {
+    **{code: feature.first_version(ApiKey.LIST_OFFSETS) for code, feature in _SPECIAL.items()},
+    -6: 11,  # the earliest that is still to be uploaded (KIP-1023): no feature of parley's
+}
+_FEATURES = {
+    feature.first_version(ApiKey.LIST_OFFSETS): feature
+    for feature in (Feature.OFFSETS_BY_TIME, Feature.READ_COMMITTED, *_SPECIAL.values())
+}
+"""What an error says that a broker lacks, by the first version that would do."""
 
 Spec = OffsetSpec | Timestamp
 Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
@@ -70,8 +79,8 @@ def place_hint(given: object) -> str:
 
 def lowest_version(code: int, isolation_level: str) -> int:
     """Return the first ListOffsets version that can answer this."""
-    needed = 1 if code >= 0 else _FIRST_VERSIONS.get(code, 0)
-    return max(needed, 2) if isolation_level == READ_COMMITTED else needed
+    needed = BY_TIME_VERSION if code >= 0 else _FIRST_VERSIONS.get(code, 0)
+    return max(needed, ISOLATION_VERSION) if isolation_level == READ_COMMITTED else needed
 
 
 async def list_offsets(
@@ -140,7 +149,7 @@ def _read(reply: Reply[ListOffsetsResponse], asked: Collection[TopicPartition]) 
                     api="LIST_OFFSETS",
                     version=reply.version,
                 )
-            elif reply.version == 0:
+            elif reply.version < BY_TIME_VERSION:
                 old = part.old_style_offsets
                 found[tp] = OffsetAndTimestamp(old[0] if old else -1)
             else:

@@ -35,7 +35,7 @@ from parley.client.produce.rows import (
 from parley.client.produce.sender import Sender
 from parley.client.produce.sequences import PartitionSequences
 from parley.client.produce.state import InTransaction, OutBatch, ProduceCall
-from parley.client.produce.wire import ZSTD_VERSION, magic_for
+from parley.client.produce.wire import BATCHES_VERSION, ZSTD_VERSION, magic_for
 from parley.client.results import ProduceResult
 from parley.errors import KafkaError, UnsupportedVersionError, broker_error
 from parley.errors.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
@@ -367,11 +367,9 @@ def _check_guarantees(plan: TopicPlan, options: ProduceOptions) -> None:
     """Refuse, before anything is sent, a codec or a guarantee that a leader does not have."""
     for versions in plan.versions.values():
         if options.compression_type == "zstd":
-            versions.choose(
-                ApiKey.PRODUCE, VersionRange(ZSTD_VERSION, 2**15 - 1), feature=Feature.ZSTD
-            )
+            allowed = VersionRange(ZSTD_VERSION, 2**15 - 1)
+            versions.choose(ApiKey.PRODUCE, allowed, feature=Feature.ZSTD)
         if options.enable_idempotence:
-            versions.choose(
-                ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.IDEMPOTENT_PRODUCER
-            )
+            allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)
+            versions.choose(ApiKey.PRODUCE, allowed, feature=Feature.IDEMPOTENT_PRODUCER)
             versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from parley.arrow import ProduceColumns
 from parley.client.options.arguments import topic_name
 from parley.client.options.client_options import CODECS, ProduceOptions
+from parley.client.produce.wire import BATCHES_VERSION
 from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
 from parley.errors.codes import MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.records import (
@@ -318,9 +319,8 @@ def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) 
     """
     if magic < 2 and columns.headers is not None and columns.headers.count:
         if partition in plan.versions and plan.magic(partition) < 2:
-            plan.versions[partition].choose(
-                ApiKey.PRODUCE, VersionRange(3, 2**15 - 1), feature=Feature.RECORD_HEADERS
-            )
+            allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)
+            plan.versions[partition].choose(ApiKey.PRODUCE, allowed, feature=Feature.RECORD_HEADERS)
         raise UnsupportedVersionError(
             f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's "
             "log.message.format.version, "

@@ -10,12 +10,16 @@ from parley.client.produce.state import OutBatch
 from parley.messages import ProduceRequest, ProduceResponse
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
-from parley.versions import BrokerVersions, VersionRange
+from parley.versions import BrokerVersions, Feature, VersionRange
 
-TOPIC_IDS_VERSION = 13
-ZSTD_VERSION = 7
+TIMESTAMPS_VERSION = Feature.RECORD_TIMESTAMPS.first_version(ApiKey.PRODUCE)
+"""First Produce version that takes format 1 (KIP-32)."""
+BATCHES_VERSION = Feature.RECORD_HEADERS.first_version(ApiKey.PRODUCE)
+"""First Produce version that takes format 2, and nothing else (KIP-98)."""
+TOPIC_IDS_VERSION = Feature.PRODUCE_TOPIC_IDS.first_version(ApiKey.PRODUCE)
+ZSTD_VERSION = Feature.ZSTD.first_version(ApiKey.PRODUCE)
 ZSTD = 4
-SECOND_GENERATION_VERSION = 12
+SECOND_GENERATION_VERSION = Feature.TRANSACTIONS_V2.first_version(ApiKey.PRODUCE)
 """First Produce version that adds partitions to a transaction by itself (KIP-890)."""
 _MAX_VERSION = 2**15 - 1
 
@@ -37,16 +41,20 @@ def magic_for(versions: BrokerVersions) -> int:
     version (KIP-32, KIP-98).
     """
     highest = versions.choose(ApiKey.PRODUCE)
-    return 2 if highest >= 3 else 1 if highest == 2 else 0
+    if highest >= BATCHES_VERSION:
+        return 2
+    return 1 if highest >= TIMESTAMPS_VERSION else 0
 
 
 def allowed_versions(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes]) -> VersionRange:
     """Return the Produce versions that can carry these batches (which share one format)."""
     magic = batches[0].magic
-    if magic < 2:
-        return VersionRange(0, 1) if magic == 0 else VersionRange(2, 2)
+    if magic == 0:
+        return VersionRange(0, TIMESTAMPS_VERSION - 1)
+    if magic == 1:
+        return VersionRange(TIMESTAMPS_VERSION, BATCHES_VERSION - 1)
     by_id = all(topic_ids.get(batch.tp.topic, ZERO_UUID) != ZERO_UUID for batch in batches)
-    low = ZSTD_VERSION if any(batch.codec == ZSTD for batch in batches) else 3
+    low = ZSTD_VERSION if any(batch.codec == ZSTD for batch in batches) else BATCHES_VERSION
     high = _MAX_VERSION if by_id else TOPIC_IDS_VERSION - 1
     transaction = batches[0].transaction
     if transaction is not None and transaction.generation >= 2:

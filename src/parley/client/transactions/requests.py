@@ -28,9 +28,9 @@ from parley.schema import ApiKey
 from parley.types import OffsetAndMetadata, TopicPartition
 from parley.versions import BrokerVersions, Feature, VersionRange
 
-RENEWING_VERSION = 3
+RENEWING_VERSION = Feature.PRODUCER_EPOCH_BUMP.first_version(ApiKey.INIT_PRODUCER_ID)
 """First InitProducerId version that takes the old epoch and gives the next one (KIP-360)."""
-GROUP_METADATA_VERSION = 3
+GROUP_METADATA_VERSION = Feature.TXN_GROUP_METADATA.first_version(ApiKey.TXN_OFFSET_COMMIT)
 """First TxnOffsetCommit version that says which member of the group commits (KIP-447)."""
 NOT_ATTEMPTED = 55
 """OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with
@@ -38,10 +38,11 @@ another one of the request.
 """
 _MAX = 2**15 - 1
 _FIRST_GENERATION = {
-    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
-    ApiKey.END_TXN: 4,
-    ApiKey.TXN_OFFSET_COMMIT: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,  # those after it are for brokers
+    ApiKey.END_TXN: Feature.TRANSACTIONS_V2.first_version(ApiKey.END_TXN) - 1,
+    ApiKey.TXN_OFFSET_COMMIT: Feature.TRANSACTIONS_V2.first_version(ApiKey.TXN_OFFSET_COMMIT) - 1,
 }
+"""The last versions of the protocol's first generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,8 @@ async def init_producer_id(
     Fences every producer of the id and aborts what it left open. With an identity in `writer` it is
     that one's next epoch, and fails where it is not the newest (v3+).
     """
-    renews = (
-        conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.EXACTLY_ONCE)
-        >= RENEWING_VERSION
-    )
+    conn.versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.EXACTLY_ONCE)
+    renews = conn.versions.supports(Feature.PRODUCER_EPOCH_BUMP)
     message = InitProducerIdRequest(
         transactional_id=writer.transactional_id,
         transaction_timeout_ms=timeout_ms,

@@ -18,7 +18,7 @@ from parley.errors import DataLossError
 from parley.errors.codes import LEADER_NOT_AVAILABLE, NONE
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
-from parley.versions import VersionRange
+from parley.versions import Feature, VersionRange
 
 CONFIRMATIONS = 4
 """Answers in a row that must deny a topic's id before it counts as gone."""
@@ -110,12 +110,11 @@ async def _topic_ids(
     the one asked has no ids.
     """
     conn = await cluster.connection(None)
-    usable = conn.versions.usable(ApiKey.METADATA)
-    if usable is None or usable.max < TOPIC_IDS_VERSION:
+    if not conn.versions.supports(Feature.TOPIC_IDS):
         return None
     reply = await cluster.ask(
         conn,
-        metadata_request(topics, usable.max),
+        metadata_request(topics, conn.versions.choose(ApiKey.METADATA)),
         cluster.request_timeout_ms(deadline),
         VersionRange(TOPIC_IDS_VERSION, 2**15 - 1),
     )
