@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from parley.errors import ConfigError, UnsupportedVersionError
@@ -38,6 +42,32 @@ def test_every_row_asks_for_versions_that_parley_speaks() -> None:
             assert version in CLIENT_RANGES[api], feature
         assert need.otherwise
         assert need.kip
+
+
+def comparisons(tree: ast.AST) -> Iterator[ast.Compare]:
+    """Comparisons of something called a version with a number; with 0 only signs are looked at."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            numbers = [one.value for one in sides if isinstance(one, ast.Constant)]
+            if any(isinstance(number, int) and number > 0 for number in numbers) and any(
+                ast.unparse(one).lower().endswith("version") for one in sides
+            ):
+                yield node
+
+
+@pytest.mark.parametrize("layer", ["client", "net", "protocol", "records", "spark", "cli"])
+def test_nobody_compares_the_version_of_an_api_with_a_number(layer: str) -> None:
+    """Which version has what stands in the notation files and in FEATURES;
+    elsewhere a name says it.
+    """
+    layers = Path(__file__).parents[3] / "src" / "parley"
+    found = [
+        f"{path.relative_to(layers)}:{node.lineno}: {ast.unparse(node)}"
+        for path in sorted((layers / layer).rglob("*.py"))
+        for node in comparisons(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "ask a Feature, or give the number a name"
 
 
 def test_each_feature_has_a_row() -> None:
