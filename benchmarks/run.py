@@ -11,7 +11,8 @@ and on two cores, side by side in one run, alternating:
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
 - ceiling:  the share of what Spark can take from any Python source: the same batches from memory
-- values:   the same with `.schema("value binary")` on four times as many records, and the fixed start of a job
+- values:   the same with `.schema("value binary")` on four times as many records, and the fixed
+            start of a job
 - latency:  a micro-batch of one row, parley against Spark's own connector
 - planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that
   does it
@@ -136,9 +137,11 @@ def parse() -> argparse.Namespace:
         "one for this run)",
     )
     broker.add_argument(
-        "--logs-in-memory", action="store_true",
-        help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured; soak needs --soak-gb of it"
-    )  # fmt: skip
+        "--logs-in-memory",
+        action="store_true",
+        help=f"the broker's logs lie in {MEMORY} (Linux), so that no disk is measured; soak needs "
+        "--soak-gb of it",
+    )
     parser.add_argument(
         "--output", default=str(ROOT / "benchmarks" / "RESULTS.md"), help='"" writes no file'
     )

@@ -1,8 +1,10 @@
 """Capture golden bytes from real brokers into tests/golden (needs mvn and a JDK 17).
 
-    python tools/capture_golden.py records [RELEASE ...]     what Java producers and brokers store
-    python tools/capture_golden.py exchanges [RELEASE ...]   requests with the answers of real brokers
-    python tools/capture_golden.py services [RELEASE ...]    the same for groups, transactions and administration
+    python tools/capture_golden.py PART [RELEASE ...]
+
+    records     what Java producers and brokers store
+    exchanges   requests with the answers of real brokers
+    services    the same for groups, transactions and administration
 
 Run it when a release or an API is added; look at the difference before committing it. Ports, ids
 and clocks differ from run to run, so bytes are expected to change even where nothing is wrong.

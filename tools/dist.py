@@ -1,7 +1,7 @@
 """Build the sdist and the wheels into dist/, and try each in an environment of its own.
 
     python tools/dist.py               what `make dist` does
-    python tools/dist.py --release     also what only a release needs: an address of the repository, a clean tree
+    python tools/dist.py --release     also what only a release needs: an address, a clean tree
     python tools/dist.py --no-spark    without README's Spark programs (PySpark is 450 MB)
 
 Each try starts from an empty environment, and runs its Python by its path: no environment is

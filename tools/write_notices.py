@@ -35,10 +35,12 @@ LICENCE = re.compile(r"(?i)^(un)?licen[cs]e|^copying|^notice")
 HEAD = """\
 Third-party notices
 
-parley is under the Apache License 2.0 (LICENSE). Its compiled record kernel, parley/kernel/_native, also contains the
+parley is under the Apache License 2.0 (LICENSE). \
+Its compiled record kernel, parley/kernel/_native, also contains the
 libraries below. Wheels without the compiled kernel (py3-none-any) contain none of them.
 
-The Rust standard library is compiled in too: Copyright (c) The Rust Project Contributors, under MIT OR Apache-2.0; of
+The Rust standard library is compiled in too: \
+Copyright (c) The Rust Project Contributors, under MIT OR Apache-2.0; of
 these texts, both of which are below, MIT applies.
 
 Written by tools/write_notices.py for these crates of native/Cargo.lock: {digest}

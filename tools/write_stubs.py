@@ -30,7 +30,8 @@ TYPES = {
 }
 
 HEAD = """\
-# Written by tools/write_stubs.py, not by hand. Fields of all versions; None where some version has null.
+# Written by tools/write_stubs.py, not by hand. \
+Fields of all versions; None where some version has null.
 from collections.abc import Sequence
 
 from parley.messages.classes import Message, MessageStruct, Request, Response

@@ -1,7 +1,7 @@
 """Write docs/proof/leadership/transitions.md: which rule of the leadership machine came after
 which, how often.
 
-    python tools/write_transitions.py                      # what the document was written from; some minutes
+    python tools/write_transitions.py    # what the document was written from; some minutes
     python tools/write_transitions.py --worlds 3 --steps 20 --output /tmp/transitions.md
 
 Two runs are counted together: a walk in which every rule follows every other one, and worlds whose
@@ -25,11 +25,16 @@ WORLDS, STEPS, SEED = 400, 80, 1
 TEXT = """\
 # Transitions of the leadership state machine
 
-`tests/property/test_leadership_machine.py` drives a producer, a consumer and a cluster of three brokers in virtual
-time. A rule is one thing that is done to them; any rule may follow any other one, and any may begin a world. After each
-step it is checked that leader epochs have not gone backwards and that refreshes are bounded; at each `quiet`, and at
-the end of each world, that no acknowledged record is lost silently, none is there twice, each partition is in order,
-and the reader is in the history that counts. An unclean election excuses what the elected replica did not have, and
+`tests/property/test_leadership_machine.py` \
+drives a producer, a consumer and a cluster of three brokers in virtual
+time. A rule is one thing that is done to them; \
+any rule may follow any other one, and any may begin a world. After each
+step it is checked that leader epochs have not gone backwards \
+and that refreshes are bounded; at each `quiet`, and at
+the end of each world, that no acknowledged record is lost silently, \
+none is there twice, each partition is in order,
+and the reader is in the history that counts. \
+An unclean election excuses what the elected replica did not have, and
 what brokers took afterwards that had not heard of it; nothing else.
 
 {summary}
@@ -40,9 +45,11 @@ How often the rule of a column came after that of a row:
 
 {uncovered}
 
-Written by the command, not by hand: `{command}`. It takes some minutes; a test of the suite runs it in small
+Written by the command, not by hand: `{command}`. \
+It takes some minutes; a test of the suite runs it in small
 (`--worlds 2 --steps 10`). The worlds alone, without the document:
-`python -m pytest -m long tests/property/test_leadership_machine.py -k twenty`. A failure prints the steps that led to
+`python -m pytest -m long tests/property/test_leadership_machine.py -k twenty`. \
+A failure prints the steps that led to
 it and the seed of the world, which make it again.
 """
 

@@ -3,9 +3,11 @@
 >>> import parley, pyarrow
 >>> with parley.Client(bootstrap_servers="localhost:9092") as client:
 ...     created = client.create_topics([parley.NewTopic("cities", num_partitions=1)])
-...     written = client.produce("cities", pyarrow.table({"key": ["no", "is"], "value": ["Oslo", "Reykjavík"]}))
-...     for batch in client.fetch(parley.TopicPartition("cities", 0), parley.EARLIEST, parley.LATEST):
-...         print(batch.column("value").cast("string").to_pylist())  # batch is a pyarrow.RecordBatch
+...     rows = pyarrow.table({"key": ["no", "is"], "value": ["Oslo", "Reykjavík"]})
+...     written = client.produce("cities", rows)
+...     partition = parley.TopicPartition("cities", 0)
+...     for batch in client.fetch(partition, parley.EARLIEST, parley.LATEST):
+...         print(batch.column("value").cast("string").to_pylist())  # a pyarrow.RecordBatch
 ['Oslo', 'Reykjavík']
 
 Importing parley loads nothing but itself; each name brings what it needs when it is first used.

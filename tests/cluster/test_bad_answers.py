@@ -46,9 +46,7 @@ async def lying_broker(policy: Lying) -> AsyncIterator[Server]:
         await server.close()
 
 
-async def test_a_broker_that_advertises_and_then_closes_is_named_with_the_api_and_the_remedy() -> (
-    None
-):
+async def test_a_broker_that_advertises_and_closes_is_named_with_the_api_and_the_remedy() -> None:
     policy = Lying(closes=12)
     async with lying_broker(policy) as server:
         client = AsyncClient(bootstrap_servers=str(server.address), default_api_timeout_ms=5_000)

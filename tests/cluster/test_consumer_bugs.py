@@ -117,9 +117,7 @@ async def test_l06_a_second_leader_without_epochs_is_fetched_from_at_once() -> N
         assert await offsets(consumer, 2) == [5, 6]
 
 
-async def test_l07_a_list_offsets_during_a_leader_change_takes_one_retry_and_the_epoch_of_metadata() -> (
-    None
-):
+async def test_l07_list_offsets_in_a_leader_change_retries_once_with_metadatas_epoch() -> None:
     async with (
         Scripted(2) as cluster,
         AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,

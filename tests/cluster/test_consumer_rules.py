@@ -22,9 +22,7 @@ TP = TopicPartition("t", 0)
 EPOCHS = ApiKey.OFFSET_FOR_LEADER_EPOCH
 
 
-async def test_p04_p05_a_leader_that_cannot_report_epochs_is_found_out_when_it_is_connected_to() -> (
-    None
-):
+async def test_p04_p05_a_leader_that_cannot_report_epochs_is_found_out_when_connected_to() -> None:
     old = {EPOCHS: (0, 2)}
     async with Scripted(1, ranges=old) as cluster, consumer_of(cluster) as consumer:
         consumer.assign([TP])

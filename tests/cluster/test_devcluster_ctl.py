@@ -128,6 +128,7 @@ async def test_a_scene_played_over_the_socket(tmp_path: Path, batch: Batch) -> N
 
 
 async def test_what_cannot_be_done_is_answered_and_the_cluster_runs_on(tmp_path: Path) -> None:
+    create = b'{"command": "create-topic", "arguments": '
     bad = {
         b"{": "no JSON",
         b"[" * 100_000: "no JSON",
@@ -147,10 +148,9 @@ async def test_what_cannot_be_done_is_answered_and_the_cluster_runs_on(tmp_path:
         b'{"command": "advance", "arguments": {"duration_ms": 9000000000000000}}': "100 years",
         b'{"command": "cut", "arguments": {"after_bytes": -1}}': "negative",
         b'{"command": "cut", "arguments": {"probability": NaN}}': "from 0 to 1",
-        b'{"command": "create-topic", "arguments": {"name": "t", "configs": {"a": 1}}}': "name=value",
-        b'{"command": "create-topic", "arguments": {"name": "../t"}}': "other than ASCII",
-        b'{"command": "create-topic", "arguments": {"name": "t", "partitions": '
-        b"1000000000}}": "Excessively large",
+        create + b'{"name": "t", "configs": {"a": 1}}}': "name=value",
+        create + b'{"name": "../t"}}': "other than ASCII",
+        create + b'{"name": "t", "partitions": 1000000000}}': "Excessively large",
         b'{"command": "elect-unclean", "arguments": {"topic": "nowhere"}}': "no partition",
         b'{"command": "close"}': "there is no command",
         b'{"command": "__init__"}': "there is no command",

@@ -101,7 +101,8 @@ with LocalCluster(2, "3.9", security=Security("SSL")) as cluster:
     cluster.create_topic("events")
     with parley.Client(parley.ClientOptions.from_properties(cluster.client_properties())) as client:
         client.produce("events", pyarrow.table({"value": ["one", "two"]}))
-        tables = list(client.fetch(parley.TopicPartition("events", 0), parley.EARLIEST, parley.LATEST))
+        partition = parley.TopicPartition("events", 0)
+        tables = list(client.fetch(partition, parley.EARLIEST, parley.LATEST))
     assert isinstance(shared_loop().loop, uvloop.Loop)
     print(pyarrow.Table.from_batches(tables)["value"].cast("string").to_pylist())
 """

@@ -61,9 +61,7 @@ def test_comparison_sees_a_wrong_fact(
     assert found
 
 
-def test_what_is_read_earlier_than_the_jars_write_it_is_the_leader_hints_of_kip_951_and_nothing_else() -> (
-    None
-):
+def test_only_the_leader_hints_of_kip_951_are_read_earlier_than_the_jars_write_them() -> None:
     """The one exception: the KIP's page has them in Produce 9+ and Fetch 12+,
     the jars from 10 and 16 on.
     """

@@ -18,10 +18,12 @@ from pyspark.sql import SparkSession
 import pyarrow, parley
 from parley.devcluster import LocalCluster
 
-with LocalCluster(brokers=1) as cluster, parley.Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-    client.create_topics([parley.NewTopic("t")])
-    client.produce("t", pyarrow.table({"key": ["a", "b"], "value": ["1", "2"]}))
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+with LocalCluster(brokers=1) as cluster:
+    with parley.Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+        client.create_topics([parley.NewTopic("t")])
+        client.produce("t", pyarrow.table({"key": ["a", "b"], "value": ["1", "2"]}))
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.getOrCreate()
     rows = spark.read.format("parley").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     print(sorted(bytes(row.value) for row in rows.option("subscribe", "t").load().collect()))
     print(spark.sparkContext._jvm.java.lang.System.getProperty("java.home"))

@@ -39,7 +39,8 @@ from parley.client import Client
 with Client(bootstrap_servers=sys.argv[1]) as client:
     producer = client.transactions.producer(sys.argv[3], max_generation=int(sys.argv[4])).start()
     producer.begin_transaction()
-    producer.produce(sys.argv[2], pa.table({"value": [str(i) for i in range(int(sys.argv[5]), int(sys.argv[6]))]}))
+    values = [str(i) for i in range(int(sys.argv[5]), int(sys.argv[6]))]
+    producer.produce(sys.argv[2], pa.table({"value": values}))
     sys.stdout.buffer.write(pickle.dumps(producer.prepare_transaction()))
 """
 

@@ -123,13 +123,15 @@ STREAM = """
     from pyspark.sql import SparkSession
 
     servers, topic, folder, gate = sys.argv[1:]
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    rows = spark.readStream.format("parley").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
-    rows = rows.option("startingOffsets", "earliest").load()
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.getOrCreate()
+    rows = spark.readStream.format("parley").option("kafka.bootstrap.servers", servers)
+    rows = rows.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
     def run():
-        writer = rows.writeStream.format("parquet").option("path", folder + "/out").trigger(availableNow=True)
-        writer.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
+        writer = rows.writeStream.format("parquet").option("path", folder + "/out")
+        writer = writer.option("checkpointLocation", folder + "/checkpoint")
+        writer.trigger(availableNow=True).start().awaitTermination()
         return spark.read.parquet(folder + "/out").count()
 
     def started_again(most=3):  # the machine may be busy too
@@ -164,7 +166,9 @@ def test_a_planner_that_starts_late_ends_a_stream_which_can_be_started_again(
     gate.touch()
     python.write_text(
         f"""#!/bin/sh
-case "$*" in *source_runner*) until [ -e '{gate}' ] || [ ! -e '{tmp_path}' ]; do sleep 0.1; done ;; esac
+case "$*" in
+  *source_runner*) until [ -e '{gate}' ] || [ ! -e '{tmp_path}' ]; do sleep 0.1; done ;;
+esac
 exec '{sys.executable}' "$@"
 """
     )

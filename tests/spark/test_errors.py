@@ -142,9 +142,8 @@ def test_how_an_error_came_about_is_logged_for_who_wants_it(
     rows = StructType([StructField("value", StringType())])
     with caplog.at_level("DEBUG", "parley.spark"), pytest.raises(ConfigError) as caught:
         source.writer(schema=rows, overwrite=False)
-    assert [Path(frame.filename).name for frame in traceback.extract_tb(caught.value.__traceback__)] == [
-        "test_errors.py", "edge.py",
-    ]  # fmt: skip
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [Path(frame.filename).name for frame in frames] == ["test_errors.py", "edge.py"]
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     (record,) = [one for one in caplog.records if one.exc_info]
     assert "kafka.py" in logging.Formatter().formatException(record.exc_info)

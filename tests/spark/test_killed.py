@@ -36,7 +36,8 @@ PROGRAM = """
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     rows = (
-        spark.readStream.format("parley").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+        spark.readStream.format("parley").option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", most)
         .option("kafka.max.partition.fetch.bytes", 2000).option("kafka.max.batch.rows", 50).load()
     )

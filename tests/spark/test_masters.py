@@ -52,21 +52,23 @@ PROGRAM = """
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     parley.spark.register(spark)
-    options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    options["startingOffsets"] = "earliest"
     batch = spark.read.format("parley").options(**options).option("minPartitions", 4).load()
-    counts = {"batch": batch.count(), "tasks": batch.selectExpr("spark_partition_id() AS id").distinct().count()}
-    rows = spark.readStream.format("parley").options(**options).option("maxOffsetsPerTrigger", 150).load()
+    tasks = batch.selectExpr("spark_partition_id() AS id").distinct()
+    counts = {"batch": batch.count(), "tasks": tasks.count()}
+    stream = spark.readStream.format("parley").options(**options)
+    rows = stream.option("maxOffsetsPerTrigger", 150).load()
     query = (
         rows.writeStream.format("parquet").option("path", folder + "/out")
         .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
     )
     assert query.awaitTermination(PATIENCE_SECONDS)
-    values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value").collect()
-    counts["stream"] = sorted(int(row.value) for row in values) == list(range(400))
+    values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value")
+    counts["stream"] = sorted(int(row.value) for row in values.collect()) == list(range(400))
     counts["batches"] = len([p for p in query.recentProgress if p["numInputRows"]])
-    batch.selectExpr("value", f"'{topic}.copy' AS topic").write.format("parley").mode("append").option(
-        "kafka.bootstrap.servers", servers
-    ).save()
+    writer = batch.selectExpr("value", f"'{topic}.copy' AS topic").write.format("parley")
+    writer.mode("append").option("kafka.bootstrap.servers", servers).save()
     copy = spark.read.format("parley").options(**{**options, "subscribe": topic + ".copy"}).load()
     counts["copied"] = copy.count()
     spark.stop()
@@ -187,7 +189,10 @@ PIPELINE = """
     from pyspark.sql import SparkSession
 
     spark = SparkSession.active()
-    OPTIONS = {{"kafka.bootstrap.servers": "{servers}", "subscribe": "{topic}", "startingOffsets": "earliest"}}
+    OPTIONS = {{
+        "kafka.bootstrap.servers": "{servers}", "subscribe": "{topic}",
+        "startingOffsets": "earliest",
+    }}
 
     @dp.table
     def streamed():

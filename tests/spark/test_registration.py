@@ -84,10 +84,12 @@ READ = """
     from pyspark.sql import SparkSession
     import parley.spark
 
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.getOrCreate()
     parley.spark.register(spark)
     parley.spark.register(spark)
-    rows = spark.read.format("parley").option("kafka.bootstrap.servers", sys.argv[1]).option("subscribe", sys.argv[2])
+    rows = spark.read.format("parley").option("kafka.bootstrap.servers", sys.argv[1])
+    rows = rows.option("subscribe", sys.argv[2])
     print("rows", rows.load().count(), "by", spark.sparkContext.pythonExec)
     spark.stop()
 """

@@ -41,7 +41,8 @@ def _indexes(text: str, parts: str) -> Iterator[int]:
 def write_partitions(partitions: Iterable[TopicPartition]) -> str:
     """Return partitions as a text, topic by topic.
 
-    >>> write_partitions([TopicPartition("b", index) for index in (4, 1, 2)] + [TopicPartition("a", 0)])
+    >>> of_b = [TopicPartition("b", index) for index in (4, 1, 2)]
+    >>> write_partitions([*of_b, TopicPartition("a", 0)])
     'a:0 b:1-2,4'
     """
     by_topic: dict[str, list[int]] = {}

@@ -5,8 +5,8 @@ TransactionError
   TransactionAbortableError     abort, then go on with the same producer
   TransactionFatalError         this producer is done for; a new one of the same id may go on
     ProducerFencedError         (47, 90) another producer has taken the transactional id over
-  TransactionAbortedError       (48) commit asked of a transaction that is aborted: its records are gone
-  TransactionCommittedError     (48) abort asked of a transaction that is committed: its records stay
+  TransactionAbortedError       (48) a commit, but the transaction is aborted: its records are gone
+  TransactionCommittedError     (48) an abort, but the transaction is committed: its records stay
   TransactionForgottenError     (49) the coordinator knows this id, or this producer id, no more
 """
 

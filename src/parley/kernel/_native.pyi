@@ -1,4 +1,4 @@
-"""Types of the compiled kernel (native/src/lib.rs). `native.py` gives its results the contract's shapes."""
+"""Types of the compiled kernel (native/src/lib.rs). `native.py` makes the contract's of them."""
 
 from parley.kernel import contract
 

@@ -1,10 +1,10 @@
 """Whole frames: request and response headers with the message behind them.
 
-    request header   v0  api key, version, correlation id             ControlledShutdown v0 only
-                     v1  … and client id (int16 length)               versions that are not flexible
-                     v2  … and tagged fields                          flexible versions
-    response header  v0  correlation id                               not flexible, and every ApiVersions
-                     v1  … and tagged fields                          flexible versions
+    request header   v0  api key, version, correlation id     ControlledShutdown v0 only
+                     v1  … and client id (int16 length)       versions that are not flexible
+                     v2  … and tagged fields                  flexible versions
+    response header  v0  correlation id                       not flexible, and every ApiVersions
+                     v1  … and tagged fields                  flexible versions
 
 1. The client id never has a compact length, not even in header v2: a broker must be able to read
    it before it knows whether the version is one it has (KIP-482).

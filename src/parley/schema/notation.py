@@ -19,10 +19,14 @@ their own. Facts only, one field per line, inner fields indented by two spaces b
 
 Columns are name, type, versions ("2", "0-12", or "3+" for all from 3 on), then options:
 
-    tag=N        sent as tagged field N                 null, null=2+   may be null (in those versions)
-    default=X    instead of 0, false, "", [], …         key             keys the array's entries
-    ignorable    may be dropped where a version lacks it plain          never in compact form
-    secret       masked when shown                      kafka=Name      Kafka's spelling, where the rule fails
+    tag=N           sent as tagged field N
+    null, null=2+   may be null (in those versions)
+    default=X       instead of 0, false, "", [], …
+    key             keys the array's entries
+    ignorable       may be dropped where a version lacks it
+    plain           never in compact form
+    secret          masked when shown
+    kafka=Name      Kafka's spelling, where the rule fails
 
 The rule: Kafka's name of a field is its name here with each word capitalised and the underscores
 taken out (`topic_id` is `TopicId`). `#` starts a comment.

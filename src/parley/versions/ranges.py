@@ -99,8 +99,8 @@ FIELDS_NOT_TRUSTED: tuple[NotTrusted, ...] = (
 def is_trusted(api: ApiKey, field: str, version: int) -> bool:
     """Return whether a field of an API's response may be believed in a version.
 
-    >>> is_trusted(ApiKey.METADATA, "leader_epoch", 8), is_trusted(ApiKey.METADATA, "leader_epoch", 9)
-    (False, True)
+    >>> [is_trusted(ApiKey.METADATA, "leader_epoch", version) for version in (8, 9)]
+    [False, True]
     """
     return not any(
         rule.api == api and rule.field == field and version < rule.below_version

@@ -19,14 +19,18 @@ Outcomes = Mapping[str, Mapping[str, str]]
 HEAD = """\
 # Compatibility
 
-Written by `make test-real`, which runs the newest client against a real broker of each release; do not edit.
+Written by `make test-real`, which runs the newest client against a real broker of each release; \
+do not edit.
 A cell is there only because its test passed: `tests/real/test_compatibility.py`.
 
 | sign | meaning |
 |---|---|
-| ✓ | works: the request was answered, and where it changes something the change was seen on the broker |
-| ↓ | the release lacks it, and parley takes the older path named in the last column, with the right result |
-| – | the release lacks it: `UnsupportedVersionError` before a byte is sent, with API, ranges, broker, first release |
+| ✓ | works: the request was answered, and where it changes something \
+the change was seen on the broker |
+| ↓ | the release lacks it, and parley takes the older path named in the last column, \
+with the right result |
+| – | the release lacks it: `UnsupportedVersionError` before a byte is sent, \
+with API, ranges, broker, first release |
 | ○ | the broker has the APIs and answers that the feature is switched off there |
 """
 

@@ -108,9 +108,7 @@ def move(cluster: LocalCluster, client: Client) -> None:
     eventually(lambda: epoch_of(client) > before.leader_epoch)
 
 
-def test_a_consumer_that_starts_where_the_query_is_finds_no_truncation_after_leaders_moved() -> (
-    None
-):
+def test_a_consumer_started_where_the_query_is_finds_no_truncation_after_leaders_moved() -> None:
     with LocalCluster(brokers=3, release="4.3") as cluster:
         cluster.create_topic("t", partitions=1, replication_factor=3)
         with Client(bootstrap_servers=cluster.bootstrap_servers) as client:

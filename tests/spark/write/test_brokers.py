@@ -44,9 +44,7 @@ def test_a_time_out_longer_than_the_broker_allows_is_refused_at_the_start(sink: 
         sink.driver().plan()
 
 
-def test_brokers_without_transactions_are_refused_at_the_start_with_the_release_that_has_them() -> (
-    None
-):
+def test_brokers_without_transactions_are_refused_at_start_with_the_release_that_has_them() -> None:
     with (
         LocalCluster(brokers=1, releases={1: "0.10.2"}) as old,
         Client(bootstrap_servers=old.bootstrap_servers) as client,

@@ -19,7 +19,8 @@ COMMIT = """
 import pickle, sys
 writer = pickle.load(sys.stdin.buffer)
 writer.commit([])
-print(*(name for name in ("pyarrow", "asyncio", "parley.client", "parley.spark.options.texts") if name in sys.modules))
+heavy = ("pyarrow", "asyncio", "parley.client", "parley.spark.options.texts")
+print(*(name for name in heavy if name in sys.modules))
 """
 
 

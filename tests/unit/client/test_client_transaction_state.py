@@ -51,15 +51,23 @@ def ends(txn: TransactionState, identity: Identity | None = None) -> None:
 
 
 _TABLE = """
-    InitProducerId     14 retry     15 retry     16 retry     51 retry   47 fatal 90 fatal 53 fatal 31 fatal 50 fatal
-    AddPartitionsToTxn 14 retry     16 retry     51 retry     3 retry    47 fatal 90 fatal 53 fatal 48 fatal
-    AddPartitionsToTxn 29 abortable 55 abortable 120 abortable 49 renew  59 renew
-    AddOffsetsToTxn    15 retry     51 retry     30 abortable 120 abortable 49 renew 90 fatal 53 fatal 48 fatal
-    TxnOffsetCommit    14 retry     16 retry     30 abortable 22 abortable 25 abortable 82 abortable 47 fatal 43 fatal
-    EndTxn             14 retry     16 retry     51 retry     47 fatal   90 fatal 48 fatal 53 fatal 49 renew 59 renew
-    EndTxn             120 abortable -1 fatal
-    Produce            10 abortable 29 abortable 45 renew     47 renew   59 renew 90 fatal 31 fatal 53 fatal
-    Produce            7 abortable  120 abortable 48 renew    -1 abortable
+    InitProducerId     14 retry     15 retry     16 retry      51 retry
+    InitProducerId     47 fatal     90 fatal     53 fatal      31 fatal     50 fatal
+    AddPartitionsToTxn 14 retry     16 retry     51 retry      3 retry
+    AddPartitionsToTxn 29 abortable 55 abortable 120 abortable
+    AddPartitionsToTxn 49 renew     59 renew
+    AddPartitionsToTxn 47 fatal     90 fatal     53 fatal      48 fatal
+    AddOffsetsToTxn    15 retry     51 retry     30 abortable  120 abortable
+    AddOffsetsToTxn    49 renew     90 fatal     53 fatal      48 fatal
+    TxnOffsetCommit    14 retry     16 retry
+    TxnOffsetCommit    30 abortable 22 abortable 25 abortable  82 abortable
+    TxnOffsetCommit    47 fatal     43 fatal
+    EndTxn             14 retry     16 retry     51 retry      120 abortable
+    EndTxn             49 renew     59 renew
+    EndTxn             47 fatal     90 fatal     48 fatal      53 fatal     -1 fatal
+    Produce            10 abortable 29 abortable 7 abortable   120 abortable -1 abortable
+    Produce            45 renew     47 renew     59 renew      48 renew
+    Produce            90 fatal     31 fatal     53 fatal
 """
 
 

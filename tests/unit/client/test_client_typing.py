@@ -58,8 +58,10 @@ def names() -> Iterator[str]:
 
 
 def blocking(table: pa.Table) -> int:
-    with Client(bootstrap_servers=["a:1", "b:2"], request_timeout_ms=timedelta(seconds=3)) as client:
-        options = client.options.replace(client_id="other").replace(retry_backoff_ms=timedelta(seconds=1))
+    servers = ["a:1", "b:2"]
+    with Client(bootstrap_servers=servers, request_timeout_ms=timedelta(seconds=3)) as client:
+        options = client.options.replace(client_id="other")
+        options = options.replace(retry_backoff_ms=timedelta(seconds=1))
         print(options.client_id, ProduceOptions().replace(acks=1))
         print(ConsumerOptions().replace(group_id="g", check_crcs=True))
         client.create_topics([NewTopic("flights", configs={"retention.ms": "5"})])
@@ -110,8 +112,8 @@ asyncio.run(asynchronous())
 
 WRONG = """
 from parley import (
-    AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions, NewTopic,
-    ProduceOptions, TopicPartition,
+    AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions,
+    NewTopic, ProduceOptions, TopicPartition,
 )
 from parley.client import record_shape
 from parley.devcluster import LocalCluster

@@ -49,9 +49,7 @@ def test_nothing_is_asked_for_what_waits_is_done_or_has_no_position() -> None:
     assert plan_of(waits, done, unset) == Plan(look_again_ms=DUE)
 
 
-def test_nothing_is_fetched_while_enough_waits_or_a_partition_is_paused_but_positions_are_kept() -> (
-    None
-):
+def test_nothing_is_fetched_while_enough_waits_or_paused_but_positions_are_kept() -> None:
     paused, checked = part(TP0, paused=True), part(TP1, epoch=2)
     plan = plan_of(paused, checked)
     assert (plan.fetches, plan.validations) == ({}, {2: [checked]})
@@ -96,9 +94,7 @@ def test_a_follower_is_read_from_while_it_is_online_and_its_lease_lasts() -> Non
     assert (source(NOW + 1), source(NOW), source(NOW + 1, offline_replicas=(2,))) == (2, 1, 1)
 
 
-def test_under_a_changed_topic_id_nothing_is_fetched_by_name_and_metadata_is_asked_a_few_times() -> (
-    None
-):
+def test_a_changed_topic_id_ends_fetches_by_name_and_metadata_is_asked_a_few_times() -> None:
     one = part(by_wire=False, topic=Incarnation(ID_A, held_since_ms=NOW))
     cache = cache_with({0: 0}, topic_id=ID_B)
     plan = plan_of(one, cache=cache)

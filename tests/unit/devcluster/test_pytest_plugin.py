@@ -96,7 +96,8 @@ def test_tls(kafka_cluster):
 
 @pytest.mark.kafka(brokers=1, data_dir=True, topics=["kept"])
 def test_folder(kafka_cluster, tmp_path_factory):
-    assert [path for path in tmp_path_factory.getbasetemp().glob("kafka*/**/*") if "kept" in path.name]
+    found = tmp_path_factory.getbasetemp().glob("kafka*/**/*")
+    assert [path for path in found if "kept" in path.name]
 
 @pytest.mark.kafka(brokers=1, settings={"num_partitions": 5})
 def test_settings(kafka_cluster):

@@ -37,7 +37,7 @@ class AsyncConsumer:
     >>> async def read() -> None:
     ...     options = {"group_id": "readers", "auto_offset_reset": "earliest"}
     ...     async with AsyncConsumer(bootstrap_servers="localhost:9092", **options) as consumer:
-    ...         consumer.subscribe(["flights"])  # or: consumer.assign([TopicPartition("flights", 0)])
+    ...         consumer.subscribe(["flights"])  # or: assign([TopicPartition("flights", 0)])
     ...         record = await consumer.getone()  # or: async for record in consumer
     ...         print(record.offset, record.value)
     >>> asyncio.run(read())

@@ -151,7 +151,8 @@ def refuse_other_history(
 
     Both cannot be: epochs grow along a log. Offsets without an epoch are compared with nothing.
 
-    >>> refuse_other_history(TopicPartition("t", 0), OffsetAndMetadata(7, "", -1), OffsetAndMetadata(6, "", 1))
+    >>> new, last = OffsetAndMetadata(7, "", -1), OffsetAndMetadata(6, "", 1)
+    >>> refuse_other_history(TopicPartition("t", 0), new, last)
     """
     if last is None or new.leader_epoch < 0 or last.leader_epoch < 0:
         return

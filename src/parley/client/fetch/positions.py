@@ -106,8 +106,10 @@ class Diverged(NamedTuple):
 def compare(position: Position, found: EpochEndOffset) -> Diverged | None:
     """Return where a position's history leaves the leader's log, None where it does not (P7, P8).
 
-    >>> compare(Position(10, 3), EpochEndOffset(3, 10)), compare(Position(10, 3), EpochEndOffset(2, 7))
-    (None, Diverged(offset=7, epoch=2))
+    >>> compare(Position(10, 3), EpochEndOffset(3, 10)) is None
+    True
+    >>> compare(Position(10, 3), EpochEndOffset(2, 7))
+    Diverged(offset=7, epoch=2)
     """
     if not found.available or position.offset_epoch < 0:
         return None

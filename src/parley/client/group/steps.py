@@ -33,7 +33,8 @@ GroupStep = Revoke | Lost | Assign
 def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
     """Return partitions as callbacks get them: by topic, then by number, each once (G46).
 
-    >>> [str(tp) for tp in in_order([TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 9)])]
+    >>> mixed = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 9)]
+    >>> [str(one) for one in in_order(mixed)]
     ['a-9', 'a-10', 'b-0']
     """
     return tuple(sorted(set(partitions)))

@@ -39,9 +39,9 @@ def token_provider(
     handler = (options.sasl_login_callback_handler_class or _HANDLERS[0]).rpartition(".")[2]
     if handler not in _HANDLERS:
         raise ConfigError(
-            f'sasl_login_callback_handler_class="{options.sasl_login_callback_handler_class}" is a Java class, which '
-            "cannot run here: give sasl_oauthbearer_token_endpoint_url (https:// or file://) "
-            "or, in Python, "
+            "sasl_login_callback_handler_class="
+            f'"{options.sasl_login_callback_handler_class}" is a Java class, which cannot run '
+            "here: give sasl_oauthbearer_token_endpoint_url (https:// or file://) or, in Python, "
             "sasl_oauth_token_provider"
         )
     if jaas is not None and jaas.claims:

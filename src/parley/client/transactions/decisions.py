@@ -3,10 +3,10 @@ pure tables.
 
 | code | name | what it does |
 |---|---|---|
-| 14, 15, 16, 51 | coordinator loads, moves, or writes the markers before | the request is repeated |
-| 47, 90 | INVALID_PRODUCER_EPOCH, PRODUCER_FENCED | fatal; 47 from a partition's leader: as 49 (KIP-588) |
+| 14, 15, 16, 51 | coordinator loads, moves, or writes earlier markers | the request is repeated |
+| 47, 90 | INVALID_PRODUCER_EPOCH, PRODUCER_FENCED | fatal; 47 from a leader: as 49 (KIP-588) |
 | 48 | INVALID_TXN_STATE | fatal: both sides do not agree any more |
-| 49, 59, 45 | producer id unknown, or a sequence missing | abort and a new epoch (KIP-360); fatal before 2.5 |
+| 49, 59, 45 | id unknown, or a sequence missing | abort, new epoch (KIP-360); fatal before 2.5 |
 | 53, 31 | not authorized for the transactional id, or the cluster | fatal |
 | 29, 30 | not authorized for a topic or the group | abort |
 | 120 | TRANSACTION_ABORTABLE | abort (KIP-890) |

@@ -1,12 +1,11 @@
-"""Where a transactional producer stands: which calls are allowed, and which request comes next.
-Pure.
+"""Where a transactional producer stands, what it may be asked, which request comes next: pure.
 
-    UNINITIALIZED ──initialized──> READY ──begin──> IN_TRANSACTION ──commit──> COMMITTING ──ended──>
-    READY
-                                     ^                │      │                    │
-                                     │             failure  abort              failure
-                                     │                v      v                    v
-                                     └───ended─── ABORTING <──abort── ABORTABLE_ERROR       (any) ──> FATAL
+    UNINITIALIZED ──initialized──> READY
+    READY ──begin──> IN_TRANSACTION ──commit──> COMMITTING ──ended──> READY
+                        │        └───failure───┐    │
+                      abort                    │  failure
+                        v                      v    v
+    READY <──ended── ABORTING <──abort── ABORTABLE_ERROR           (any) ──> FATAL
 
 1. After an abortable error nothing but an abort goes on, and no commit is ever sent for that
    transaction.

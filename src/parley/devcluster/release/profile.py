@@ -281,10 +281,8 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
 def behaviour_of(found: Release) -> Behaviour:
     """Return the behaviours of a release.
 
-    >>> behaviour_of(release("0.10.2.2")).names_controller
-    True
-    >>> behaviour_of(release("4.3")).names_controller
-    False
+    >>> [behaviour_of(release(name)).names_controller for name in ("0.10.2.2", "4.3")]
+    [True, False]
     """
     behaviour = Behaviour()
     for since, change in BEHAVIOURS:

@@ -3,11 +3,11 @@ libraries.
 
 What stands in a batch or wrapper message, by codec:
 
-    gzip    one or more gzip members; bytes after the last that do not begin another are ignored (Java)
+    gzip    one or more gzip members; bytes after the last that begin no other are ignored (Java)
     snappy  xerial framing of Java's producers, or one raw block (librdkafka)
                 82 'SNAPPY' 00 | version int32 | compatible int32 | { size int32 | raw block }*
-    lz4     LZ4 frames. Magic 0 carries a wrong header checksum (KIP-57): it is taken over the frame's
-            magic number too. Written for magic 0, accepted for magic 0 and 1.
+    lz4     LZ4 frames. Magic 0 carries a wrong header checksum (KIP-57): it is taken over the
+            frame's magic number too. Written for magic 0, accepted for magic 0 and 1.
     zstd    zstd frames, with or without content size
 
 What is damaged and too large at once: what a header announces (snappy's blocks, zstd's first frame)

@@ -219,7 +219,8 @@ class ScramServer:
         decoy = hashlib.sha256(self._username.encode()).digest()
         known = self._credential or ScramCredential(decoy[:16], decoy, decoy, MIN_ITERATIONS)
         self._full_nonce = fields["r"] + self._nonce
-        answer = f"r={self._full_nonce},s={base64.b64encode(known.salt).decode()},i={known.iterations}".encode()
+        salt = base64.b64encode(known.salt).decode()
+        answer = f"r={self._full_nonce},s={salt},i={known.iterations}".encode()
         self._first_exchange = (bare, answer)
         return answer
 

@@ -57,25 +57,30 @@ _GROUP_ID = "parley reads without a consumer group"
 
 # Names that Kafka's clients know (consumer, producer, common) and that mean nothing to parley.
 _JAVA_NAMES = """
-    allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter bootstrap.controllers client.dns.lookup
-    config.providers connections.max.idle.ms default.api.timeout.ms enable.metrics.push exclude.internal.topics
-    group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms linger.ms
-    max.poll.interval.ms max.poll.records metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms
-    metadata.recovery.strategy metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    partition.assignment.strategy partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
-    receive.buffer.bytes retries sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
-    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
-    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
-    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism sasl.oauthbearer.token.endpoint.url
-    security.providers send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
-    ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
-    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
-    ssl.truststore.type transaction.timeout.ms transaction.two.phase.commit.enable
-    compression.gzip.level compression.lz4.level compression.zstd.level
+    allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter bootstrap.controllers
+    client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms
+    enable.metrics.push exclude.internal.topics group.id group.instance.id group.protocol
+    group.remote.assignor heartbeat.interval.ms linger.ms max.poll.interval.ms max.poll.records
+    metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    partition.assignment.strategy partitioner.adaptive.partitioning.enable
+    partitioner.availability.timeout.ms receive.buffer.bytes retries
+    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
+    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+    sasl.mechanism sasl.oauthbearer.token.endpoint.url security.providers send.buffer.bytes
+    session.timeout.ms socket.connection.setup.timeout.max.ms ssl.cipher.suites
+    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
+    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type transaction.timeout.ms
+    transaction.two.phase.commit.enable compression.gzip.level compression.lz4.level
+    compression.zstd.level
 """
 JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 

@@ -320,9 +320,10 @@ OPTIONS = (*WHAT_IS_READ, *HOW_MUCH_AT_ONCE, *THE_REST, *WRITING)
 
 _SPARKS_OWN = """
     subscribe subscribePattern assign startingOffsets startingTimestamp startingOffsetsByTimestamp
-    startingOffsetsByTimestampStrategy endingOffsets endingTimestamp endingOffsetsByTimestamp failOnDataLoss
-    kafkaConsumer.pollTimeoutMs fetchOffset.numRetries fetchOffset.retryIntervalMs maxOffsetsPerTrigger
-    minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition groupIdPrefix includeHeaders topic
+    startingOffsetsByTimestampStrategy endingOffsets endingTimestamp endingOffsetsByTimestamp
+    failOnDataLoss kafkaConsumer.pollTimeoutMs fetchOffset.numRetries fetchOffset.retryIntervalMs
+    maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
+    groupIdPrefix includeHeaders topic
 """
 SPARKS_OWN_OPTIONS = frozenset(_SPARKS_OWN.split())
 """What the documentation of Spark's own source and sink lists, `kafka.*` aside. All

@@ -1,12 +1,12 @@
 """What to do with a batch, given what is known of it: pure.
 
-the newest intent is of …              a task                the driver
-------------------------------------   -------------------   ------------------------------------------
-nobody                                 writes                decides, then commits
-another query with the same prefix     writes                the same
-this query, an earlier batch           writes                the same
-this query, this batch                 passes over its rows  commits what the intent names, once more
-this query, a later batch              refuses               never gets there
+the newest intent is of …            a task                 the driver
+----------------------------------   --------------------   -------------------------------------
+nobody                               writes                 decides, then commits
+another query with the same prefix   writes                 the same
+this query, an earlier batch         writes                 the same
+this query, this batch               passes over its rows   commits what the intent names, again
+this query, a later batch            refuses                never gets there
 """
 
 from __future__ import annotations

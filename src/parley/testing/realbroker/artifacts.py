@@ -154,7 +154,8 @@ def _dependency(artifact: str) -> str:
     group, name, version, *rest = artifact.split(":")
     exclusions = ""
     if rest == ["-"]:
-        exclusions = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+        everything = "<groupId>*</groupId><artifactId>*</artifactId>"
+        exclusions = f"<exclusions><exclusion>{everything}</exclusion></exclusions>"
     return (
         f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(name)}</artifactId>"
         f"<version>{escape(version)}</version>{exclusions}</dependency>"

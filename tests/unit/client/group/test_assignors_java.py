@@ -44,8 +44,8 @@ def holders(
     members: list[Member], claim: Callable[[Subscription], Claim]
 ) -> dict[TopicPartition, str]:
     """Return who claims each partition in the highest generation, where that is one member."""
-    claims = [(part, found.generation, one.member_id)
-              for one in members for found in [claim(one.subscription)] for part in found.partitions]  # fmt: skip
+    said = [(one.member_id, claim(one.subscription)) for one in members]
+    claims = [(part, found.generation, name) for name, found in said for part in found.partitions]
     best: dict[TopicPartition, str] = {}
     for part, group in groupby(sorted(claims), key=lambda one: one[0]):
         latest = sorted(group, key=lambda one: one[1], reverse=True)

@@ -167,9 +167,7 @@ def test_g37_a_refused_commit_shows_it_as_well(code: int) -> None:
     assert showing(member) == [Lost((A0,))]
 
 
-def test_g28_an_eager_sticky_assignor_hears_what_was_given_up_and_a_cooperative_one_what_is_kept() -> (
-    None
-):
+def test_g28_eager_sticky_hears_what_was_given_up_and_cooperative_what_is_kept() -> None:
     member = member_of(A0, A1)
     member.request_rejoin("a test")
     assert showing(member) == [Revoke((A0, A1))]

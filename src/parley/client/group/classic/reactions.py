@@ -7,7 +7,7 @@ Java has it.
 | 15, 16, time-out, lost connection | find it again | find it, then join again | find it again |
 | 22 ILLEGAL_GENERATION | | new generation, same member | new generation, same member |
 | 25 UNKNOWN_MEMBER_ID | new member | new member | new member |
-| 27 REBALANCE_IN_PROGRESS | wait, then again | join again at once | join again, where the member is stable |
+| 27 REBALANCE_IN_PROGRESS | wait, then again | join again at once | join again, if it is stable |
 | 79 MEMBER_ID_REQUIRED | again at once, with the id | | |
 | 23, 24, 26, 30, 35, 81, 82 | fatal | fatal | fatal |
 """

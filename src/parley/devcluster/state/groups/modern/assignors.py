@@ -40,7 +40,8 @@ def by_range(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> 
     """Give each subscriber of a topic consecutive partitions (rule 3).
 
     >>> topic = bytes(16)
-    >>> found = by_range({"a": Subscriber(frozenset([topic])), "b": Subscriber(frozenset([topic]))}, {topic: 3})
+    >>> subscriber = Subscriber(frozenset([topic]))
+    >>> found = by_range({"a": subscriber, "b": subscriber}, {topic: 3})
     >>> sorted(index for _, index in found["a"])
     [0, 1]
     """
