@@ -44,12 +44,13 @@ def shown(value: object) -> str:
 
 
 def several(what: str, values: object, of: str = "names") -> tuple[object, ...]:
-    """Return what a caller gave where several values are wanted. Raises ConfigError for one text,
-    and for no values.
+    """Return what a caller gave where several values are wanted.
 
-    >>> several("names", "ab")
-    Traceback (most recent call last): parley.errors.tree.ConfigError: names='ab' is one text where
-    several names are wanted: give ['ab']
+    Raises ConfigError for one text, and for no values.
+
+    >>> several("n", "ab")
+    Traceback (most recent call last):
+    parley.errors.tree.ConfigError: n='ab' is one text where several names are wanted: give ['ab']
     """
     if isinstance(values, str | bytes | bytearray | memoryview):
         kind = "text" if isinstance(values, str) else "bytes value"

@@ -1,7 +1,7 @@
 """`sasl.jaas.config`: read as text for the few options that parley knows, never evaluated.
 
-    org.apache.kafka.common.security.plain.PlainLoginModule required username="alice"
-    password="secret";
+    org.apache.kafka.common.security.plain.PlainLoginModule required
+        username="alice" password="secret";
 
 No class is loaded, nothing is interpolated, and no error shows the text: it holds a password.
 """
@@ -80,12 +80,13 @@ class UnsecuredToken:
 
 
 def parse_jaas(text: Secret) -> JaasLogin:
-    """Return what a JAAS text says. Raises ConfigError that names what is wrong, never the text
-    itself.
+    """Return what a JAAS text says.
+
+    Raises ConfigError that names what is wrong, never the text itself.
 
     >>> parse_jaas(Secret('x.PlainLoginModule required;'))
-    Traceback (most recent call last): parley.errors.tree.ConfigError: sasl_jaas_config: the login
-    module "x.PlainLoginModule" is not known.
+    Traceback (most recent call last):
+    parley.errors.tree.ConfigError: sasl_jaas_config: the login module "x.PlainLoginModule" ...
     """
     words = _words(text.reveal())
     if len(words) < 3 or words[-1] != (";", True) or words[1][0].lower() not in _FLAGS:

@@ -117,7 +117,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: `call` is what it calls at a cluster, `summary` its help's first line."""
+    """One command: `call` is what it calls at a cluster, `summary` its help's first paragraph."""
 
     name: str
     call: str
@@ -126,8 +126,8 @@ class Command:
 
     @property
     def summary(self) -> str:
-        """The first line of the help."""
-        return self.help.split("\n")[0]
+        """The first paragraph of the help, on one line."""
+        return " ".join(self.help.split("\n\n")[0].split())
 
     @property
     def usage(self) -> str:
