@@ -151,6 +151,20 @@ def partitions(recorder: Recorder, topic: str) -> None:
         recorder.record(
             "the first epoch", fitting(epochs, version, replica_id=-1, topics=[wanted]), version
         )
+    _replicas(recorder, topic)
+    for version in recorder.versions(ApiKey.DESCRIBE_PRODUCERS):
+        named = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0, 99])
+        request = DescribeProducersRequest(topics=[named])
+        recorder.record("one, and one that is not there", request, version, errors={UNKNOWN_TOPIC})
+    for version in recorder.versions(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+        topics = [
+            DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in (topic, "never-made")
+        ]
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=2)
+        recorder.record("a page", request, version, errors=ANY)
+
+
+def _replicas(recorder: Recorder, topic: str) -> None:
     for version in recorder.versions(ApiKey.ELECT_LEADERS):
         wanted = ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[0])
         request = fitting(
@@ -160,9 +174,11 @@ def partitions(recorder: Recorder, topic: str) -> None:
         recorder.record("preferred", request, version, errors=ANY)
     for version in recorder.versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS):
         alter = AlterPartitionReassignmentsRequest
-        for title, replicas, errors in (("same replicas", [1], set()),
+        for title, replicas, errors in (
+            ("same replicas", [1], set()),
             ("cancelled", None, {NO_REASSIGNMENT}),
-                                        ("no such broker", [77], {39})):  # fmt: skip
+            ("no such broker", [77], {39}),
+        ):
             parts = [alter.ReassignablePartition(partition_index=0, replicas=replicas)]
             moved = alter.ReassignableTopic(name=topic, partitions=parts)
             recorder.record(title, alter(topics=[moved], timeout_ms=10_000), version, errors=errors)
@@ -177,17 +193,6 @@ def partitions(recorder: Recorder, topic: str) -> None:
         place = move.AlterReplicaLogDirTopic(name=topic, partitions=[0])
         request = move(dirs=[move.AlterReplicaLogDir(path="/no/such/place", topics=[place])])
         recorder.record("no such place", request, version, errors={57})
-    for version in recorder.versions(ApiKey.DESCRIBE_PRODUCERS):
-        named = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0, 99])
-        recorder.record("one, and one that is not there", DescribeProducersRequest(topics=[named]),
-            version,
-                        errors={UNKNOWN_TOPIC})  # fmt: skip
-    for version in recorder.versions(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-        topics = [
-            DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in (topic, "never-made")
-        ]
-        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=2)
-        recorder.record("a page", request, version, errors=ANY)
 
 
 def acls(recorder: Recorder) -> None:

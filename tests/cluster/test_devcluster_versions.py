@@ -83,11 +83,8 @@ def a_request(key: ApiKey, version: int, topic_id: bytes) -> Any:
         case ApiKey.FETCH:
             partition = kind.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
             where = by_id if version >= 13 else {"topic": TOPIC}
-            return kind(
-                max_wait_ms=10,
-                min_bytes=1,
-                topics=[kind.FetchTopic(**where, partitions=[partition])],
-            )
+            topic = kind.FetchTopic(**where, partitions=[partition])
+            return kind(max_wait_ms=10, min_bytes=1, topics=[topic])
         case ApiKey.LIST_OFFSETS:
             partition = kind.ListOffsetsPartition(partition_index=0, timestamp=-1)
             return kind(
@@ -114,13 +111,10 @@ def a_request(key: ApiKey, version: int, topic_id: bytes) -> Any:
         case ApiKey.API_VERSIONS:
             return kind(client_software_name="wire", client_software_version="1")
         case ApiKey.CREATE_TOPICS:
-            return kind(
-                topics=[
-                    kind.CreatableTopic(
-                        name=f"new-{version}", num_partitions=1, replication_factor=1
-                    )
-                ]
+            topic = kind.CreatableTopic(
+                name=f"new-{version}", num_partitions=1, replication_factor=1
             )
+            return kind(topics=[topic])
         case ApiKey.DELETE_TOPICS:
             named = kind(topic_names=["absent"]) if version < 6 else None
             return named or kind(topics=[kind.DeleteTopicState(name="absent")])

@@ -142,8 +142,6 @@ def odd_sets(magic: int) -> dict[str, bytes]:
     least = 14 if magic == 0 else 22
     damaged = bytearray(good)
     damaged[-1] ^= 1
-    inner = bytearray(plain_set(magic, (0, 1, 2)))
-    inner[-1] ^= 1
     return {
         "nothing": b"",
         "cut in the value": good[:-3],
@@ -167,33 +165,29 @@ def odd_sets(magic: int) -> dict[str, bytes]:
         "whole, then magic 3": good + good[:16] + b"\x03" + good[17:],
         "the other format": plain_set(1 - magic, [0]),
         "both formats": good + plain_set(1 - magic, [0]),
-        "gzip of nothing": message(
-            compress(b"", GZIP, magic), magic=magic, offset=0, codec=GZIP, key=None
-        ),
-        "gzip without a value": message(None, magic=magic, offset=0, codec=GZIP, key=None),
-        "gzip that is none": message(
-            b"no gzip at all", magic=magic, offset=0, codec=GZIP, key=None
-        ),
-        "gzip of damaged": message(
-            compress(bytes(inner), GZIP, magic), magic=magic, offset=2, codec=GZIP, key=None
-        ),
-        "gzip of cut off": message(
-            compress(plain_set(magic, (0, 1, 2))[:-3], GZIP, magic),
-            magic=magic,
-            offset=2,
-            codec=GZIP,
-            key=None,
-        ),
-        "gzip in gzip": message(
-            compress(wrapped_set(magic, GZIP, 0, (0,)), GZIP, magic),
-            magic=magic,
-            offset=0,
-            codec=GZIP,
-            key=None,
-        ),
+        **odd_wrappers(magic),
         "codec 4": message(b"zstd", magic=magic, offset=0, codec=4, key=None),
         "codec 7": message(b"none", magic=magic, offset=0, codec=7, key=None),
         "attributes 0x40": message(b"v", magic=magic, offset=0, attributes=0x40),
+    }
+
+
+def odd_wrappers(magic: int) -> dict[str, bytes]:
+    """Return messages that say they wrap a compressed set, and do not, by what they are."""
+    inner = plain_set(magic, (0, 1, 2))
+    damaged = bytearray(inner)
+    damaged[-1] ^= 1
+
+    def gzip(value: bytes | None, offset: int) -> bytes:
+        return message(value, magic=magic, offset=offset, codec=GZIP, key=None)
+
+    return {
+        "gzip of nothing": gzip(compress(b"", GZIP, magic), 0),
+        "gzip without a value": gzip(None, 0),
+        "gzip that is none": gzip(b"no gzip at all", 0),
+        "gzip of damaged": gzip(compress(bytes(damaged), GZIP, magic), 2),
+        "gzip of cut off": gzip(compress(inner[:-3], GZIP, magic), 2),
+        "gzip in gzip": gzip(compress(wrapped_set(magic, GZIP, 0, (0,)), GZIP, magic), 0),
     }
 
 

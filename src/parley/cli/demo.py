@@ -13,50 +13,56 @@ from parley.cli.output import OutputFormat, print_document
 app = typer.Typer(add_completion=False)
 
 
+InputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        metavar="FILE",
+        help="A .csv, .jsonl or .parquet file. [default: 336,776 flights]",
+    ),
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="COLUMN", help="Column of the record key; may be repeated."),
+]
+PartitionByOption = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-by", metavar="COLUMN", help="Column that the table is partitioned by."
+    ),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Brokers of your own; no leader moves are forced.",
+    ),
+]
+OutputOption = Annotated[
+    Path, typer.Option("--output", metavar="DIR", help="Where the results go.")
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option(
+        "--rate", min=0, metavar="ROWS", help="Rows per second to produce; 0: as fast as it goes."
+    ),
+]
+FormatOption = Annotated[
+    OutputFormat | None,
+    typer.Option("--format", metavar="FORMAT", help="json prints the account as JSON."),
+]
+
+
 @app.command()
 def demo(
-    input_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            metavar="FILE",
-            help="A .csv, .jsonl or .parquet file. [default: 336,776 flights]",
-        ),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="COLUMN", help="Column of the record key; may be repeated."),
-    ] = None,
-    partition_by: Annotated[
-        str | None,
-        typer.Option(
-            "--partition-by", metavar="COLUMN", help="Column that the table is partitioned by."
-        ),
-    ] = None,
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-server",
-            metavar="HOST:PORT",
-            help="Brokers of your own; no leader moves are forced.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where the results go.")
-    ] = Path("demo-output"),
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate",
-            min=0,
-            metavar="ROWS",
-            help="Rows per second to produce; 0: as fast as it goes.",
-        ),
-    ] = None,
-    output_format: Annotated[
-        OutputFormat | None,
-        typer.Option("--format", metavar="FORMAT", help="json prints the account as JSON."),
-    ] = None,
+    input_file: InputOption = None,
+    key: KeyOption = None,
+    partition_by: PartitionByOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = Path("demo-output"),
+    rate: RateOption = None,
+    output_format: FormatOption = None,
 ) -> None:
     """Run the demo job: rows through Kafka and Spark into a table, during a rolling upgrade.
 

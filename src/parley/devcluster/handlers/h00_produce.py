@@ -249,24 +249,7 @@ def _append(
         rules = call.profile.behaviour.producer_rules
         appended = call.cluster.append(replica, sets, now_ms=call.now_ms, rules=rules)
     except Refused as error:
-        # Brokers put a text into the answer only for records refused one by one (KIP-467), and for
-        # this.
-        log.debug(
-            "Produce to %s-%d is refused with %d: %s",
-            outcome.topic,
-            outcome.index,
-            error.code,
-            error.message,
-        )
-        outcome.code = error.code
-        if replica is None and (explained or error.code == INVALID_TXN_STATE):
-            outcome.message = error.message
-        if isinstance(error, RefusedRecords) and error.code == INVALID_RECORD:
-            outcome.invalid, outcome.message = error, error.message
-        if replica is not None and (
-            outcome.invalid is not None or error.code in CODES_WITH_LOG_START
-        ):
-            outcome.log_start_offset = replica.log.start_offset
+        _refuse(outcome, error, replica, explained)
     except OSError as error:
         log.warning("the disk refuses records of %s-%d: %s", outcome.topic, outcome.index, error)
         outcome.code = KAFKA_STORAGE_ERROR
@@ -283,6 +266,28 @@ def _append(
             outcome.log_append_time_ms = appended.duplicate_timestamp_ms
         elif settings.log_append_time:
             outcome.log_append_time_ms = call.now_ms
+
+
+def _refuse(outcome: _Outcome, error: Refused, replica: Replica | None, explained: bool) -> None:
+    """Answer with an error; `replica` is None where it came before the records were admitted.
+
+    Brokers put a text into the answer only for records refused one by one (KIP-467), and where
+    the verification of a transaction failed.
+    """
+    log.debug(
+        "Produce to %s-%d is refused with %d: %s",
+        outcome.topic,
+        outcome.index,
+        error.code,
+        error.message,
+    )
+    outcome.code = error.code
+    if replica is None and (explained or error.code == INVALID_TXN_STATE):
+        outcome.message = error.message
+    if isinstance(error, RefusedRecords) and error.code == INVALID_RECORD:
+        outcome.invalid, outcome.message = error, error.message
+    if replica is not None and (outcome.invalid is not None or error.code in CODES_WITH_LOG_START):
+        outcome.log_start_offset = replica.log.start_offset
 
 
 def _unreplicated(outcomes: Sequence[_Outcome]) -> list[_Outcome]:
