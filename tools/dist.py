@@ -383,7 +383,7 @@ def main() -> int:
             shop.step(f"{kind} wheel", lambda kind=kind: check_wheel(kind))  # type: ignore[misc]
             shop.step(
                 f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind)
-            )  # type: ignore[misc]
+            )
         shop.step("cluster wheel", lambda: check_wheel("cluster"))
         shop.step("both wheels", lambda: check_shared(kinds))
         shop.step(

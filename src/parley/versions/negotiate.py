@@ -139,10 +139,10 @@ class BrokerVersions:
         """
         if api_key not in self._usable:
             own, theirs = self._client_ranges.get(api_key), self.ranges.get(api_key)
-            both = own is not None and theirs is not None
-            self._usable[api_key] = (
-                usable_range(api_key, own, theirs, self._must_not_use) if both else None
-            )  # type: ignore[arg-type]
+            if own is None or theirs is None:
+                self._usable[api_key] = None
+            else:
+                self._usable[api_key] = usable_range(api_key, own, theirs, self._must_not_use)
         return self._usable[api_key]
 
     def choose(

@@ -114,8 +114,10 @@ async def _resolve(
 ) -> dict[TopicPartition, int | None]:
     """Return offsets for all bounds. A time after the last record is the end of the log."""
     found: dict[TopicPartition, int | None] = {
-        tp: bound for tp, bound in bounds.items() if not _is_place(bound)
-    }  # type: ignore[misc]
+        tp: bound  # type: ignore[misc]
+        for tp, bound in bounds.items()
+        if not _is_place(bound)
+    }
     places = {tp: bound for tp, bound in bounds.items() if _is_place(bound)}
     if places:
         deadline = cluster.deadline()
