@@ -40,9 +40,7 @@ _NAMES = {
     ),
     "parley.errors": ("KafkaError",),
 }
-"""Where each public name comes from. Type checkers read `__init__.pyi`, which
-`tools/write_stubs.py` makes of this.
-"""
+"""Where each public name comes from; `tools/write_stubs.py` makes `__init__.pyi` of this."""
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -41,8 +41,7 @@ def want_for(columns: Sequence[str]) -> int:
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
-    """Return the decoded columns as a batch of RECORD_SCHEMA, or of those of its columns that were
-    decoded.
+    """Return the decoded columns as a batch of RECORD_SCHEMA, or of the columns that were decoded.
 
     Timestamps must have been decoded in milliseconds.
     """

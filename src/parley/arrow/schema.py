@@ -34,9 +34,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""What the client's fetch yields. `timestamp_type`: -1 none (timestamp is then
--1 ms), 0 create, 1 append.
-"""
+"""What a fetch yields. `timestamp_type`: -1 none (timestamp is then -1 ms), 0 create, 1 append."""
 
 _SPARK_FIELDS = [
     pa.field("key", pa.binary()),

@@ -57,8 +57,7 @@ def api_versions(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show what every broker speaks: ranges, the version in use, features, the release it looks
-    like.
+    """Show what every broker speaks: ranges, version in use, features, the release it looks like.
 
     Exit codes: 0; 1 a broker failed; 2 usage; 3 none could be reached; 4 a required feature is
     missing.
@@ -152,16 +151,12 @@ def why_unusable(versions: BrokerVersions, key: int) -> str:
 
 
 def print_table(findings: Sequence[BrokerFinding]) -> None:
-    """Print a column per broker: the range and, after the arrow, the version in
-    use; * where brokers differ.
-    """
+    """Print a column per broker: the range, → the version in use; * where brokers differ."""
     draw_table(wide_console(sys.stdout), findings)
 
 
 def draw_table(console: Console, findings: Sequence[BrokerFinding]) -> None:
-    """Draw what `print_table` prints on a console; tools/make_pictures.py has
-    one that becomes a picture.
-    """
+    """Draw on a console what `print_table` prints; tools/make_pictures.py has one for a picture."""
     from rich.table import Table
     from rich.text import Text
 

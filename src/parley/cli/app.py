@@ -101,9 +101,7 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Expected errors become one line
-    on stderr, and one per note.
-    """
+    """Run the command line and return its exit code. Expected errors become lines on stderr."""
     command = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="parley", standalone_mode=False)

@@ -44,16 +44,12 @@ COLUMNS = ("broker", "release", "address")
 API_COLUMNS = ("key", "api", "versions", "answer", "errors", "note")
 
 DESCRIPTORS_PER_BROKER, DESCRIPTORS_FOR_CLIENTS = 2, 512
-"""A listener each and a connection each, for whoever asks all of them; and what a
-few busy clients have open.
-"""
+"""A listener and a connection for each that asks all of them, and what some busy clients open."""
 
 
 @app.callback()
 def cluster() -> None:
-    """Run an embedded Kafka cluster. Any Kafka client can use it; it is for
-    development, not for production.
-    """
+    """Run an embedded Kafka cluster for any Kafka client: for development, not for production."""
 
 
 # size: every option of the command line is a parameter, given by its name
@@ -283,9 +279,7 @@ def _announce(
     files: Mapping[str, Path],
     output_format: OutputFormat | None,
 ) -> None:
-    """Print where the cluster is. `files` are the clients' properties by the
-    listener that they are for.
-    """
+    """Print where the cluster is. `files` are the clients' properties by their listener."""
     rows = [
         {
             "broker": broker.id,

@@ -1,6 +1,4 @@
-"""`parley cluster ctl`: drive a cluster that `parley cluster start` runs, through
-the socket in its folder.
-"""
+"""`parley cluster ctl`: drive a cluster of `parley cluster start`, by the socket in its folder."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ def ctl(
         ),
     ] = None,
 ) -> None:
-    """Send a command to a running cluster: move leaders, kill and isolate brokers, ask for faults,
-    and more.
+    """Send a command to a running cluster: move leaders, kill or isolate brokers, ask for faults.
 
     `parley cluster ctl --data-dir D move-leader --topic t --partition 0 --to 2` sends one command
     and prints its result as JSON. `ctl --data-dir D -` reads JSON lines from stdin, as the socket

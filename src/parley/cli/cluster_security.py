@@ -1,6 +1,4 @@
-"""What `parley cluster start` writes for clients of a secured cluster: the CA and
-a client.properties file.
-"""
+"""What `parley cluster start` writes for clients of a secured cluster: CA and client.properties."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
 
 @contextmanager
 def data_folder(data: Path | None) -> Iterator[Path]:
-    """Yield the folder for the cluster's files: the data folder, else a private one
-    that is removed at the end.
-    """
+    """Yield the folder for the cluster's files: the data folder, else a private temporary one."""
     if data is not None:
         yield data
         return
@@ -120,8 +116,7 @@ def client_files(cluster: AsyncLocalCluster, folder: Path) -> dict[str, Path]:
 def write_client_files(
     cluster: AsyncLocalCluster, folder: Path, listener: str | None = None
 ) -> Path:
-    """Write client.properties and the PEM files that it names, readable by this user only; return
-    its path.
+    """Write client.properties and its PEM files, readable by this user only; return the path.
 
     With a listener's name the file is client.NAME.properties.
     """

@@ -1,6 +1,4 @@
-"""What a shell may complete in the values of options: releases, features, and
-where a list has got to.
-"""
+"""What a shell may complete in options: releases, features, and where a list has got to."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ def complete_releases(incomplete: str) -> list[str]:
 
 
 def complete_features(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Yield completions of the last name in a comma-separated list, with the
-    KIP and the first release.
-    """
+    """Yield completions of the last name in a list with commas, with the KIP and first release."""
     from parley.versions import FEATURES, Feature
 
     done, comma, last = incomplete.rpartition(",")
@@ -44,9 +40,7 @@ def complete_broker_releases(incomplete: str) -> list[str]:
 
 
 def complete_protocol_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return what may come next behind `parley protocol`: a release, or `diff` and
-    two of them, or `pages`.
-    """
+    """Return what may follow `parley protocol`: a release, `diff` and two of them, or `pages`."""
     match ctx.params.get("words") or []:
         case []:
             return [

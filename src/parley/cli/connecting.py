@@ -95,8 +95,7 @@ def client_options(
 
 
 def read_command_config(path: Path) -> ClientOptions:
-    """Return the options in a file of Kafka's names. Those that parley does not have are named on
-    stderr.
+    """Return the options in a file of Kafka's names; those that parley lacks are named on stderr.
 
     Raises ConfigError, without the file's values, when it cannot be read or an option cannot be
     used.

@@ -56,9 +56,7 @@ def compare_command(
     ] = None,
     output_format: FormatOption = None,
 ) -> None:
-    """Run every strategy against every broker of a mixed cluster; print round
-    trips, bytes and outcome.
-    """
+    """Run every strategy against every broker of a mixed cluster; print trips, bytes, outcome."""
     names = tuple(broker or MIXED)
     costs = asyncio.run(run(names))
     rows = [
@@ -84,9 +82,7 @@ def compare_command(
 
 
 async def run(names: tuple[str, ...]) -> list[tuple[str, Cost]]:
-    """Return the costs of every strategy, each on a cluster that speaks its design,
-    with the broker's label.
-    """
+    """Return the costs of every strategy, on a cluster of its own, with the broker's label."""
     costs = []
     async with AsyncLocalCluster(len(names), releases=dict(enumerate(names, start=1))) as cluster:
         for name, strategy in STRATEGIES.items():
@@ -98,9 +94,7 @@ async def run(names: tuple[str, ...]) -> list[tuple[str, Cost]]:
 
 
 def _dialect(strategy: str, release: str, number: int) -> Dialect | None:
-    """Return what a broker speaks for a strategy: the oldest knows nothing of any
-    design, the next only v1.
-    """
+    """Return what a broker speaks for a strategy: the oldest knows no design, the next only v1."""
     if strategy == "accepted" or number == 0:
         return None
     if strategy in ("draft-30", "option-2"):

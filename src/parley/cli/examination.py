@@ -19,9 +19,7 @@ import parley
 from parley.errors import NotInstalledError
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
-"""`missing` costs a feature or speed; `broken` means that parley does not
-work here (exit code 1).
-"""
+"""`missing` costs a feature or speed; `broken`: parley does not work here (exit code 1)."""
 
 
 class Finding(NamedTuple):
@@ -67,9 +65,7 @@ def version_of(distribution: str) -> str | None:
 
 
 def python_finding() -> Finding:
-    """Return which Python runs this, and which parley: one on PYTHONPATH may
-    hide the installed one.
-    """
+    """Return which Python runs this, and which parley: PYTHONPATH may hide the installed one."""
     found = f"{platform.python_version()} ({sys.executable}), parley {parley.__version__}"
     installed, place = version_of("kafka-parley"), Path(parley.__file__).parent
     if installed is None:
@@ -121,9 +117,7 @@ def command_line_finding() -> Finding:
 
 
 def cluster_finding() -> Finding:
-    """Return whether the embedded cluster is there, and of the same release: it is
-    a distribution of its own.
-    """
+    """Return whether the embedded cluster, a distribution of its own, is here in this release."""
     try:
         importlib.import_module("parley.devcluster")
     except NotInstalledError:

@@ -39,9 +39,7 @@ def features(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show, for each feature, which brokers have it, the release it came with and
-    what parley does without it.
-    """
+    """Show which brokers have each feature, its first release, and what parley does without it."""
     wanted = [Feature.named(name) for name in require.split(",")] if require else list(Feature)
     findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
     rows: list[dict[str, Any]] = []

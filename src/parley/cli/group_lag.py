@@ -58,8 +58,7 @@ def lag(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Show, for each partition, what the group has committed, where the partition ends, and who has
-    it.
+    """Show, for each partition, what the group has committed, where it ends, and who has it.
 
     --watch adds how the lag has changed since the look before; in a pipe each look has its time.
     """

@@ -1,6 +1,4 @@
-"""`parley groups reset-offsets`: where a group goes on reading, planned
-first and written on demand.
-"""
+"""`parley groups reset-offsets`: where a group goes on reading, planned, then written on demand."""
 
 from __future__ import annotations
 
@@ -136,9 +134,7 @@ def check_scope(reset: Reset, topic: Sequence[str] | None, *, all_topics: bool) 
 
 
 def check_members(client: Client, group: str, *, execute: bool) -> None:
-    """Raise KafkaError, before anything is written, for a group that has
-    members; a dry run only says so.
-    """
+    """Raise KafkaError, before anything is written, for a group with members; a dry run says so."""
     found = _described(client, group)
     if found is None or not found.members:
         return

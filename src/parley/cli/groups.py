@@ -128,9 +128,7 @@ def remove_member(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Take members out of a group: the others take over what they had. One that
-    still runs joins again.
-    """
+    """Take members out of a group: the others take over. One that still runs joins again."""
     if bool(member) == every:
         raise ConfigError(
             "name members, or give --all: `parley groups describe --members` shows their ids"

@@ -121,9 +121,7 @@ def _is_number(value: Any) -> bool:
 
 
 def wide_console(stream: TextIO) -> Console:
-    """Return a console for tables: as wide as the terminal, and in a pipe
-    as wide as the table is.
-    """
+    """Return a console for tables: as wide as the terminal; in a pipe as wide as the table."""
     from rich.console import Console
 
     return Console(

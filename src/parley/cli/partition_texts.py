@@ -1,6 +1,4 @@
-"""Partitions as people write and read them on the command line: `flights`,
-`flights:0`, `flights:0-2,5`.
-"""
+"""Partitions as people write them on the command line: `flights`, `flights:0`, `flights:0-2,5`."""
 
 from __future__ import annotations
 

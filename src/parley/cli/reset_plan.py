@@ -1,6 +1,4 @@
-"""Where a group's offsets go when they are reset: the places that people name, and
-offsets within the log. Pure.
-"""
+"""Where a group's offsets go in a reset: places that people name, offsets within the log. Pure."""
 
 from __future__ import annotations
 
@@ -64,9 +62,7 @@ class Reset:
 
 
 class Known(NamedTuple):
-    """What is known of a partition: its first offset, the one after its last, and
-    what the group has committed.
-    """
+    """What is known of a partition: first offset, the one after its last, the group's commit."""
 
     begin: int
     end: int
@@ -76,9 +72,7 @@ class Known(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A partition's offset before and after. `asked` is where it was to go, if the
-    log does not reach so far.
-    """
+    """A partition's offset before and after; `asked` is what was wanted, beyond the log's ends."""
 
     partition: TopicPartition
     current: int | None
@@ -121,8 +115,7 @@ def _wanted(reset: Reset, tp: TopicPartition, found: Known) -> int:
 
 
 def read_datetime(text: str) -> int:
-    """Return milliseconds since 1970 of a date and time as Java's tool takes it: UTC unless it
-    names a zone.
+    """Return milliseconds since 1970 of a time as Java's tool takes it: UTC unless it names a zone.
 
     >>> read_datetime("1970-01-02T00:00:00.000"), read_datetime("1970-01-01T01:00:00+01:00")
     (86400000, 0)
@@ -161,9 +154,7 @@ def read_duration(text: str) -> int:
 
 
 def read_offsets(name: str, lines: TextIO) -> dict[TopicPartition, int]:
-    """Return the offsets in a file of Java's tool, `topic,partition,offset` in each
-    line. Raises ConfigError.
-    """
+    """Return the offsets in a file of Java's tool, lines of `topic,partition,offset`."""
     found: dict[TopicPartition, int] = {}
     reader = csv.reader(lines)
     for row in reader:

@@ -76,9 +76,7 @@ _NAMES = {
         "parse_uuid",
     ),
 }
-"""Where each public name comes from. Type checkers read `__init__.pyi`, which
-`tools/write_stubs.py` makes of this.
-"""
+"""Where each public name comes from; `tools/write_stubs.py` makes `__init__.pyi` of this."""
 
 _OWN_NAMES = {
     "parley.client.cluster.connecting": ("connect_options",),

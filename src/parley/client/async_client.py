@@ -105,8 +105,7 @@ class AsyncClient:
     # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> AsyncClient:
-        """Reach a broker and learn about the cluster. `async with` does it, and so does the first
-        call.
+        """Reach a broker, learn about the cluster; `async with` or the first call do it, too.
 
         Raises BrokersUnreachable, naming each address and the stage it failed in (at once, or after
         `bootstrap_timeout_ms`; a client that has once started keeps trying until the deadline of
@@ -141,9 +140,7 @@ class AsyncClient:
         return (await self._begin(None))[0]
 
     async def _begin(self, timeout_ms: int | None) -> tuple[Cluster, Deadline]:
-        """Return the state of the client, started, and the deadline of a call:
-        starting is part of the call.
-        """
+        """Return the started client's state and a call's deadline: starting is part of the call."""
         if self._closed:
             raise LocalProtocolError("this client is closed; make a new one")
         if self._cluster is not None:
@@ -163,8 +160,7 @@ class AsyncClient:
     # -- the cluster -------------------------------------------------------------------------------
 
     async def metadata(self, topics: Names | None = None) -> ClusterMetadata:
-        """Return brokers, leaders and partitions of some topics, or of all when none are named.
-        Always asks.
+        """Return brokers, leaders and partitions of some topics (none named: of all). Always asks.
 
         Creates no topic. Raises the error of a topic that is missing or may not be seen.
         """
@@ -210,8 +206,7 @@ class AsyncClient:
         feature: Feature | None = None,
         allowed: VersionRange | None = None,
     ) -> R:
-        """Send any request to a broker (None: any) in the negotiated version, and return the answer
-        as it is.
+        """Send any request to a broker (None: any) in the negotiated version; return the answer.
 
         Error codes inside the answer are the caller's to read. `allowed` narrows the versions,
         `feature` says what the request is for. `timeout_ms` (else `request_timeout_ms`) includes
@@ -242,9 +237,7 @@ class AsyncClient:
         timeout_ms: int | None = None,
         validate_only: bool = False,
     ) -> dict[str, CreatedTopic]:
-        """Create topics; they can be used when this returns. Raises the first topic's
-        error, noting the others.
-        """
+        """Create topics; they can be used on return. Raises the first error, noting the others."""
         wanted = admin.new_topics(topics)
         arguments.timeout(timeout_ms)
         arguments.flag("validate_only", validate_only)
@@ -252,9 +245,7 @@ class AsyncClient:
         return await admin.create_topics(cluster, wanted, deadline, validate_only=validate_only)
 
     async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises the first topic's error, noting the others;
-        ConfigError for a single text.
-        """
+        """Delete topics. Raises one error for all, ConfigError for a single text."""
         wanted = arguments.topic_names("names", names)
         arguments.timeout(timeout_ms)
         cluster, deadline = await self._begin(timeout_ms)
@@ -338,8 +329,7 @@ class AsyncClient:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
-        """Yield the records of a partition from `start` up to, not including, `end` (None:
-        forever).
+        """Yield a partition's records from `start` up to, not including, `end` (None: forever).
 
         See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
         """
@@ -353,8 +343,7 @@ class AsyncClient:
     async def fetch_many(
         self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
     ) -> AsyncGenerator[FetchedBatch, None]:
-        """Yield the records of several partitions as they come: in order per partition, mixed
-        across them.
+        """Yield the records of several partitions as they come: in order only within each.
 
         A range is `start`, `(start, end)` or a PartitionRange; ends may be places such as EARLIEST.
         Follows leaders as they move. Raises DataLossError where promised offsets are gone,

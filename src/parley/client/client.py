@@ -1,5 +1,4 @@
-"""The blocking client, for Spark tasks, scripts and notebooks: the same operations, from any
-thread.
+"""The blocking client, for Spark tasks, scripts and notebooks: the same calls, from any thread.
 
 1. One event loop in one thread serves all blocking clients of a process; it only moves bytes.
 2. Decoding and encoding run in the thread that calls, so that readers in several threads use
@@ -95,9 +94,7 @@ class Client:
     # -- life --------------------------------------------------------------------------------------
 
     def start(self) -> Client:
-        """Reach a broker. Raises BrokersUnreachable, naming each address and
-        the stage it failed in.
-        """
+        """Reach a broker. Raises BrokersUnreachable: each address, and the stage it failed in."""
         self._run(self._async().start())
         return self
 
@@ -172,17 +169,14 @@ class Client:
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the records of a partition from `start` up to, not including,
-        `end` (None: forever).
-        """
+        """Yield a partition's records from `start` up to, not including, `end` (None: forever)."""
         for found in self.fetch_many({arguments.partition(tp): (start, end)}, options):
             yield found.batch
 
     def fetch_many(
         self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
     ) -> Iterator[FetchedBatch]:
-        """Yield the records of several partitions as they come: in order per partition, mixed
-        across them.
+        """Yield the records of several partitions as they come: in order only within each.
 
         The next answer is received while this thread decodes the one before; leaving the iterator
         ends that.

@@ -1,6 +1,4 @@
-"""What a client reports to its application without being asked: values, handed to
-`on_event` as they happen.
-"""
+"""What a client reports to its application unasked: values, handed to `on_event` as they happen."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ Listener = Callable[[Event], None]
 
 
 def notify(listener: Listener | None, event: Event) -> None:
-    """Hand an event to the application, and to the log. What the listener raises is
-    logged, never passed on.
-    """
+    """Hand an event to application and log. What the listener raises is logged, not passed on."""
     if isinstance(event, PossibleDataLoss):
         names = ", ".join(map(str, event.partitions))
         log.warning(

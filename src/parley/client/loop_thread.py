@@ -44,17 +44,13 @@ class LoopThread:
 
 
 class CallerThread:
-    """Lets what runs in the loop call back into the thread that waits for it,
-    as a listener expects it.
-    """
+    """Lets the loop call back into the thread that waits for it, as a listener expects."""
 
     def __init__(self) -> None:
         self._waiting: list[queue.SimpleQueue[Callable[[], None] | None]] = []
 
     def wait_for(self, loop_thread: LoopThread, work: Work[T]) -> T:
-        """Run a coroutine in the loop, and in this thread what `call` asks for
-        meanwhile; return what it returns.
-        """
+        """Run a coroutine in the loop, and in this thread what `call` asks for meanwhile."""
         calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._waiting.append(calls)
         try:
@@ -65,9 +61,7 @@ class CallerThread:
             self._waiting.remove(calls)
 
     async def call(self, call: Callable[[], object]) -> None:
-        """Call in the thread that waits innermost, and return when the call
-        does. Raises what it raises.
-        """
+        """Call in the innermost waiting thread; return when the call does, raise what it raises."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
@@ -115,9 +109,7 @@ def shared_loop() -> LoopThread:
 
 
 def leave_behind(of_the_parent: object) -> None:
-    """Keep what a fork brought along, unused: collecting it would close descriptors
-    that the parent still polls.
-    """
+    """Keep what a fork brought, unused: collecting it closes descriptors the parent polls."""
     _left_behind.append(of_the_parent)
 
 

@@ -35,8 +35,7 @@ MAX_TIMESTAMP = OffsetSpec("max-timestamp", -3)
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An answer to `list_offsets`. `offset` is -1 where no record is as late as the timestamp asked
-    for.
+    """An answer to `list_offsets`. `offset` is -1 where no record is as late as was asked.
 
     `timestamp_ms` is -1 where Kafka gives none (earliest and latest), `leader_epoch` where it is
     unknown.
@@ -48,8 +47,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """Where a leader epoch ends in the leader's log (KIP-320): an answer to
-    `offsets_for_leader_epochs`.
+    """Where an epoch ends in the leader's log (KIP-320): from `offsets_for_leader_epochs`.
 
     `leader_epoch` is the epoch that was asked for, or the largest one below it that the log knows,
     and `end_offset` the offset after its last record; both are -1 where the log knows neither.
@@ -63,8 +61,7 @@ class EpochEndOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who commits offsets for a group: one of its members (KIP-447), or with the defaults an
-    outsider.
+    """Who commits offsets for a group: a member (KIP-447), or by the defaults an outsider.
 
     `generation_id` is the generation of the classic protocol, or the member epoch of KIP-848.
     """
@@ -93,9 +90,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created; counts are -1 and the id is zero where the
-    broker does not return them.
-    """
+    """A topic that was created; counts -1 and id zero where the broker does not give them."""
 
     name: str
     topic_id: bytes = ZERO_UUID
@@ -119,9 +114,7 @@ class PartitionAck(NamedTuple):
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record, -1 where the broker gave none (acks=0, or a
-        retry it knew already).
-        """
+        """First record's offset, -1 if none was given (acks=0, or a retry it knew already)."""
         return self.batches[0].base_offset if self.batches else -1
 
     @property
@@ -164,6 +157,4 @@ class PartitionRange:
     leader_epoch: int = -1
     """Epoch of the record before `start`, where it is known."""
     topic_id: bytes = ZERO_UUID
-    """Id of the topic that the offsets belong to, where known: another topic
-    of that name is not read.
-    """
+    """Id of the offsets' topic, where known: another topic of that name is not read."""

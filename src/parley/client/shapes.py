@@ -14,9 +14,7 @@ from parley.types import Names, TopicPartition, texts
 
 
 class BatchShape(Protocol):
-    """What `FetchOptions.shape` needs: the columns to decode, and how a
-    RecordBatch is made of them.
-    """
+    """What `FetchOptions.shape` needs: the columns to decode, and how to make a batch."""
 
     want: int
     timestamp_scale: int
@@ -62,9 +60,7 @@ def record_shape(columns: Names | None = None) -> BatchShape:
 
 
 def spark_shape(schema: pa.Schema | None = None, *, include_headers: bool = False) -> BatchShape:
-    """Return the shape of Spark's `kafka` source: `schema` names any of its
-    columns, in any order.
-    """
+    """Return the shape of Spark's `kafka` source: `schema` names any columns, in any order."""
     return _SparkShape(spark_schema(include_headers) if schema is None else schema)
 
 

@@ -1,5 +1,4 @@
-"""A Kafka cluster for development and tests, in this process, each broker speaking as its own
-release.
+"""A Kafka cluster for development and tests in this process; each broker speaks as its release.
 
 >>> with LocalCluster(brokers=3, release="3.9", releases={1: "2.4"}) as cluster:
 ...     cluster.bootstrap_servers.count("127.0.0.1")

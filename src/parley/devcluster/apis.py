@@ -1,6 +1,4 @@
-"""Which APIs the embedded cluster acts on, and what it answers to the others: one
-table for people and tests.
-"""
+"""Which APIs the embedded cluster acts on, and what it answers to the others: one table."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ class LoopThread:
 
 
 class LocalCluster:
-    """`AsyncLocalCluster` for blocking code: the same arguments and methods, usable from any
-    thread.
+    """`AsyncLocalCluster` for blocking code: the same arguments and methods, from any thread.
 
     >>> with LocalCluster(brokers=1, release="3.9") as cluster:
     ...     cluster.create_topic("events", partitions=2)
@@ -152,21 +151,15 @@ class LocalCluster:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients of TLS listeners are to trust. Raises
-        ConfigError where there is none.
-        """
+        """The certificate for clients of TLS listeners to trust. Raises ConfigError without one."""
         return self._cluster.ca_pem
 
     def client_certificate(self, name: str) -> Certificate:
-        """Return a client's certificate for mutual TLS. Raises ConfigError where
-        the cluster has no CA.
-        """
+        """Return a client's certificate for mutual TLS. Raises ConfigError without a CA."""
         return self._cluster.client_certificate(name)
 
     def bootstrap(self, listener: str | None = None) -> str:
-        """Return `host:port,…` of the brokers that run, on a listener. Raises
-        ConfigError for an unknown one.
-        """
+        """Return `host:port,…` of the brokers that run, on a listener; ConfigError without it."""
         return self._cluster.bootstrap(listener)
 
     @property
@@ -177,9 +170,7 @@ class LocalCluster:
     def client_properties(
         self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
     ) -> dict[str, str]:
-        """Return how a client connects, in the names of Kafka's client.properties;
-        a password is among them.
-        """
+        """Return how a client connects, by client.properties' names; a password is among them."""
         return self._cluster.client_properties(user, mechanism, listener=listener)
 
     @property

@@ -102,9 +102,7 @@ class Broker:
         return FetchSessions(lambda: self._shared.rng.randrange(1, 2**31), slots)
 
     async def listen(self) -> None:
-        """Begin to accept connections, at the same ports as before. Raises
-        NetworkError when one is taken.
-        """
+        """Accept connections, at the ports of before. Raises NetworkError if one is taken."""
         self.give_up_ports()
         self._fetch_sessions = self._no_sessions()
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
@@ -133,27 +131,21 @@ class Broker:
         self.addresses = {listener: server.address for listener, server in servers.items()}
 
     async def close(self) -> None:
-        """End every connection in order and stop accepting. Its ports stay its
-        own until `give_up_ports`.
-        """
+        """End every connection in order, accept no more; its ports stay until `give_up_ports`."""
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.close()
         self._hold_ports(servers)
 
     async def abort(self) -> None:
-        """Reset every connection and stop accepting: a killed process. Its ports stay
-        its own, as after `close`.
-        """
+        """Reset every connection, accept no more: a killed process. Its ports stay its own."""
         servers, self._servers = self._servers, {}
         for server in servers.values():
             await server.abort()
         self._hold_ports(servers)
 
     def _hold_ports(self, servers: Mapping[str, Server]) -> None:
-        """Let nobody else listen where this broker did: its clients would take
-        another cluster for its own.
-        """
+        """Let nobody else listen here: clients would take another cluster for their own."""
         backend = self._shared.backend or AsyncioBackend()
         self._held_ports += [backend.hold(server.address) for server in servers.values()]
 
@@ -199,9 +191,7 @@ class Broker:
         )
 
     def _whole(self, request: RequestReceived) -> Message:
-        """Return the request with all that it asks for: a Fetch names only what
-        its session does not know.
-        """
+        """Return the request whole: a Fetch names only what its session does not know."""
         message = request.message
         if not isinstance(message, FetchRequest):
             return message
@@ -333,9 +323,7 @@ class Broker:
 
 
 def _forget_records(produce: ProduceRequest) -> None:
-    """Let go of the receive buffer: the records are in the log, the journal keeps
-    the rest of the request.
-    """
+    """Let go of the receive buffer: the log has the records, the journal the rest."""
     for topic in produce.topic_data:
         for partition in topic.partition_data:
             partition.records = None

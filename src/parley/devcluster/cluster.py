@@ -145,9 +145,7 @@ class AsyncLocalCluster:
         )
 
     async def close(self) -> None:
-        """Stop every broker in order; with a data directory everything is on
-        disk then. Idempotent.
-        """
+        """Stop every broker in order; a data directory then has everything. Idempotent."""
         self._planned.call_off()
         if self._timers is not None:
             self._timers.cancel()
@@ -202,9 +200,7 @@ class AsyncLocalCluster:
         return self.bootstrap()
 
     def bootstrap(self, listener: str | None = None) -> str:
-        """Return `host:port,…` of the brokers that run, on a listener. Raises
-        ConfigError for an unknown one.
-        """
+        """Return `host:port,…` of the brokers that run, on a listener; ConfigError without it."""
         self._listeners.of(listener)
         name = self._listeners.first if listener is None else listener
         return ",".join(str(broker.addresses[name]) for broker in self._brokers if broker.running)
@@ -216,22 +212,17 @@ class AsyncLocalCluster:
 
     @property
     def ca_pem(self) -> str:
-        """The certificate that clients of TLS listeners are to trust. Raises
-        ConfigError where there is none.
-        """
+        """The certificate for clients of TLS listeners to trust. Raises ConfigError without one."""
         return self._listeners.trusted().ca_pem
 
     def client_certificate(self, name: str) -> Certificate:
-        """Return a client's certificate for mutual TLS. Raises ConfigError where
-        the cluster has no CA.
-        """
+        """Return a client's certificate for mutual TLS. Raises ConfigError without a CA."""
         return self._listeners.trusted().client_certificate(name)
 
     def client_properties(
         self, user: str | None = None, mechanism: str | None = None, *, listener: str | None = None
     ) -> dict[str, str]:
-        """Return how a client connects, in the names of Kafka's client.properties; a password is
-        among them.
+        """Return how a client connects, by client.properties' names; a password is among them.
 
         Without `user` the first one logs in, without `mechanism` by the strongest that every broker
         offers, without `listener` at the first one.
@@ -255,9 +246,7 @@ class AsyncLocalCluster:
         return self._brokers.find(broker_id)
 
     def status(self) -> list[BrokerStatus]:
-        """Return how each broker is: its release and address, whether it runs,
-        and what was done to it.
-        """
+        """Return each broker's release and address, whether it runs, and what was done to it."""
         links = self.state.replication.links
         return [
             BrokerStatus(
@@ -273,9 +262,7 @@ class AsyncLocalCluster:
         ]
 
     async def start_broker(self, broker_id: int, release: str | None = None) -> None:
-        """Start a broker that was stopped or killed, at its old port, as another
-        release if one is named.
-        """
+        """Start a stopped or killed broker at its old port, as another release if one is named."""
         await self._brokers.start(broker_id, release)
 
     async def stop_broker(self, broker_id: int) -> None:
@@ -382,8 +369,7 @@ class AsyncLocalCluster:
         return apply_retention(self.state, now_ms=self.now_ms)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make broker `to` the leader, epoch + 1; if it holds no replica it takes the leader's
-        place.
+        """Make broker `to` the leader, epoch + 1; without a replica it takes the leader's place.
 
         Raises ConfigError when `to` does not run or its replica is not in sync.
         """
@@ -414,9 +400,7 @@ class AsyncLocalCluster:
     # -- transactions --------------------------------------------------------------------------
 
     def transactions(self) -> dict[str, Transaction]:
-        """Return what the coordinators know of each transactional id: state,
-        producer, epoch, partitions.
-        """
+        """Return what coordinators know of each transactional id: state, producer, partitions."""
         return {held.transactional_id: held for held in self.state.transactions}
 
     def move_coordinator(self, transactional_id: str, to: int) -> None:

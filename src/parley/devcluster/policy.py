@@ -1,6 +1,4 @@
-"""What a broker does with a request before it reads its body: the profile,
-as the connection asks it.
-"""
+"""What a broker does with a request before it reads the body: the profile, asked per request."""
 
 from __future__ import annotations
 

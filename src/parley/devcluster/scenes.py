@@ -24,9 +24,7 @@ _MISS, _DROP = "miss", "drop"
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """How a broker is: `isolated` from the others, given no news (`stale`), copying
-    late or nothing (`lagging`).
-    """
+    """How a broker is: `isolated`, given no news (`stale`), copying late or not (`lagging`)."""
 
     broker: int
     release: str

@@ -13,16 +13,12 @@ from parley.net import Address, AsyncioBackend, Backend, parse_address
 from parley.versions import ClusterView
 
 SILENCE_MS = 500
-"""How long a broker may say nothing before it counts as silent (loopback
-answers within a few ms).
-"""
+"""How long a broker may say nothing before it counts as silent (here: within a few ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one strategy found out about one broker, and at what price. Bytes
-    include the size fields.
-    """
+    """What one strategy found out about one broker, and its price; bytes with size fields."""
 
     strategy: str
     broker: str
@@ -123,9 +119,7 @@ async def compare(
     *,
     backend: Backend | None = None,
 ) -> list[Cost]:
-    """Run every strategy against every broker, one at a time; a broker that cannot
-    be reached costs nothing.
-    """
+    """Run every strategy against every broker, one by one; unreachable brokers cost nothing."""
     costs = []
     for name, strategy in strategies.items():
         for broker in brokers:
@@ -137,9 +131,7 @@ async def compare(
 
 
 def shared_apis(costs: Sequence[Cost]) -> int | None:
-    """Return how many APIs all brokers have in common by one strategy's findings;
-    None if one stayed unknown.
-    """
+    """Return how many APIs all brokers share by a strategy; None if one is unknown."""
     if not costs or not all(cost.outcome.ranges for cost in costs):
         return None
     return len(ClusterView({cost.broker: cost.outcome.ranges for cost in costs}).ranges)

@@ -47,9 +47,7 @@ class DraftDialect:
 
 
 class DocumentedDialect:
-    """Option 3: Metadata v2 answers the number of the release's protocol page,
-    and nothing about ranges.
-    """
+    """Option 3: Metadata v2 answers the release's protocol page's number, not ranges."""
 
     def __init__(self, release_name: str) -> None:
         self._release_name = release_name
@@ -64,8 +62,7 @@ class DocumentedDialect:
 
 
 class EmptyAnswerDialect:
-    """The sub-proposal: what the broker does not know is answered with a correlation id and no
-    body.
+    """The sub-proposal: an unknown request is answered with a correlation id and no body.
 
     The size field is 4 then, for flexible versions too: there is no tag section to be read.
     """
@@ -151,9 +148,7 @@ class _DocumentedTranslator:
 
 
 def _real_request(topics: list[str] | None) -> Any:
-    """Metadata v0 reads an empty list as "all"; null topics need no topic at all,
-    and one cannot be named.
-    """
+    """Metadata v0 reads an empty list as "all"; null asks for no topic, and none can be named."""
     return MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics or []]
     )

@@ -63,9 +63,7 @@ def encode_draft_response(
 
 
 def decode_draft_response(response_class: type[M], version: int, body: memoryview) -> M:
-    """Return the draft response in a body, the correlation id already taken off.
-    Raises RemoteProtocolError.
-    """
+    """Return the draft response of a body (no correlation id), or raise RemoteProtocolError."""
     message, end = decode_at(response_class, version, body)
     if end != len(body):
         raise RemoteProtocolError(

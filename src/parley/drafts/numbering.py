@@ -32,9 +32,7 @@ def build_description(release_name: str) -> str:
 
 
 def documented_ranges(number: int) -> dict[int, VersionRange]:
-    """Return what the page with that number lists. Raises RemoteProtocolError
-    when there is no such page.
-    """
+    """Return what the page with that number lists. Raises RemoteProtocolError without it."""
     names = list(releases())
     if not _FIRST <= number < _FIRST + len(names):
         raise RemoteProtocolError(
@@ -59,9 +57,7 @@ def minimal_numbers() -> dict[Feature, int]:
 
 
 def wrongly_deduced(number: int) -> list[Feature]:
-    """Return the features that the minimal numbers promise for a release
-    which does not have them.
-    """
+    """Return the features that the minimal numbers promise for a release without them."""
     names = list(releases())
     versions = BrokerVersions.from_release(names[number - _FIRST])
     return [

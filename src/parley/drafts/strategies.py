@@ -27,9 +27,7 @@ CLIENT_ID = "parley-discovery"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Frames to send in one go, and how many answers to wait for.
-    `reconnect`: on a fresh connection.
-    """
+    """Frames to send in one go, and answers to wait for. `reconnect`: freshly connected."""
 
     frames: tuple[bytes, ...]
     answers: int = 1
@@ -58,9 +56,7 @@ Strategy = Callable[[], Steps]
 
 
 def accepted() -> Steps:
-    """KIP-35 as accepted: ApiVersions, newest first, v0 after error 35;
-    ListGroups finds a silent 0.9.
-    """
+    """KIP-35: ApiVersions, newest first, v0 after error 35; ListGroups finds a silent 0.9."""
     negotiation = Negotiation(CLIENT_RANGES[ApiKey.API_VERSIONS], "parley", "discovery")
     correlation_id = 0
     while True:
@@ -85,16 +81,12 @@ def accepted() -> Steps:
 
 
 def draft() -> Steps:
-    """KIP-35's draft: Metadata v1 with all keys and no topics; after a closed
-    connection, one version up.
-    """
+    """KIP-35's draft: Metadata v1, all keys, no topics; one version up after a close."""
     return (yield from _metadata_with_versions((1, 2)))
 
 
 def option_2() -> Steps:
-    """Option 2 of the accepted page: the same message; after a closed
-    connection, one version down.
-    """
+    """Option 2 of the accepted page: the same message; one version down after a close."""
     return (yield from _metadata_with_versions((2, 1, 0)))
 
 
@@ -119,9 +111,7 @@ def option_3() -> Steps:
 
 
 def empty_answers() -> Steps:
-    """The sub-proposal: an answer without a body says "not supported by the server"
-    and keeps the connection.
-    """
+    """The sub-proposal: no body means "not supported by the server"; the connection stays."""
     newest = CLIENT_RANGES[ApiKey.API_VERSIONS].max
     for version in range(newest, -1, -1):
         negotiation = Negotiation(VersionRange(0, version), "parley", "discovery")

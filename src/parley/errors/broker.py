@@ -151,9 +151,7 @@ def _codes_by_name() -> dict[str, int]:
 
 
 def named(module: str, name: str) -> int | type[BrokerError]:
-    """Return the code or the error of a name: a module's attribute. Raises
-    AttributeError where there is none.
-    """
+    """Return a name's code or error: a module's attribute. Raises AttributeError without one."""
     code = (_codes_by_name() if name.isupper() else error_names()).get(name)
     if code is None:
         raise AttributeError(

@@ -1,5 +1,4 @@
-"""What can become of a transaction, as exceptions: each says what it means for the records (KIP-98,
-KIP-890).
+"""What can become of a transaction, as exceptions: what each means for records (KIP-98, KIP-890).
 
 TransactionError
   TransactionAbortableError     abort, then go on with the same producer
@@ -16,9 +15,7 @@ from parley.errors.tree import KafkaError
 
 
 class TransactionError(KafkaError):
-    """Something about a transaction; `code` is Kafka's error code where a
-    broker gave one, else None.
-    """
+    """Something about a transaction; `code` is Kafka's, where a broker gave one, else None."""
 
     def __init__(
         self,
@@ -37,15 +34,11 @@ class TransactionError(KafkaError):
 
 
 class TransactionAbortableError(TransactionError):
-    """The open transaction cannot be committed any more. Call
-    `abort_transaction`, then begin it again.
-    """
+    """The open transaction cannot be committed. Call `abort_transaction`, then begin again."""
 
 
 class TransactionFatalError(TransactionError):
-    """The producer cannot go on. Close it; a new one of the same id aborts
-    what this one left open.
-    """
+    """The producer cannot go on. Close it; a new one of the id aborts what this one left."""
 
 
 class ProducerFencedError(TransactionFatalError):
@@ -58,15 +51,11 @@ class ProducerFencedError(TransactionFatalError):
 
 
 class TransactionAbortedError(TransactionError):
-    """A commit was asked for and the transaction is aborted (48 INVALID_TXN_STATE):
-    its records are discarded.
-    """
+    """A commit, but the transaction is aborted (48 INVALID_TXN_STATE): its records are gone."""
 
 
 class TransactionCommittedError(TransactionError):
-    """An abort was asked for and the transaction is committed (48
-    INVALID_TXN_STATE): its records stay.
-    """
+    """An abort, but the transaction is committed (48 INVALID_TXN_STATE): its records stay."""
 
 
 class TransactionForgottenError(TransactionError):

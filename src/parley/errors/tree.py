@@ -23,9 +23,7 @@ Error = TypeVar("Error", bound=KafkaError)
 
 
 def own_copy(error: Error) -> Error:
-    """Return an error of the same class, text and fields, with notes of its own and
-    without traceback or cause.
-    """
+    """Return an error of the same class, text, fields; own notes, no traceback or cause."""
     made = copy.copy(error)
     if hasattr(error, "__notes__"):
         made.__notes__ = list(error.__notes__)
@@ -108,9 +106,7 @@ class NetworkError(KafkaError):
 
 
 class RequestTimedOut(NetworkError):
-    """A deadline passed before the answer came. Whether the broker acted on
-    the request is unknown.
-    """
+    """A deadline passed before the answer. Whether the broker acted on it is unknown."""
 
 
 ADDRESSES_SHOWN = 5
@@ -142,15 +138,11 @@ class BrokersUnreachable(NetworkError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker refused the credentials or the mechanism. Retrying with
-    the same ones is useless.
-    """
+    """The broker refused the credentials or the mechanism; the same ones will not do later."""
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option or argument cannot be used; the text names it, the allowed
-    values and the remedy.
-    """
+    """An option or argument cannot be used; the text says which, what may be, the remedy."""
 
 
 class NotInstalledError(ModuleNotFoundError, ConfigError):
@@ -167,9 +159,7 @@ class NotInstalledError(ModuleNotFoundError, ConfigError):
 
 
 class DataLossError(KafkaError):
-    """Records that should have been there are gone (retention, truncation,
-    topic deleted or re-created).
-    """
+    """Records that should be there are gone (retention, truncation, a deleted topic)."""
 
     def __init__(
         self,
@@ -188,8 +178,7 @@ class DataLossError(KafkaError):
 
 
 class LogTruncationError(DataLossError):
-    """The log was truncated below a position: what was read there belongs to another history
-    (KIP-320).
+    """The log was truncated below a position: what was read is another history (KIP-320).
 
     `position` and `position_epoch` are the next offset that was to be read and the leader epoch of
     the record before it. `divergent_offset` and `divergent_epoch` say where the leader's log leaves
@@ -223,8 +212,7 @@ class LogTruncationError(DataLossError):
 
 
 class TopicRecreatedError(DataLossError):
-    """The topic was deleted and created again under its name (KIP-516): offsets of the old one mean
-    nothing now.
+    """The topic was deleted and created again (KIP-516): the old one's offsets mean nothing now.
 
     `planned_id` and `found_id` are the topic ids (16 bytes; empty where the release has none).
     """

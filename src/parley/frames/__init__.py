@@ -1,5 +1,4 @@
-"""Frames: the size-prefixed units that Kafka's wire carries, cut out of a byte stream without
-copying.
+"""Frames: the size-prefixed units of Kafka's wire, cut out of a byte stream without copying.
 
     frame  = size:int32 big-endian, then `size` bytes (KIP-0, unchanged since 0.7)
 

@@ -20,14 +20,10 @@ MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
 
 MAX_IDLE_CHUNKS = 8
-"""More idle chunks than this are not worth asking: each costs about a
-microsecond when one is needed.
-"""
+"""More idle chunks than this are not worth asking: each costs about a microsecond."""
 
 IDLE_TICKS = 256
-"""Small-chunk turnovers (about 16 MiB of small frames) after which idle
-large buffers are given up.
-"""
+"""Small-chunk turnovers (some 16 MiB of small frames) before idle large buffers go."""
 
 
 class Chunk:
@@ -62,9 +58,7 @@ class Chunk:
         return seen
 
     def retire(self) -> None:
-        """Say that nothing more is written into it; it becomes idle with the
-        last frame's release.
-        """
+        """Say that nothing more is written into it; idle with the last frame's release."""
         self.retired = True
         if self.frames == 0:
             self._pool.give(self)
@@ -118,9 +112,7 @@ class ChunkPool:
             self.idle_bytes -= self._idle.pop(0).capacity
 
     def tick(self) -> None:
-        """Count a turnover of small frames; after IDLE_TICKS without a large
-        frame give memory up.
-        """
+        """Count a turnover of small frames; after IDLE_TICKS without a large one, free memory."""
         self._ticks += 1
         if self._ticks == IDLE_TICKS:
             self._idle.clear()

@@ -20,14 +20,10 @@ from parley.frames.chunks import SMALL_CHUNK_BYTES, Chunk, ChunkPool
 from parley.frames.foreign import describe_foreign
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""Kafka's `socket.request.max.bytes`; librdkafka, franz-go and kafka-python
-use 100 MB for answers too.
-"""
+"""Kafka's `socket.request.max.bytes`; other clients use 100 MB for answers too."""
 
 UNAUTHENTICATED_MAX_FRAME_BYTES = 512 * 1024
-"""Kafka's `sasl.server.max.receive.size` (CVE-2022-34917): the cap before a
-client is authenticated.
-"""
+"""Kafka's `sasl.server.max.receive.size` (CVE-2022-34917): the cap before a login."""
 
 _SIZE_BYTES = 4
 # below this one copy is cheaper than another buffer for the system call
@@ -114,9 +110,7 @@ class Framer:
 
     @property
     def allocated_bytes(self) -> int:
-        """The memory held for receiving, idle buffers included; frames not
-        yet released excluded.
-        """
+        """The memory held for receiving, with idle buffers, without frames not yet released."""
         return self._chunk.capacity + self._pool.idle_bytes
 
     def get_buffer(self, size_hint_bytes: int = -1) -> memoryview:

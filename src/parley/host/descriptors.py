@@ -1,6 +1,4 @@
-"""How many files and sockets this process may have open: the soft limit,
-raised as far as the hard one.
-"""
+"""How many files and sockets this process may have open: soft limit raised to the hard one."""
 
 from __future__ import annotations
 

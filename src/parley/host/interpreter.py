@@ -11,8 +11,7 @@ _TIMEOUT_SECONDS = 60
 
 
 def spark_interpreter(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the interpreter that Spark starts its Python workers with, or None where it finds
-    none.
+    """Return the interpreter of Spark's Python workers, or None where it finds none.
 
     That is PYSPARK_PYTHON, else `python3` on PATH: not, by itself, the running interpreter.
     """

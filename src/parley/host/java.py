@@ -63,9 +63,7 @@ def java17(*, environ: Mapping[str, str] | None = None) -> JavaHome | None:
 
 
 def require_java(minimum: int = SPARK_MINIMUM) -> JavaHome:
-    """Return what `find_java` finds; raise ConfigError, with what was found
-    instead, where it finds none.
-    """
+    """Return what `find_java` finds. Raises ConfigError with what was found instead."""
     java = find_java(minimum)
     if java is not None:
         return java
@@ -125,9 +123,7 @@ exec {shlex.quote(str(java))} "$@"
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[JavaHome]:
-    """Yield the Javas of this machine, the preferred one first; each is
-    started to ask its version.
-    """
+    """Yield the Javas of this machine, preferred first; each is asked for its version."""
     for origin, home in _candidates(environ):
         major = _major_version(home / "bin" / "java")
         if major is not None:

@@ -41,9 +41,7 @@ MAX_COLUMN_BYTES = 2**31 - 1
 """Arrow's int32 offsets end here, and so does every decompressed batch."""
 
 MAX_SPAN_HEADERS = 1 << 20
-"""Headers that a decode of one span may hold: a batch with more is cut, a
-record with more is refused.
-"""
+"""Headers in one decode of a span: a batch with more is cut, a record refused."""
 
 MAX_FRAMES = 1024
 """Frames of lz4 or members of gzip that one batch may have; producers write one."""
@@ -91,9 +89,7 @@ class TimestampType(IntEnum):
 
 
 class KernelErrorKind(StrEnum):
-    """What is wrong. ARGUMENT and TOO_LARGE of an encode are the caller's,
-    the rest the bytes' fault.
-    """
+    """What is wrong. An encode's ARGUMENT and TOO_LARGE are the caller's, the rest the bytes'."""
 
     MALFORMED = "malformed"  # a length, varint or structure does not fit its frame
     CRC = "crc"  # the checksum does not match
@@ -310,15 +306,12 @@ class Kernel(Protocol):
     VERSION: str
 
     def decode(self, data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
-        """Return the records of the spans of a table as columns. Raises
-        KernelError naming the span.
-        """
+        """Return the records of a table's spans as columns. Raises KernelError naming the span."""
 
     def cut_batch(
         self, data: Buffer, start: int, end: int, options: DecodeOptions, most: int
     ) -> tuple[Buffer, Buffer]:
-        """Return the records of one span as uncompressed spans of at most `most` records, and the
-        table of these.
+        """Return a span's records as uncompressed spans of up to `most`, and the table of these.
 
         Every record was looked at. The spans have the batch's own offsets and times; the position
         after each is the one after the largest offset so far, the leader epoch is left at -1.
@@ -333,14 +326,10 @@ class Kernel(Protocol):
     def encode(
         self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions
     ) -> Encoded:
-        """Return one batch of the selected rows (int32 indexes; None = all)
-        from position `start`.
-        """
+        """Return one batch of selected rows (int32 indexes; None = all) from position `start`."""
 
     def scan_legacy(self, data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
-        """Return the span that begins at `start`, or None where no whole
-        magic-0/1 message stands.
-        """
+        """Return the span that begins at `start`; None without a whole magic-0/1 message."""
 
     def murmur2_partitions(
         self, key: VarColumn, rows: Buffer | None, count: int, partitions: int

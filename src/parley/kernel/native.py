@@ -72,9 +72,7 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
 def cut_batch(
     data: Buffer, start: int, end: int, options: DecodeOptions, most: int
 ) -> tuple[Buffer, Buffer]:
-    """Return the records of one span as uncompressed spans of at most `most`
-    records, and their table.
-    """
+    """Return a span's records as uncompressed spans of up to `most`, and their table."""
     with _translated():
         pieces, table = _native.cut_batch(data, start, end, options, most)
     return memoryview(pieces), memoryview(table)

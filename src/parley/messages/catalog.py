@@ -26,9 +26,7 @@ def request_class(api_key: int) -> type[Message]:
 
 
 def response_class(api_key: int) -> type[Message]:
-    """Return the response of an API. Raises RemoteProtocolError for a key
-    that parley does not know.
-    """
+    """Return the response of an API. Raises RemoteProtocolError for an unknown key."""
     found = _RESPONSES.get(api_key) if isinstance(api_key, int) else None
     return found if found is not None else _make_pair(api_key)[1]
 

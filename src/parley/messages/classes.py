@@ -32,9 +32,7 @@ class MessageStruct:
 
     @property
     def unknown_tagged_fields(self) -> dict[int, bytes]:
-        """Tagged fields that parley has no definition of, by tag. They are kept
-        and sent on (KIP-482).
-        """
+        """Tagged fields without a definition here, by tag: kept and sent on (KIP-482)."""
         if self._unknown is None:
             self._unknown = {}
         return self._unknown
@@ -76,9 +74,7 @@ class MessageStruct:
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def _set_fields(self) -> Iterator[Field]:
-        """Yield the fields that do not hold their default: the others would
-        only hide them in a repr.
-        """
+        """Yield the fields that do not hold their default: only those matter in a repr."""
         for field in self.FIELDS:
             if getattr(self, field.name) != default_value(field, self._FRESH_STRUCTS):
                 yield field
@@ -146,9 +142,7 @@ def make_message_class(schema: MessageSchema, api_key: ApiKey | None, module: st
 def _class_body(
     struct: Struct, structs: dict[str, type[MessageStruct]], owner: str, module: str
 ) -> dict[str, Any]:
-    """Return the attributes of a struct's class; the classes of inner structs
-    are added to `structs`.
-    """
+    """Return the attributes of a struct's class; inner structs' go into `structs`."""
     fresh: dict[str, type[MessageStruct]] = {}
     for field in struct.fields:
         if field.struct is not None:
@@ -177,9 +171,7 @@ def _field_list(struct: Struct) -> str:
 
 
 def _constructor(struct: Struct, fresh: dict[str, type[MessageStruct]], owner: str) -> Builder:
-    """Return a compiled `__init__` with one keyword per field: a generic one would
-    be several times slower.
-    """
+    """Return a compiled `__init__`, a keyword per field: a generic one is far slower."""
     parameters: list[str] = []
     lines: list[str] = []
     names: dict[str, Any] = {}

@@ -1,6 +1,4 @@
-"""Encoding and decoding of message bodies: the compiled code, made at first
-use, behind two functions.
-"""
+"""Encoding and decoding of message bodies: compiled at first use, behind two functions."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ M = TypeVar("M", bound=Message)
 Data: TypeAlias = bytes | memoryview
 
 QUICK_BYTES = 128 * 1024
-"""What an event loop decodes by itself. The worst of this size takes about 20
-ms of a quiet processor.
-"""
+"""What an event loop decodes itself: at worst some 20 ms of a quiet processor."""
 
 EXPLAIN_UP_TO_BYTES = 64 * 1024
 """Bad messages up to this size are decoded once more by the slow reference to name the field;
@@ -58,9 +54,7 @@ class Codec(Generic[M]):
 
 
 class _LazyDecoder(Generic[M]):
-    """Stands in until the first call: a client encodes requests only, and
-    decodes responses only.
-    """
+    """Stands in until the first call: a client encodes requests, decodes responses."""
 
     def __init__(self, codec: Codec[M]) -> None:
         self._codec = codec
@@ -97,9 +91,7 @@ _CODECS: dict[tuple[type[Message], int], Codec[Any]] = {}
 
 
 def codec_for(message: type[M], version: int) -> Codec[M]:
-    """Return the codec of a message in a version. Raises LocalProtocolError for a
-    version it does not have.
-    """
+    """Return a message's codec in a version. Raises LocalProtocolError without that."""
     found = _CODECS.get((message, version))
     if found is None:
         found = _CODECS.setdefault((message, version), Codec(message, version))
@@ -199,9 +191,7 @@ def check_end(message: type[Message], version: int, end: int, size: int) -> None
 
 
 def encode_to(message: Message, version: int, buffer: WriteBuffer) -> None:
-    """Append a message, header excluded, to a write buffer. Raises
-    LocalProtocolError that names the field.
-    """
+    """Append a message, without header, to a buffer. LocalProtocolError names the field."""
     codec = codec_for(type(message), version)
     try:
         codec.encode(message, buffer)

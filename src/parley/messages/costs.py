@@ -1,5 +1,4 @@
-"""What decoded messages take in memory, per value, at most: bytes of CPython 3.11 to 3.14 on 64
-bits.
+"""What decoded messages take in memory, at most, per value: CPython 3.11 to 3.14, 64 bits.
 
 A frame is bounded in bytes, but one byte of it may become an object of fifty. Beyond CAREFUL_BYTES
 a decoder therefore subtracts these costs from what the message may take, before it makes anything
@@ -11,9 +10,7 @@ from __future__ import annotations
 from parley.messages.plan import FIXED_CODES, Step, StructPlan
 
 CAREFUL_BYTES = 1024 * 1024
-"""Smaller messages need no account: whatever is in them, their objects stay
-below LEAST_ALLOWED_BYTES.
-"""
+"""Smaller messages need no account: their objects stay below LEAST_ALLOWED_BYTES."""
 
 LEAST_ALLOWED_BYTES = 64 * 1024 * 1024
 MOST_ALLOWED_BYTES = 320 * 1024 * 1024

@@ -1,6 +1,4 @@
-"""The reference encoder: walks a plan with a write buffer, field by field;
-the mirror of `decode.py`.
-"""
+"""The reference encoder: walks a plan with a write buffer, field by field, as `decode.py`."""
 
 from __future__ import annotations
 
@@ -66,9 +64,7 @@ class Encoder:
             )
 
     def _check_absent(self, field: Field, source: MessageStruct) -> None:
-        """Raise when a value would be lost that the caller set and that must
-        not be (Kafka's rule).
-        """
+        """Raise if a value that the caller set and that must stay would be lost (Kafka's rule)."""
         if not field.ignorable and not is_default(field, getattr(source, field.name), source):
             raise LocalProtocolError(
                 f"set to a value, but version {self._version} has no such field (it has it "

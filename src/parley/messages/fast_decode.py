@@ -41,9 +41,7 @@ class Malformed(Exception):
 
 
 def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Return the varint whose first byte, already read, lies before
-    `position`, and where it ends.
-    """
+    """Return the varint whose first byte, already read, is before `position`, and its end."""
     return decode_unsigned_varint(data, position - 1)
 
 
@@ -133,9 +131,7 @@ class _Decoder:
             self._run(pending, target, None, "")
 
     def _defaults(self, fields: Sequence[Field], target: str) -> None:
-        """Emit the defaults of fields that are not (or may not be) sent; fresh
-        structs stay unset slots.
-        """
+        """Emit defaults of fields that are not, or may not be, sent; structs stay unset slots."""
         by_default: dict[str, list[str]] = {"None": [f"{target}._unknown"]}
         for field in fields:
             if field.default is Fresh.LIST:
@@ -148,9 +144,7 @@ class _Decoder:
     def _run(
         self, steps: Sequence[Step], target: str, length: str | None, length_code: str
     ) -> None:
-        """Emit the reading of fixed fields and, with a `length`, of the
-        length that follows them.
-        """
+        """Emit the reading of fixed fields and, with `length`, of the length behind them."""
         slots = [f"{target}.{step.name}" for step in steps]
         codes = [step.code or "" for step in steps]
         if length is not None:
@@ -169,9 +163,7 @@ class _Decoder:
         source.line(f"p += {size}")
 
     def _variable(self, step: Step, slot: str, length: str) -> None:
-        """Emit the reading of a string, bytes, records, array or nullable struct,
-        its length read already.
-        """
+        """Emit the reading of a string, bytes, records, array, nullable struct after its length."""
         if step.struct is not None and not step.is_array:
             self._single_struct(step, step.struct, slot, length)
             return
@@ -198,9 +190,7 @@ class _Decoder:
                 source.line("raise Malformed")
 
     def _empty(self, step: Step) -> str | None:
-        """Return what a field without content is, None where that needs the
-        same code as any other.
-        """
+        """Return an empty field's value, None where that needs the same code as any other."""
         if step.is_array:  # careful code shares the lists of numbers, empty ones too
             return None if self._careful and step.kind in FIXED_CODES else "[]"
         return _EMPTY.get(step.kind)
@@ -211,9 +201,7 @@ class _Decoder:
             self.source.line(f"{name}, p = varint(b, p)")
 
     def _finish_short_varint(self, name: str) -> None:
-        """Do the same without a call for two and three bytes: a peer may send as
-        many tags as it likes.
-        """
+        """The same, without a call for two and three bytes: peers may send many tags."""
         source = self.source
         with source.block(f"if {name} > 127:"):
             source.line("q = b[p]")
@@ -284,9 +272,7 @@ class _Decoder:
             source.line(f"{values}.append({item})")
 
     def _shared(self, slot: str, count: str, small: str, code: str) -> None:
-        """Emit the taking of a short list of numbers: of equal ones, as replicas
-        are, there is one list.
-        """
+        """Emit the taking of a short list of numbers: equal ones, as replicas, share a list."""
         source = self.source
         key = source.fresh("k")
         table = _table(code)
@@ -375,9 +361,7 @@ def _table(code: str) -> str:
 
 
 def _length_code(step: Step, *, element: bool = False) -> str:
-    """Return the struct code of what leads a field: a length, a count or a
-    marker ("" for nothing).
-    """
+    """Return the struct code of a field's lead: length, count or marker ("" for none)."""
     if step.struct is not None and not step.is_array:
         return "b" if step.nullable else ""
     if step.compact:

@@ -1,5 +1,4 @@
-"""Generates one flat Python function that encodes one message in one version: the mirror of
-`fast_decode.py`.
+"""Generates a flat Python function that encodes one message in one version, as `fast_decode.py`.
 
 Names in the generated code: `w` the write buffer, `out` the block being appended to, `o…` objects,
 `v` the value at hand, `n` its length, `g…` the blocks of tagged fields.
@@ -27,9 +26,7 @@ _SMALL_ARRAY = 17
 
 
 class Unfit(Exception):
-    """The compiled code met a value that the version cannot carry; the reference
-    encoder then says which.
-    """
+    """The compiled code met a value the version cannot carry; the reference encoder says which."""
 
 
 def _small_packers(code: str) -> tuple[Any, ...]:
@@ -201,9 +198,7 @@ class _Encoder:
                 self._sequence(step.kind, step.compact, item, out)
 
     def _tagged(self, plan: StructPlan, target: str, out: str) -> None:
-        """Emit the writing of the tagged section: known fields that are not
-        default, and the unknown ones.
-        """
+        """Emit the writing of tagged fields: known ones that are not default, and unknown ones."""
         source = self.source
         if not plan.tagged:
             with source.block(f"if {target}._unknown:"):

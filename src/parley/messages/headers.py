@@ -34,9 +34,7 @@ MAX_HEADER_BYTES = 64 * 1024
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What a request's frame begins with. `client_id` is None when null was
-    sent, and in header v0.
-    """
+    """What a request's frame begins with. `client_id`: None for null, and in header v0."""
 
     api_key: int
     api_version: int
@@ -161,9 +159,7 @@ def _request_parts(
 def encode_response(
     message: Message, version: int, correlation_id: int
 ) -> list[bytes | memoryview]:
-    """Return a response with its header, without the size in front, as
-    segments; see `encode_request`.
-    """
+    """Return a response with header, no size in front, in segments; see `encode_request`."""
     key = message.API_KEY
     if key is None or message.IS_REQUEST:
         raise LocalProtocolError(f"{type(message).__name__} is not a response")
@@ -178,9 +174,7 @@ def encode_response(
 def decode_response_header(
     api_key: int, version: int, frame: bytes | memoryview
 ) -> tuple[int, int]:
-    """Return the correlation id of a response's frame, and the position at
-    which its body begins.
-    """
+    """Return a response frame's correlation id, and the position where its body begins."""
     cursor = Cursor(
         frame if len(frame) <= MAX_HEADER_BYTES else memoryview(frame)[:MAX_HEADER_BYTES]
     )
@@ -207,9 +201,7 @@ def decode_response(api_key: int, version: int, frame: bytes | memoryview) -> tu
 
 
 def _decode_api_versions(version: int, frame: bytes | memoryview, position: int) -> Message:
-    """Decode an ApiVersions response; an error may come in the shape of v0, or
-    with nothing behind it.
-    """
+    """Decode an ApiVersions response; an error may have v0's shape, or nothing behind."""
     message = response_class(ApiKey.API_VERSIONS)
     error_code = Cursor(frame, position).read_int16()
     candidates = (

@@ -30,8 +30,7 @@ READ_EARLY = {
     ("ProduceResponse", "node_endpoints"): 9,
     ("FetchResponse", "node_endpoints"): 12,
 }
-"""Tagged fields that are read in versions before those that have them: (message, field) → first
-version.
+"""Tagged fields read in versions before those that have them: (message, field) → first version.
 
 KIP-951 put the leader hints into Produce 9+ and Fetch 12+, since tagged fields need no new version;
 Kafka's definitions have them from 10 and 16 on. Brokers that follow the page are understood; what
@@ -43,9 +42,7 @@ FIXED_SIZES = {"b": 1, "?": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One field in one version. `kind` is a primitive or "struct"; for
-    arrays that of an element.
-    """
+    """One field in one version. `kind`: a primitive or "struct"; for arrays, an element's."""
 
     field: Field
     name: str
@@ -71,9 +68,7 @@ class Step:
 
     @property
     def least_element_bytes(self) -> int:
-        """The fewest bytes that one element of an array can take; at least 1, so
-        that counts are bounded.
-        """
+        """The fewest bytes of one element of an array; at least 1, so that counts are bounded."""
         if self.struct is not None:
             return max(1, self.struct.least_bytes)
         code = FIXED_CODES.get(self.kind)
@@ -84,9 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StructPlan:
-    """The fields of one struct in one version: in wire order, tagged by tag,
-    and those without a place.
-    """
+    """A struct's fields in one version: in wire order, tagged by tag, and those without place."""
 
     name: str
     steps: tuple[Step, ...]
@@ -112,8 +105,7 @@ class StructPlan:
 
 
 def make_plan(schema: MessageSchema, version: int, *, reading: bool = False) -> StructPlan:
-    """Return the plan of a message in a version; with `reading` the fields of READ_EARLY have their
-    places.
+    """Return a message's plan in a version; `reading`: with places for READ_EARLY's fields.
 
     Raises LocalProtocolError for a version that the message does not have.
     """

@@ -1,3 +1,1 @@
-"""The types of all messages, for editors and type checkers: they read `types.pyi`.
-Nothing is here at run time.
-"""
+"""The types of all messages for editors and type checkers, in `types.pyi`; empty at run time."""

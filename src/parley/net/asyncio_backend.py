@@ -1,6 +1,4 @@
-"""Sockets by asyncio: BufferedProtocol into the receiver's own memory,
-bounded buffers for sending.
-"""
+"""Sockets by asyncio: BufferedProtocol into the receiver's memory, bounded sending."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ from parley.net.failures import CONNECT, LISTEN, NAME_LOOKUP, TLS, network_error
 from parley.net.stream import Accept, Receiver, Segment
 
 WRITE_PIECE_BYTES = 256 * 1024
-"""What is handed to the transport at once: it copies what the socket does
-not take (Python 3.11).
-"""
+"""Handed to the transport at once: it copies what the socket leaves (Python 3.11)."""
 
 WRITE_HIGH_BYTES = 1024 * 1024
 """Above this much unsent data a stream is not writable."""
@@ -128,9 +124,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._unsent_bytes + held
 
     def write(self, segments: Sequence[Segment]) -> None:
-        """Queue bytes. After the end they are dropped: the receiver is notified of
-        the end, not the writer.
-        """
+        """Queue bytes; dropped after the end, of which the receiver hears, not the writer."""
         if self._closing:
             return
         for segment in segments:
@@ -271,9 +265,7 @@ class AsyncioBackend:
     async def listen(
         self, address: Address, accept: Accept, tls: ssl.SSLContext | None
     ) -> AsyncioListener:
-        """Listen on the first place that the host stands for: two would
-        choose two ports for port 0.
-        """
+        """Listen on the host's first place: two would choose two ports for port 0."""
         place = (await self.lookup(address))[0]
         listener = AsyncioListener(lambda: AsyncioStream(None, accept), tls)
         with network_errors(address, LISTEN):
@@ -281,9 +273,7 @@ class AsyncioBackend:
         return listener
 
     def hold(self, address: Address) -> Callable[[], None]:
-        """Bind without listening. No name is looked up: where it listened it has
-        an address in numbers.
-        """
+        """Bind without listening. No look-up: where it listened, the address is in numbers."""
         held = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
         try:
             # connections that ended there may linger

@@ -22,9 +22,7 @@ BACKLOG = 1024
 
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 ACCEPT_AGAIN_S = 1.0
-"""After one of these: who waits keeps the socket readable, and the loop would
-do nothing else but try.
-"""
+"""After one of these waiting keeps the socket readable, and the loop only tries."""
 
 
 class AsyncioListener:
@@ -77,9 +75,7 @@ class AsyncioListener:
         self._accept_from_now_on()
 
     async def close(self) -> None:
-        """Accept no more, and end those that still shake hands: they have no
-        stream that could be closed.
-        """
+        """Accept no more, and end those that still shake hands: they have no stream to close."""
         await self.pause()
         self._socket.close()
         # a task that is cancelled before its first step leaks the socket that it was made for

@@ -1,5 +1,4 @@
-"""Blocking methods made of asynchronous ones: the same parameters and docstring, the result without
-`await`.
+"""Blocking methods made of asynchronous ones: same parameters, same docstring, no `await`.
 
     class Client:
         metadata = blocking(AsyncClient.metadata)
@@ -46,9 +45,7 @@ def blocking(
 def in_loop(
     method: Callable[Concatenate[Inner, P], T],
 ) -> Callable[Concatenate[BlockingWrapper[Inner], P], T]:
-    """Return the blocking method for a plain method that may be called in
-    the loop's thread only.
-    """
+    """Return the blocking method of a plain one that only the loop's thread may call."""
 
     @wraps(method)
     def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:

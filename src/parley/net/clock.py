@@ -58,9 +58,7 @@ class LoopClock:
 
 
 class AdvancingClock(LoopClock):
-    """The event loop's time, which `advance` moves on: a wait of hours ends at
-    once, everything else goes on.
-    """
+    """The event loop's time, moved on by `advance`: a wait of hours ends, the rest goes on."""
 
     def __init__(self) -> None:
         self._ahead_ms = 0
@@ -91,9 +89,7 @@ class AdvancingClock(LoopClock):
         return timer
 
     async def advance(self, duration_ms: int) -> None:
-        """Move the time on, run each planned call that falls due, in order, and let
-        the tasks it wakes run.
-        """
+        """Move the time on, run due calls in order, and let the tasks they wake run."""
         target_ms = self.now_ms() + duration_ms
         self._ahead_ms += duration_ms
         await settle()

@@ -59,9 +59,7 @@ R = TypeVar("R", bound=Message)
 _log = logging.getLogger("parley.net")
 
 LOGIN_AGAIN_AT = 0.85
-"""The part of a session's lifetime after which the login is repeated
-(KIP-368; Java: 0.85 to 0.95).
-"""
+"""The part of a session's lifetime before the next login (KIP-368; Java: 0.85 to 0.95)."""
 
 MIN_LOGIN_PAUSE_MS = 1_000
 """Logins are not repeated faster than this: Kafka's brokers refuse it (V14)."""
@@ -104,9 +102,7 @@ class BrokerConnection:
 
     @property
     def versions(self) -> BrokerVersions:
-        """What the broker can do, learnt on this connection. Raises
-        NetworkError when it is over.
-        """
+        """What the broker can do, learnt on this connection. Raises NetworkError once over."""
         versions = self._protocol.versions
         if versions is None:
             raise self._why_closed("its versions are forgotten")
@@ -193,9 +189,7 @@ class BrokerConnection:
         return await self.submit(message, timeout_ms=timeout, allowed=allowed, version=version)
 
     async def close(self) -> None:
-        """End the connection and wait for its end. Requests in flight fail with
-        NetworkError. Idempotent.
-        """
+        """End the connection, wait for it. Requests in flight fail (NetworkError). Idempotent."""
         self._protocol.close()
         self._pump()
         if self._stream is not None:
@@ -215,9 +209,7 @@ class BrokerConnection:
     # -- opening
 
     async def negotiate(self, stream: Stream, timeout_ms: int) -> None:
-        """Exchange versions over a fresh stream. Raises what ended the
-        connection, if anything did.
-        """
+        """Exchange versions over a fresh stream. Raises what ended the connection, if so."""
         self._stream = stream
         now_ms = self.clock.now_ms()
         self._protocol.start(now_ms, timeout_ms)

@@ -27,9 +27,7 @@ class Activity:
         self.unsent_bytes = 0
 
     def is_over(self, now_ms: int, timeout_ms: int, unsent_bytes: int, *, serving: bool) -> bool:
-        """Return whether nothing has moved for too long; takes note of bytes that left
-        since it was last asked.
-        """
+        """Return whether nothing moved for too long; takes note of bytes that left since."""
         moved, self.unsent_bytes = unsent_bytes != self.unsent_bytes, unsent_bytes
         if moved or (serving and not unsent_bytes):
             self.at_ms = now_ms

@@ -64,9 +64,7 @@ class LineServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen. Raises NetworkError when the socket cannot be made, ConfigError
-        when somebody else has it.
-        """
+        """Listen. Raises NetworkError without a socket, ConfigError if somebody has it."""
         _make_way(self.path)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -133,9 +131,7 @@ def _is_owner(sock: socket.socket) -> bool:
 
 
 def _make_way(path: Path) -> None:
-    """Remove the socket of a process that died. Raises ConfigError when one
-    that lives answers there.
-    """
+    """Remove a dead process's socket. Raises ConfigError when a live one answers there."""
     if not path.is_socket():
         return
     with _reachable(path) as name, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -160,9 +156,7 @@ async def serve_lines(
     max_line_bytes: int = MAX_LINE_BYTES,
     too_long: bytes = b"the line is too long",
 ) -> LineServer:
-    """Listen on a Unix socket and answer each line. `too_long` answers a line
-    above `max_line_bytes`.
-    """
+    """Listen on a Unix socket, answer each line; `too_long` if above `max_line_bytes`."""
     server = LineServer(path, answer, max_line_bytes, too_long)
     await server.start()
     return server
@@ -186,9 +180,7 @@ class LineClient:
         self._file = self._socket.makefile("rb")
 
     def ask(self, line: bytes) -> bytes:
-        """Send a line and return its answer. Raises NetworkError when the other side
-        leaves, or says too much.
-        """
+        """Send a line, return the answer. NetworkError if the other leaves or says too much."""
         try:
             self._socket.sendall(line + b"\n")
         except BrokenPipeError:

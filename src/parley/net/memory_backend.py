@@ -1,5 +1,4 @@
-"""A network in memory: the same interface without sockets, with faults where and when a test wants
-them.
+"""A network in memory: the interface without sockets, with faults where a test wants them.
 
 Bytes go through the event loop, in order, in pieces as small as asked for. Delays use the clock
 that the backend is given, so that a `ManualClock` decides when anything arrives.

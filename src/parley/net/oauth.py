@@ -1,5 +1,4 @@
-"""Tokens for OAUTHBEARER without code of the user's: from a token endpoint (KIP-768), or from a
-file.
+"""Tokens for OAUTHBEARER without the user's code: from a token endpoint (KIP-768), or a file.
 
 A token is fetched when a connection logs in and used for further logins until 80 % of its life is
 over, as Java's clients do (`sasl.login.refresh.window.factor`). Logins at the same time share one
@@ -157,8 +156,7 @@ class EndpointTokens:
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """A token provider that reads a file at every login: whoever renews the token writes the file
-    again.
+    """A token provider that reads a file at every login: who renews a token writes the file.
 
     Raises AuthenticationError, without the file's text, where there is no token in it.
     """

@@ -78,9 +78,7 @@ class Pool:
         return self._failures.get(address)
 
     def update_nodes(self, nodes: Mapping[int, Address]) -> None:
-        """Take the brokers that metadata names. Connections to addresses that
-        are gone end when idle.
-        """
+        """Take the brokers of metadata. Connections to addresses that are gone end when idle."""
         self._nodes = dict(nodes)
         self._sweep()
 
@@ -116,8 +114,7 @@ class Pool:
                 return connection
 
     async def any_connection(self, lane: str = MAIN_LANE) -> BrokerConnection:
-        """Return a connection to whatever broker can be had: one that is open, a known one, a
-        bootstrap one.
+        """Return a connection to any broker: an open one, a known one, or a bootstrap one.
 
         Raises BrokersUnreachable, with the error of each address, when none could be reached,
         AuthenticationError as soon as one of them refuses the login.

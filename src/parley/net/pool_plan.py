@@ -94,9 +94,7 @@ class PoolPlan(Generic[C]):
         self._slots: dict[Lane, _Slot[C]] = {}
 
     def step(self, lane: Lane, now_ms: int) -> Use[C] | Open | Join | Wait:
-        """Return what to do to get this connection. Mutates: after `Open` it
-        counts as being opened.
-        """
+        """Return what to do to get this connection. Mutates: `Open` makes it being opened."""
         slot = self._slots.setdefault(lane, _Slot())
         if slot.opening:
             return Join()
@@ -132,9 +130,7 @@ class PoolPlan(Generic[C]):
         return int(pause_ms * (1 + _JITTER * (2 * self._rng() - 1)))
 
     def least_busy(self, addresses: Iterable[Address], lane: str) -> C | None:
-        """Return the open connection to any of these addresses with the
-        fewest requests in flight.
-        """
+        """Return the open connection to any address with the fewest requests in flight."""
         found = []
         for address in addresses:
             slot = self._slots.get(Lane(address, lane))
@@ -148,9 +144,7 @@ class PoolPlan(Generic[C]):
         return [address for _, _, address in sorted(shaken, key=lambda entry: entry[:2])]
 
     def sweep(self, wanted: frozenset[Address], now_ms: int) -> list[C]:
-        """Forget connections that are idle for too long or lead to no wanted address;
-        return them to be closed.
-        """
+        """Forget and return, to be closed, connections idle too long or to no wanted address."""
         closing: list[C] = []
         for lane, slot in list(self._slots.items()):
             self._notice_loss(slot)

@@ -159,9 +159,7 @@ class ServerConnection:
             await self._stream.drained()
 
     def drop(self, request: RequestReceived) -> None:
-        """Leave the current request unanswered (Produce with acks=0, or a
-        release that stays silent).
-        """
+        """Leave the current request unanswered (Produce with acks=0, or a silent release)."""
         if not self._protocol.is_closed:
             self._protocol.drop_request(request)
 
@@ -182,9 +180,7 @@ class ServerConnection:
         await self._stream.wait_closed()
 
     def freeze(self) -> None:
-        """Read, hand out and send nothing until `thaw`; the connection stays, as
-        that of a stopped process.
-        """
+        """Read, hand out, send nothing until `thaw`; it stays, as with a stopped process."""
         self._thawed.clear()
         self._stream.pause_reading()
 
@@ -242,9 +238,7 @@ class ServerConnection:
         self._look()
 
     def end_if_idle(self, now_ms: int, timeout_ms: int) -> None:
-        """End the connection when nothing moved on it for so long. Called
-        by the server's sweeps.
-        """
+        """End the connection if nothing moved for so long; called by the server's sweeps."""
         unsent = self._stream.unsent_bytes
         if self._thawed.is_set() and self._activity.is_over(
             now_ms, timeout_ms, unsent, serving=self._protocol.is_serving
@@ -324,9 +318,7 @@ class Server:
         self.address = self._listener.address
 
     async def freeze(self) -> None:
-        """Stand still as a process after SIGSTOP: connections are made and kept,
-        and nothing is answered.
-        """
+        """Stand still as after SIGSTOP: connections are made and kept, nothing is answered."""
         if self._listener is not None and not self._is_frozen:
             self._is_frozen = True
             for connection in self._open:

@@ -11,8 +11,7 @@ T = TypeVar("T")
 
 
 async def outcome(task: asyncio.Task[T]) -> T:
-    """Return what a task returns that several callers wait for; cancelling a caller leaves the task
-    to the others.
+    """Return what a task returns that several callers wait for; a cancelled one leaves it alone.
 
     Of a KafkaError each caller gets a copy of its own: what one adds to it (notes, frames) the
     others do not see. Raises CancelledError when the task was cancelled.

@@ -66,9 +66,7 @@ class Stream(Protocol):
         ...
 
     def pause_reading(self) -> None:
-        """Receive nothing until `resume_reading`; the peer feels it when its
-        own buffers are full.
-        """
+        """Receive nothing until `resume_reading`; the peer feels it by its full buffers."""
         ...
 
     def resume_reading(self) -> None:
@@ -80,9 +78,7 @@ class Stream(Protocol):
         ...
 
     def abort(self, *, reset: bool = False) -> None:
-        """End the stream at once; what is queued is lost. `reset`: as a
-        killed process does (RST).
-        """
+        """End the stream at once; what is queued is lost. `reset`: as a killed process (RST)."""
         ...
 
     async def wait_closed(self) -> None:
@@ -99,9 +95,7 @@ class Listener(Protocol):
         ...
 
     async def pause(self) -> None:
-        """Accept nothing for now: who connects waits, as at a process that
-        was stopped (SIGSTOP).
-        """
+        """Accept nothing for now: who connects waits, as at a stopped process (SIGSTOP)."""
         ...
 
     async def resume(self) -> None:
@@ -118,9 +112,7 @@ Accept = Callable[[Stream], Receiver]
 
 
 class Backend(Protocol):
-    """Makes streams. Errors are NetworkErrors that name the stage;
-    cancellation leaves nothing behind.
-    """
+    """Makes streams. Errors are NetworkErrors with the stage; cancelled, nothing is left."""
 
     async def lookup(self, address: Address) -> Sequence[Any]:
         """Return the places that a name stands for, best first ("name lookup")."""

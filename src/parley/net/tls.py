@@ -141,9 +141,7 @@ def _load_own(
 
 @contextmanager
 def _private_file(text: str) -> Iterator[str]:
-    """Yield the path of a file that only this user can read; OpenSSL takes own
-    certificates from files only.
-    """
+    """Yield the path of a file for this user only; OpenSSL takes certificates from files."""
     handle, path = tempfile.mkstemp(prefix="parley-", suffix=".pem")
     try:
         with open(handle, "w", encoding="ascii", errors="replace") as file:

@@ -9,9 +9,7 @@ from parley.protocol import Work
 
 
 def off_loop(work: Work, finish: Callable[[Work], None]) -> None:
-    """Run the work in a thread, then call `finish` in the event loop; at once where no
-    thread can be had any more.
-    """
+    """Run the work in a thread, then `finish` in the event loop; at once if no thread is left."""
     loop = asyncio.get_running_loop()
     try:
         done = loop.run_in_executor(None, work.run)

@@ -34,8 +34,7 @@ class TableCount(NamedTuple):
 def count_table(
     batches: Iterable[tuple[Iterable[int], Iterable[int]]], acknowledged: array[int]
 ) -> TableCount:
-    """Count a table, given as batches of (row ids, checksums); `acknowledged[row_id]` is the right
-    checksum.
+    """Count a table: batches of (row ids, checksums); `acknowledged[row_id]` is the right one.
 
     >>> count_table([([0, 2, 2], [7, 9, 9])], array("L", [7, 8, 9]))
     TableCount(rows=3, lost=1, duplicated=1, altered=0, foreign=0)
@@ -66,9 +65,7 @@ class AggregateCount(NamedTuple):
 
 
 def count_aggregates(records: Iterable[tuple[bytes | None, bytes]]) -> AggregateCount:
-    """Count the topic of aggregates, given as (key, value) in the order of
-    offsets within a partition.
-    """
+    """Count the topic of aggregates: (key, value) in the order of offsets per partition."""
     newest: dict[bytes | None, int] = {}
     total = 0
     for key, value in records:
@@ -105,9 +102,7 @@ class Account:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows through the whole pipeline per second, from the first one produced to
-        the last one in the table.
-        """
+        """Rows per second through the whole pipeline: first one produced to last in the table."""
         return self.rows_acknowledged / self.seconds if self.seconds > 0 else 0.0
 
     @property

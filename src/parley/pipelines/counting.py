@@ -1,6 +1,4 @@
-"""Reads back what the job wrote: the Parquet table with pyarrow, the
-aggregates as a plain consumer.
-"""
+"""Reads back what the job wrote: the Parquet table by pyarrow, the aggregates as consumer."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from parley.types import TopicPartition
 
 
 def table_batches(table: Path) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield (row ids, checksums) of every row in the Parquet files under a
-    folder, Spark not asked.
-    """
+    """Yield (row ids, checksums) of all rows in a folder's Parquet files, without Spark."""
     dataset = ds.dataset(table, format="parquet", exclude_invalid_files=False)
     for batch in dataset.to_batches(columns=["row_id", "value_crc32"]):
         yield batch.column(0).to_pylist(), batch.column(1).to_pylist()
@@ -28,9 +24,7 @@ def count_files(table: Path) -> int:
 
 
 def topic_records(client: Client, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
-    """Yield (key, value) of every record of a topic, partition by partition
-    in the order of offsets.
-    """
+    """Yield (key, value) of a topic's records, by partition in the order of offsets."""
     partitions = [
         TopicPartition(topic, index) for index in client.metadata([topic]).topics[topic].partitions
     ]

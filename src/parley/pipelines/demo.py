@@ -1,5 +1,4 @@
-"""The demo job, whole: rows of a file through Kafka and Spark into a table, while brokers are
-upgraded.
+"""The demo job, whole: a file's rows through Kafka and Spark into a table during an upgrade.
 
 `run_demo` leads: it starts the brokers, the Spark queries, the feeder and the director, watches
 them until every acknowledged row has arrived, counts, and hands back the account.
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 TARGET_SECONDS = 35
-"""The embedded cluster is fed for about as long, whatever the input's size:
-the upgrade takes its time.
-"""
+"""The embedded cluster is fed so long, whatever the input's size: upgrades take time."""
 
 STALL_SECONDS = 120
 """When not a row has moved for as long, something is wrong that will not pass."""
@@ -48,9 +45,7 @@ _CLIENT_ID = "parley-demo"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoOptions:
-    """What the demo is asked to do. Without `input` it takes the flights,
-    without brokers its own.
-    """
+    """What the demo is to do. No `input`: the flights; no brokers: its own."""
 
     input: Path | None = None
     key: tuple[str, ...] = ()
@@ -98,9 +93,7 @@ def run_demo(options: DemoOptions) -> Account:
 
 
 def prepare_output(output: Path) -> None:
-    """Make the output folder again. Raises ConfigError rather than delete
-    what another program wrote.
-    """
+    """Make the output folder again. Raises ConfigError where another program wrote."""
     if output.exists():
         ours = output.is_dir() and ((output / _MARK).exists() or not any(output.iterdir()))
         if not ours:
@@ -128,9 +121,7 @@ def choose_display() -> Iterator[Display]:
 
 
 def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Environment]:
-    """Start the embedded cluster, or reach the brokers that were named;
-    return a client for either.
-    """
+    """Start the embedded cluster, or reach the named brokers; return a client for either."""
     if options.bootstrap_servers is None:
         embedded = EmbeddedEnvironment()
         stack.callback(embedded.close)
@@ -205,9 +196,7 @@ class _Run:
             self._director.start()
 
     def watch(self) -> None:
-        """Show the state until all rows have arrived in both queries. Raises
-        what ended a part early.
-        """
+        """Show the state until both queries have all rows. Raises what ended a part early."""
         last_move, moved_at = (-1, -1), time.monotonic()
         while True:
             for thread in (self.feeder, self._director):

@@ -1,6 +1,4 @@
-"""The brokers of the demo: an embedded cluster that is upgraded under way,
-or brokers of one's own.
-"""
+"""The demo's brokers: an embedded cluster upgraded under way, or brokers of one's own."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ class EmbeddedEnvironment:
         return tuple(rows)
 
     def broker_facts(self) -> tuple[BrokerFacts, ...]:
-        """Return the releases and versions for the account: of every client,
-        the Spark workers' too.
-        """
+        """Return releases and versions for the account: of clients, and Spark's workers."""
         self.broker_rows()
         used = self._versions()
         return tuple(
@@ -122,9 +118,7 @@ class EmbeddedEnvironment:
 
 
 class OwnEnvironment:
-    """Brokers that someone else runs: they are written to and read from,
-    and otherwise left alone.
-    """
+    """Brokers that someone else runs: written to and read from, otherwise left alone."""
 
     def __init__(
         self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS
@@ -148,9 +142,7 @@ class OwnEnvironment:
             client.metadata(names)
 
     def takes_headers(self) -> bool:
-        """Return whether records may have headers: since Kafka 0.11, so on
-        every broker or not at all.
-        """
+        """Return whether records may have headers: since Kafka 0.11, on all brokers or none."""
         brokers = list(self._client.metadata().brokers)
         return all(
             self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers

@@ -1,6 +1,4 @@
-"""Rows into a topic: as JSON with keys and headers, at a pace, with a ledger
-of what was acknowledged.
-"""
+"""Rows into a topic: JSON with keys and headers, at a pace, with a ledger of acknowledgements."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows `first_row` and following, ready to be produced; `checksums` are the
-    CRC-32 of their values.
-    """
+    """Rows from `first_row` on, to be produced; `checksums` are CRC-32 of their values."""
 
     first_row: int
     batch: pa.RecordBatch
@@ -58,9 +54,7 @@ class Ledger:
 
 
 class Pace:
-    """At most so many rows per second, counted from the first question; 0
-    means as fast as it goes.
-    """
+    """At most so many rows per second, from the first question on; 0: as fast as it goes."""
 
     def __init__(self, rows_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rows_per_second = rows_per_second
@@ -114,9 +108,7 @@ def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
 
 
 class Feeder(threading.Thread):
-    """Produces a dataset in a thread of its own. `error` holds what ended it
-    early, if anything did.
-    """
+    """Produces a dataset in its own thread. `error` holds what ended it early, if so."""
 
     def __init__(
         self,

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 _TRIGGER = "1 second"
 _BATCHES, _BATCH_ROWS = 10, 5_000
-"""Micro-batches are a tenth of the rows, or 5,000: a slow start is not
-followed by one huge batch.
-"""
+"""Micro-batches are a tenth of the rows, or 5,000: no huge one after a slow start."""
 
 
 class JobError(KafkaError):
@@ -89,9 +87,7 @@ def spark_session(log: Path, warehouse: Path) -> Iterator[SparkSession]:
 
 
 def _configuration(warehouse: Path) -> dict[str, str]:
-    """Return the settings of a small local session: loopback only, no web page,
-    few shuffle partitions.
-    """
+    """Return a small local session's settings: loopback, no web page, few shuffle partitions."""
     return {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -122,9 +118,7 @@ def _stderr_into(log: Path) -> Iterator[None]:
 
 
 def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, StreamingQuery]:
-    """Start both queries; return (table, aggregates). Raises JobError, or
-    DiskFullError, where one does not start.
-    """
+    """Start both queries, (table, aggregates). Raises JobError or DiskFullError where one fails."""
     try:
         return _start_table(spark, plan), _start_aggregates(spark, plan)
     except Exception as error:
@@ -249,9 +243,7 @@ def check_running(query: StreamingQuery, plan: JobPlan) -> None:
 
 
 def failure_text(error: BaseException) -> str:
-    """Return everything that an exception from the JVM says: its text, and
-    the traces of its causes.
-    """
+    """Return all that an exception of the JVM says: text, and the traces of its causes."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 20:

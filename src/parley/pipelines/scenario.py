@@ -15,9 +15,7 @@ RELEASES: Mapping[int, str] = {1: "2.4", 2: "3.9", 3: "4.2"}
 """The cluster begins in the middle of a rolling upgrade."""
 
 UPGRADES: Mapping[int, str] = {1: "3.9", 2: "4.2", 3: "4.3"}
-"""One step further for each broker. (4.x takes over from 3.3 and later
-only, so 2.4 goes to 3.9.)
-"""
+"""One step further for each broker. (4.x follows 3.3 and later: 2.4 goes to 3.9.)"""
 
 
 class Act(Enum):
@@ -107,9 +105,7 @@ def spread_leaders(leaders: Mapping[int, int], brokers: Sequence[int]) -> dict[i
 
 
 class LeaderWatch:
-    """Counts leader moves by the leaders' epochs: each election adds one to
-    its partition's epoch.
-    """
+    """Counts leader moves by epochs: each election adds one to its partition's epoch."""
 
     def __init__(self, leaders: Callable[[], Mapping[int, tuple[int, int]]]) -> None:
         self._leaders = leaders
@@ -130,9 +126,7 @@ class LeaderWatch:
 
 
 class Director(threading.Thread):
-    """Performs the steps when they are due, in a thread of its own. `error`
-    holds what ended it early.
-    """
+    """Performs due steps in its own thread. `error` holds what ended it early, if so."""
 
     def __init__(
         self,

@@ -20,9 +20,7 @@ from parley.schema import ApiKey
 
 
 def message_of(pending: Pending, data: memoryview) -> Any:
-    """Return the message of an answer's frame. Raises RemoteProtocolError
-    for bytes that are none.
-    """
+    """Return the message of an answer's frame. Raises RemoteProtocolError for other bytes."""
     api_key, version = pending.api_key, pending.version
     if api_key == ApiKey.API_VERSIONS:
         return decode_response(api_key, version, data)[1]  # its errors come in the shape of v0

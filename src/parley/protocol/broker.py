@@ -101,9 +101,7 @@ class BrokerProtocol(Connection):
         self._current = None
 
     def drop_request(self, request: RequestReceived) -> None:
-        """Leave the current request unanswered: Produce with acks=0, or a
-        release that stays silent.
-        """
+        """Leave the current request unanswered: Produce with acks=0, or a silent release."""
         self._check_current(request)
         self._current = None
 
@@ -275,9 +273,7 @@ def _decoded(data: memoryview, version: int) -> _Decoded:
 
 
 def _names_a_client(data: memoryview) -> bool:
-    """Whether the header is one that 0.9 reads: with a client id, which may
-    be empty but not null.
-    """
+    """Whether 0.9 can read the header: with a client id, maybe empty but not null."""
     try:
         header, _ = decode_request_header(data, header_version=1)
     except RemoteProtocolError:

@@ -1,5 +1,4 @@
-"""The broker's steps of a SASL login (KIP-43, KIP-152, KIP-368), around mechanisms that know no
-Kafka.
+"""The broker's steps of a SASL login (KIP-43, KIP-152, KIP-368); no mechanism's own.
 
 Rules (V13 of docs/proof/negotiation.md):
 1. Before a login a client may ask ApiVersions, then SaslHandshake, and nothing else; after the
@@ -54,9 +53,7 @@ class Phase(enum.Enum):
 
 
 class BrokerLogin:
-    """The login of one client. Answers are returned; a refusal is raised, with
-    the answer to send first.
-    """
+    """The login of one client. Answers are returned; a refusal is raised with its answer."""
 
     def __init__(self, sasl: BrokerSasl) -> None:
         self._sasl = sasl
@@ -74,9 +71,7 @@ class BrokerLogin:
         return api_key == ApiKey.SASL_AUTHENTICATE
 
     def handshake(self, request: Any, version: int) -> Any:
-        """Return the answer to a SaslHandshake. Raises Refusal for a
-        mechanism that is not offered.
-        """
+        """Return the answer to a SaslHandshake. Raises Refusal for a mechanism not offered."""
         if self.phase is Phase.DONE and self._sasl.session_lifetime_ms == 0:
             return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
         offered = sorted(self._sasl.mechanisms)

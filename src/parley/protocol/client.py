@@ -101,8 +101,7 @@ class ClientProtocol(Connection):
         return len(self._in_flight) + held + (self._work is not None)
 
     def start(self, now_ms: int, timeout_ms: int = DEFAULT_SETUP_TIMEOUT_MS) -> None:
-        """Begin negotiation: queue ApiVersions, newest version first, or take the pinned release's
-        table.
+        """Begin negotiation: queue ApiVersions, newest version first, or take a pinned table.
 
         Raises LocalProtocolError when it was begun before, ConfigError for an unknown release.
         """
@@ -195,9 +194,7 @@ class ClientProtocol(Connection):
         return self._in_flight.expired(now_ms) + [pending.correlation_id for pending in late]
 
     def next_deadline_ms(self) -> int | None:
-        """Return the earliest moment at which something expires, None when
-        nothing is waited for.
-        """
+        """Return the earliest moment at which something expires, None when nothing waits."""
         held = [p.deadline_ms for p, _ in self._held if p is not None and not p.abandoned]
         first = self._in_flight.next_deadline_ms()
         return min(held if first is None else [*held, first], default=None)

@@ -112,9 +112,7 @@ class Connection(ABC):
         return self._events.popleft()
 
     def finish(self, work: Work) -> None:
-        """Take a `Work` event back after its `run`; then ask `next_event` again.
-        After the end it is ignored.
-        """
+        """Take a `Work` event back after `run`; then ask `next_event`. Ignored after the end."""
         if work is not self._work or self._state is State.CLOSED:
             return
         self._work = None
@@ -143,9 +141,7 @@ class Connection(ABC):
 
     @abstractmethod
     def _lost(self) -> tuple[int, ...]:
-        """Return the correlation ids that will never be answered, and forget
-        everything negotiated.
-        """
+        """Return the correlation ids never to be answered; forget everything negotiated."""
 
     @property
     @abstractmethod
@@ -153,9 +149,7 @@ class Connection(ABC):
         """Return the stage that a NetworkError of this moment names."""
 
     def _do(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Call `then` with the result of something long; `function` may use nothing
-        that changes meanwhile.
-        """
+        """Call `then` with a long result; `function` may use nothing that changes meanwhile."""
         work = self._work = Work(function, then)
         if self.gives_work:
             self._events.append(work)

@@ -46,9 +46,7 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """A login was accepted. It must be repeated within `session_lifetime_ms`,
-    unless that is 0 (KIP-368).
-    """
+    """A login was accepted; repeat it within `session_lifetime_ms`, unless 0 (KIP-368)."""
 
     session_lifetime_ms: int = 0
 

@@ -94,9 +94,7 @@ class InFlight:
         )
 
     def abandon(self, correlation_id: int) -> None:
-        """Mark a request whose answer nobody wants any more. Unknown ids are
-        ignored: it was answered.
-        """
+        """Mark a request whose answer nobody wants. Unknown ids are ignored: it was answered."""
         for pending in self._waiting:
             if pending.correlation_id == correlation_id:
                 pending.abandoned = True
@@ -113,9 +111,7 @@ class InFlight:
         return min((p.deadline_ms for p in self._waiting if not p.abandoned), default=None)
 
     def clear(self) -> tuple[int, ...]:
-        """Empty the table; return the ids of the application's requests that
-        somebody still wants.
-        """
+        """Empty the table; return the ids of the application's requests still wanted."""
         lost = tuple(
             p.correlation_id
             for p in self._waiting

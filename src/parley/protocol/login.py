@@ -68,9 +68,7 @@ class Login:
         return Ask(SaslHandshakeRequest(mechanism=self._mechanism.name), handshake)
 
     def handshake_answered(self, message: Any) -> Ask | Token:
-        """Take the SaslHandshake answer. Raises AuthenticationError when the
-        mechanism is not offered.
-        """
+        """Take the SaslHandshake answer. Raises AuthenticationError if it lacks the mechanism."""
         name = self._mechanism.name
         if message.error_code == UNSUPPORTED_SASL_MECHANISM:
             offered = printable(", ".join(message.mechanisms[:20]), 200) or "none"
@@ -96,9 +94,7 @@ class Login:
         return bytes(message.auth_bytes)
 
     def token_answered(self, challenge: bytes) -> Ask | Token | None:
-        """Take the mechanism's message from the broker. Raises AuthenticationError
-        when it proves nothing.
-        """
+        """Take the mechanism's message. Raises AuthenticationError when it proves nothing."""
         answer = self._mechanism.step(challenge)
         if answer is not None:
             return self._send(answer)

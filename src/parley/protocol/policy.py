@@ -45,8 +45,7 @@ class Swallow:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """Answer with `message` in `version` without reading the body (ApiVersions error 35 in v0
-    shape).
+    """Answer with `message` in `version`, body unread (ApiVersions error 35 in v0 shape).
 
     The request's header must be readable as one of `header_version`; 0 looks at no more of it than
     is needed for the answer.
@@ -70,9 +69,7 @@ class Translator(Protocol):
     as_version: int
 
     def request(self, frame: memoryview) -> Any:
-        """Return the real request's message. Raises RemoteProtocolError when
-        the frame is malformed.
-        """
+        """Return the real request's message. Raises RemoteProtocolError for a malformed frame."""
         ...
 
     def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
@@ -111,9 +108,7 @@ class BrokerPolicy(Protocol):
         ...
 
     def malformed(self, api_key: int, api_version: int) -> Decision:
-        """Return Close or Swallow for a request that does not decode; -1, -1 when
-        not even its header does.
-        """
+        """Return Close or Swallow for a request that does not decode; -1, -1 without a header."""
         ...
 
 

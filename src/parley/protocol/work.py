@@ -1,6 +1,4 @@
-"""Work that keeps the processor busy for long: an event loop runs it in a thread
-and stays free meanwhile.
-"""
+"""Work that keeps the processor busy: an event loop runs it in a thread, and stays free."""
 
 from __future__ import annotations
 

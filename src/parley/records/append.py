@@ -95,9 +95,7 @@ _NO_TIMESTAMP = -(2**63)
 
 
 def keyless_records(data: Buffer) -> list[int]:
-    """Return the positions of the records without a key in a checked
-    record set. Mutates nothing.
-    """
+    """Return the positions of records without a key in a checked set. Mutates nothing."""
     found, rows = [], 0
     for columns in decode_all(data, _spans(split(data)), DecodeOptions(want=int(Want.KEYS))):
         key = columns.key
@@ -112,8 +110,7 @@ _FROM_ZERO = array("q", range(16_384)).tobytes()
 
 
 def _counted(first: int, rows: int) -> bytes:
-    """Return `rows` int64 numbers counting from `first`; clients begin at 0, so mostly a cached
-    slice.
+    """Return `rows` int64 numbers from `first` on; mostly a cached slice, from 0.
 
     Returns nothing where there are not so many.
     """
@@ -142,8 +139,7 @@ def assign_offsets(
     leader_epoch: int = -1,
     log_append_time_ms: int | None = None,
 ) -> Buffer:
-    """Return the checked record set with offsets from `base_offset` on (and LogAppendTime if
-    given).
+    """Return the checked set with offsets from `base_offset` (and LogAppendTime, if given).
 
     Magic 2 and uncompressed messages are changed in place and returned; a compressed message set
     keeps its bytes where relative offsets allow it (KIP-31) and is compressed again otherwise.

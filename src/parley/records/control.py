@@ -1,6 +1,4 @@
-"""The control batch that ends a transaction on one partition (KIP-98): one
-record, no sequence, no codec.
-"""
+"""The control batch that ends a transaction on a partition (KIP-98): one record, no codec."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ _ATTRIBUTES = layout.TRANSACTIONAL | layout.CONTROL
 def end_marker(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool, now_ms: int
 ) -> bytes:
-    """Return the marker at offset 0: key (version 0, type), value (version 0,
-    the coordinator's epoch).
-    """
+    """Return the marker at offset 0: key (version 0, type), value (version 0, the epoch)."""
     data = bytearray(layout.MARKER_BYTES)
     layout.BATCH_HEADER.pack_into(
         data,

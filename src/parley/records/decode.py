@@ -59,8 +59,7 @@ class ReadOptions:
 
 
 class DecodedChunk(NamedTuple):
-    """Columns, the position after them, and the leader epoch of the last batch passed (-1:
-    unknown).
+    """Columns, the position after them, the last batch's leader epoch (-1: unknown).
 
     A chunk without rows only moves the position (control, aborted or compacted batches).
     """
@@ -107,9 +106,7 @@ def decode_columns(
 
 
 class _Reader:
-    """Decodes the spans of a scan's table, chunk by chunk; `shown` is the
-    position after what was yielded.
-    """
+    """Decodes a table's spans in chunks; `shown` is the position after what was yielded."""
 
     def __init__(
         self,
@@ -141,9 +138,7 @@ class _Reader:
             yield DecodedChunk(decoded.columns, self.shown, epoch)
 
     def _stop(self, first: int) -> int:
-        """Return where the spans end that `max_bytes` from the start of the first one
-        on hold, at least that one.
-        """
+        """Return where spans end that `max_bytes` from the first one's start hold; at least it."""
         limit = self._table[first * SPAN_FIELDS] + self._options.max_bytes
         if self._table[-SPAN_FIELDS + 1] <= limit:
             return self._count
@@ -151,9 +146,7 @@ class _Reader:
         return bisect_right(ends, limit, first + 1, self._count, key=self._table.__getitem__)
 
     def _decode_pieces(self, spans: memoryview) -> Iterator[DecodedChunk]:
-        """Yield one batch of very many records; the position never passes
-        the one after the batch.
-        """
+        """Yield a batch of very many records; the position never passes the one after it."""
         start, end, after, epoch = spans[:SPAN_FIELDS]
         try:
             for columns, position in decode_in_pieces(self._data, start, end, self._wanted()):
@@ -179,8 +172,7 @@ class _Reader:
         )
 
     def _decode(self, spans: memoryview) -> Decoded | None:
-        """Decode from the front as far as it goes; an error counts only when the first batch has
-        it.
+        """Decode from the front as far as it goes; an error counts in the first batch only.
 
         Returns None where that one is too large for one piece.
         """

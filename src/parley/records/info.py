@@ -9,9 +9,7 @@ from parley import kernel
 
 
 class KernelInfo(NamedTuple):
-    """`name` is "rust" or "python"; `reason` says why the reference runs,
-    None where it does not.
-    """
+    """`name`: "rust" or "python"; `reason`: why the reference runs, None if it does not."""
 
     native: bool
     name: str
@@ -22,9 +20,7 @@ class KernelInfo(NamedTuple):
 PURE_COST = (
     "records take 20 to 100 times the processor time to read and 5 to 50 times to write, by codec"
 )
-"""What the pure-Python kernel costs, wherever it is named; measured by
-benchmarks/kernel.py and its --pure.
-"""
+"""What the pure-Python kernel costs, wherever named; by benchmarks/kernel.py and its --pure."""
 
 NATIVE_REMEDY = (
     "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip "

@@ -52,9 +52,7 @@ CONTROL_KEY = struct.Struct(">hh")
 """Version and type of a control record's key."""
 
 ABORT, COMMIT = 0, 1
-"""Control record types of a transaction's end; others (leader change,
-snapshots) occur in KRaft logs.
-"""
+"""Control record types of transactions' ends; others are in KRaft logs."""
 
 MARKER_RECORD = struct.Struct(">bbbbbhhbhib")
 """The record of a transaction's end: length, attributes, time and offset deltas, key length,

@@ -1,5 +1,4 @@
-"""Offsets for the messages of a produced set of magic 0 or 1: what the producer wrote there means
-nothing.
+"""Offsets for messages of a produced set of magic 0 or 1: the producer's own mean nothing.
 
 Rules
 
@@ -34,8 +33,7 @@ _LEAST_OFFSET = -(2**63)
 
 
 class Wrapper(NamedTuple):
-    """The offsets that a producer wrote into a compressed message: the message's own, and those in
-    it.
+    """The offsets that a producer wrote into a compressed message: its own and inner ones.
 
     `counted` says whether each of those in it is one more than that before it.
     """
@@ -50,8 +48,7 @@ class Wrapper(NamedTuple):
 def number_messages(
     data: Buffer, sizes: Iterable[int], where: tuple[str, int] | None = None
 ) -> tuple[Buffer, list[Wrapper]]:
-    """Return a set of messages that count from 0, in one format, and what stood in its compressed
-    messages.
+    """Return messages that count from 0, in one format, and what compressed ones held.
 
     `sizes` are those of the whole messages that `data` consists of. A set of both formats comes
     back in the newer one. Raises CorruptRecordError for messages that cannot be read. Mutates
@@ -84,9 +81,7 @@ def number_messages(
 def _number_wrapper(
     entry: memoryview, count: int, where: tuple[str, int] | None
 ) -> tuple[Buffer, int, Wrapper]:
-    """Return a compressed message whose messages count from `count`, how many they
-    are, and what stood in it.
-    """
+    """Return a compressed message counted from `count`, how many it has, what it held."""
     magic, (written,) = entry[layout.MAGIC_AT], layout.INT64.unpack_from(entry)
     codec = entry[layout.MAGIC_AT + 1] & layout.CODEC_MASK
     layout.INT64.pack_into(entry, 0, 0)  # with 0 the kernel takes what stands inside as it is

@@ -30,9 +30,7 @@ _PIECE_BYTES = 32 * 1024 * 1024
 
 
 class Piece(NamedTuple):
-    """Some records of a batch, and the position after them as their offsets
-    say; None for the last.
-    """
+    """Some records of a batch, and the position after them; None for the last."""
 
     columns: Columns
     next_offset: int | None

@@ -102,8 +102,7 @@ def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:
 def iter_batches(
     data: Buffer, where: tuple[str, int] | None = None, *, start: int = 0, expected: int = 0
 ) -> Iterator[RawBatch]:
-    """Yield the batches of `split` one by one, from byte `start` on; an error comes after those
-    before it.
+    """Yield the batches of `split` from byte `start` on; an error follows those before it.
 
     `expected` is the least offset that an error may name.
     """
@@ -194,8 +193,7 @@ def first_batch_bytes(data: Buffer) -> int | None:
 def fault_at(
     data: Buffer, at: int, expected: int, where: tuple[str, int] | None = None
 ) -> CorruptRecordError | None:
-    """Return what is wrong with the batch before which a scan ended, or None where it is only cut
-    off.
+    """Return what is wrong with the batch where a scan ended, or None if it is cut off.
 
     `expected` is the least offset that the error may name.
     """

@@ -27,16 +27,13 @@ def load(key: ApiKey) -> ApiSchema:
 
 @cache
 def load_header(name: str) -> MessageSchema:
-    """Return the definition of `RequestHeader` or `ResponseHeader`. Raises
-    KeyError for any other name.
-    """
+    """Return the definition of `RequestHeader` or `ResponseHeader`; KeyError for others."""
     return _parser("header", name).message()
 
 
 @cache
 def load_data(name: str) -> MessageSchema:
-    """Return the definition of a message that travels inside others, as bytes:
-    `ConsumerProtocolAssignment`, ...
+    """Return the definition of a message that travels in others: `ConsumerProtocolAssignment`.
 
     Raises KeyError when there is none of that name.
     """

@@ -53,9 +53,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
-    """Return whether Spark has a data source of that name. To register it
-    again would make Spark warn.
-    """
+    """Return whether Spark has that data source: to register it twice makes Spark warn."""
     try:
         return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name))
     except Exception:  # a session of another kind, or a Spark that keeps them elsewhere

@@ -1,5 +1,4 @@
-"""One client per cluster and process. Spark reuses its Python workers: connections and metadata
-stay.
+"""One client per cluster and process: Spark reuses workers, connections and metadata stay.
 
 1. Nothing connects before the first call; a client that came along through a fork begins again (the
    client sees to that), so that this cache needs no process ids.

@@ -18,9 +18,7 @@ log = logging.getLogger("parley.spark")
 
 
 def edge(method: Call) -> Call:
-    """Return a method that Spark calls, whose errors come out short; those of an
-    iterator it returns as well.
-    """
+    """Return a method for Spark with short errors, also those of an iterator it returns."""
 
     @functools.wraps(method)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -45,9 +43,7 @@ def _rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _short(error: Exception) -> Exception:
-    """Return an error without its frames and causes if it is one of parley's own;
-    raise others as they are.
-    """
+    """Return an error of parley's own without frames and causes; raise others as they are."""
     from parley.errors import ConfigError, KafkaError
 
     if not isinstance(error, KafkaError):

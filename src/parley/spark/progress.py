@@ -35,9 +35,7 @@ class SourceLag:
     partitions: Mapping[TopicPartition, int]
     """The same for each partition."""
     bytes: int | None = None
-    """About the bytes of keys and values behind, when the micro-batch began;
-    None without `reportLag`.
-    """
+    """Bytes of keys and values behind when the micro-batch began; None without `reportLag`."""
     ms: int | None = None
     """Age in milliseconds of the oldest record that was not read when the micro-batch began."""
 
@@ -82,8 +80,7 @@ def lag(progress: Any) -> list[SourceLag]:
 
 
 class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark comes without types
-    """Calls `report(name, lags)` after every micro-batch; `name` is the query's name, or its id
-    where it has none.
+    """Calls `report(name, lags)` after every micro-batch; `name` is the query's, or its id.
 
     An error in `report` is logged and does not disturb the query.
     """

@@ -26,8 +26,7 @@ FORMAT = "parley"
 
 
 class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without types
-    """Kafka topics as a Spark source and sink: options and columns of Spark's own `kafka`, without
-    JARs.
+    """Kafka topics as a Spark source and sink: Spark's own options and columns, without JARs.
 
     Made by Spark. Errors in options are ConfigErrors that name the option, the value and the
     remedy.
@@ -48,9 +47,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def schema(self) -> StructType | str:
-        """Return the columns of a read, unless the user gave a schema. Checks the
-        options that need no broker.
-        """
+        """Return a read's columns, without a user's schema. Checks options that need no broker."""
         from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
         from parley.spark.values.schema import read_schema, read_schema_ddl

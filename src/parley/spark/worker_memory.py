@@ -15,8 +15,7 @@ _calls = 0
 
 
 def settle_memory() -> None:
-    """Take what a worker holds out of the garbage collector's sight, once, when it is used the
-    second time.
+    """Hide what a worker holds from the garbage collector, once, at its second use.
 
     Spark has collected what the first use left behind. Does nothing in a process that is not one of
     Spark's workers: its memory is the user's.

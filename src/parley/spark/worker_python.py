@@ -1,5 +1,4 @@
-"""Which Python runs a session's workers: the one that has parley, or an error that says what to
-set.
+"""Which Python runs a session's workers: one with parley, or an error with what to set.
 
 Spark starts planners and tasks with PYSPARK_PYTHON, or else with the first `python3` on PATH. Where
 a program is run by the path of its interpreter (`.venv/bin/python app.py`, cron, an IDE) that is
@@ -27,8 +26,7 @@ _TIMEOUT_S = 60
 
 
 def settle_interpreter(context: Any) -> bool:
-    """See to it that the workers of a SparkContext have parley; return whether their interpreter
-    was changed.
+    """See that a SparkContext's workers have parley; return whether their Python changed.
 
     A local session without PYSPARK_PYTHON gets the interpreter that runs. Raises ConfigError, in
     one line, where the workers' interpreter cannot be used and is not ours to choose. What
@@ -53,9 +51,7 @@ def settle_interpreter(context: Any) -> bool:
 
 
 def _problem(named: str) -> str | None:
-    """Return why an interpreter cannot run parley, None where it can. Starts
-    it, unless it is this one.
-    """
+    """Return why an interpreter cannot run parley, None if it can; starts another to see."""
     path = shutil.which(named)
     if path is None:
         return f'there is no interpreter "{named}"'

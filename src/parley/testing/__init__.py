@@ -1,5 +1,4 @@
-"""Test helpers: the pytest plugin, an account of deliveries, real brokers; the rest is for parley's
-own tests.
+"""Test helpers: the pytest plugin, an account of deliveries, real brokers; and parley's own.
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 

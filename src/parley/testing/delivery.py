@@ -1,5 +1,4 @@
-"""What was acknowledged against what was read: one account of lost, duplicated and reordered
-records.
+"""What was acknowledged against what was read: records lost, duplicated and reordered.
 
 The words are those of Kafka's own system tests (`validate_delivery`): lost is what was acknowledged
 and is not there; duplicated is what is there twice; reordered is what stands before something that
@@ -48,8 +47,7 @@ class Delivery:
 
 
 def settle_account(acknowledged: Iterable[int], read: Iterable[Iterable[int]]) -> Delivery:
-    """Compare the numbers that were acknowledged with those of each partition, in the order of its
-    log.
+    """Compare acknowledged numbers with those of each partition, in the order of its log.
 
     >>> str(settle_account([0, 1, 2, 3], [[0, 2], [3, 1, 1, 9]]))
     '4 acknowledged, 0 lost, 1 duplicated, 1 reordered, 1 unconfirmed'
@@ -75,8 +73,7 @@ def settle_account(acknowledged: Iterable[int], read: Iterable[Iterable[int]]) -
 
 @dataclass(slots=True)
 class Load:
-    """A writer and a reader of one topic, each with a client of its own, that run while there is
-    trouble.
+    """A writer and a reader of one topic, a client each, that run while there is trouble.
 
     The writer sends the numbers from 0 on, keyed, in small calls, each acknowledged before the
     next.
@@ -94,9 +91,7 @@ class Load:
     _progress: threading.Condition = field(default_factory=threading.Condition)
 
     def go_on(self, records: int = 400) -> None:
-        """Return when so many more records were acknowledged: trouble comes
-        at places, not at times.
-        """
+        """Return when so many more are acknowledged: trouble comes at places, not times."""
         with self._progress:
             target = self.sent + records
             if not self._progress.wait_for(

@@ -113,9 +113,7 @@ def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def topic_arguments(topics: Any) -> dict[str, dict[str, Any]]:
-    """Return create_topic's arguments by topic. Raises UsageError for what
-    is no table of topics.
-    """
+    """Return create_topic's arguments by topic. Raises UsageError for other shapes."""
     if topics is None:
         return {}
     if isinstance(topics, str):
@@ -161,9 +159,7 @@ def kafka_cluster(
     kafka_cluster_options: Mapping[str, Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalCluster]:
-    """Return a running embedded Kafka cluster, new for this test;
-    `@pytest.mark.kafka` says which.
-    """
+    """Return a running embedded Kafka cluster for this test; `@pytest.mark.kafka` says which."""
     options = merged(
         kafka_cluster_options, marker_options(request.node.get_closest_marker("kafka"))
     )
@@ -184,9 +180,7 @@ def kafka_cluster_session(
 def kafka_cluster_factory(
     kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., LocalCluster]]:
-    """Return a function that starts a cluster of given options; all of them
-    are closed after the test.
-    """
+    """Return a function that starts clusters by options; all are closed after the test."""
     with ExitStack() as open_clusters:
 
         def start(**options: Any) -> LocalCluster:

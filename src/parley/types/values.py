@@ -34,17 +34,14 @@ class Node:
 
     @property
     def address(self) -> str:
-        """`host:port`, with brackets around an IPv6 address and escapes for
-        what cannot be printed.
-        """
+        """`host:port`, with brackets around IPv6 addresses, and escapes for unprintable ones."""
         host = printable(self.host)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed offset: the *next* offset to read, and the epoch of the last record read
-    (KIP-320).
+    """A committed offset: the *next* to read, and the last record's leader epoch (KIP-320).
 
     `leader_epoch` is -1 where it is not known.
     """
@@ -92,9 +89,7 @@ def format_uuid(topic_id: bytes) -> str:
 
 
 def parse_uuid(text: str) -> bytes:
-    """Return the 16 bytes of a topic id in Kafka's text form. Raises
-    ConfigError when it is none.
-    """
+    """Return the 16 bytes of a topic id in text form. Raises ConfigError for other text."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError) as error:

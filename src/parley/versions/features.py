@@ -1,5 +1,4 @@
-"""Features by name: which API versions, and which finalized features, each one needs (KIP-35,
-KIP-97).
+"""Features by name: the API versions and finalized features that each needs (KIP-35, KIP-97).
 
 One table, one row per thing that a release may lack. `otherwise` says what parley does without it:
 takes an older path, leaves a field out, or refuses before a byte is sent.

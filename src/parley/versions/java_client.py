@@ -65,9 +65,7 @@ def usability(api: JavaApi, low: int, high: int) -> str:
 def broker_block(
     host: str, port: int, node_id: int, rack: str | None, ranges: Mapping[int, tuple[int, int]]
 ) -> str:
-    """Return the block that Kafka 4.3.0's tool prints for one broker,
-    newline at the end included.
-    """
+    """Return the block that Kafka 4.3.0's tool prints for a broker, final newline included."""
     lines = {}
     for key, (low, high) in ranges.items():
         api = java_apis().get(key)

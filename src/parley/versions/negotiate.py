@@ -98,9 +98,7 @@ class BrokerVersions:
 
     @classmethod
     def from_release(cls, name: str, *, broker: str = "") -> BrokerVersions:
-        """Return what a release was measured to speak, for a broker that is not
-        asked (a pinned release).
-        """
+        """Return what a release was measured to speak, for an unasked (pinned) broker."""
         found = release(name)
         epoch = found.finalized_features_epoch
         return cls(
@@ -113,8 +111,7 @@ class BrokerVersions:
 
     @classmethod
     def fixed_pre_0_10(cls, *, broker: str = "") -> BrokerVersions:
-        """Return what a broker that answers no ApiVersions can do: Kafka 0.9's versions and no
-        more.
+        """Return what a broker without ApiVersions can do: Kafka 0.9's versions, no more.
 
         0.9 does not check the versions of its APIs and answers newer ones in an old shape, so
         nothing above this table may be sent to it.
@@ -134,9 +131,7 @@ class BrokerVersions:
         )
 
     def usable(self, api_key: int) -> VersionRange | None:
-        """Return the versions of an API that both sides speak and no rule forbids,
-        None when there are none.
-        """
+        """Return an API's versions that both sides speak and no rule forbids, or None."""
         if api_key not in self._usable:
             own, theirs = self._client_ranges.get(api_key), self.ranges.get(api_key)
             if own is None or theirs is None:
@@ -148,8 +143,7 @@ class BrokerVersions:
     def choose(
         self, api_key: int, allowed: VersionRange | None = None, *, feature: Feature | None = None
     ) -> int:
-        """Return the newest version of an API that both sides speak, within `allowed` if that is
-        given.
+        """Return an API's newest version that both sides speak, within `allowed` if given.
 
         Raises UnsupportedVersionError (with `local=True`; nothing was sent) when there is none.
         """
@@ -170,8 +164,7 @@ class BrokerVersions:
     def missing(
         self, feature: Feature, finalized: Mapping[str, int] | None = None
     ) -> ApiKey | str | None:
-        """Return the first API or finalized feature that this broker lacks for a feature, None when
-        it has all.
+        """Return the first API or finalized feature a broker lacks for a feature, or None.
 
         `finalized` are the cluster's levels where they are known better than by this broker's own
         answer.
@@ -188,9 +181,7 @@ class BrokerVersions:
         return None
 
     def require(self, feature: Feature) -> None:
-        """Raise UnsupportedVersionError, before anything is sent, unless the
-        broker has a feature.
-        """
+        """Raise UnsupportedVersionError, before sending, unless the broker has a feature."""
         lacking = self.missing(feature)
         if lacking is None:
             return

@@ -73,9 +73,7 @@ def _api_named(name: str) -> ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NotTrusted:
-    """A response field that is not believed below a version, while the
-    version itself stays usable.
-    """
+    """A response field not believed below a version, while the version stays usable."""
 
     api: ApiKey
     field: str
@@ -138,9 +136,7 @@ class _ClientRanges(Mapping[int, VersionRange]):
 
 
 CLIENT_RANGES: Mapping[int, VersionRange] = _ClientRanges()
-"""What parley can speak: every version from 0 to the newest stable one of
-the newest known release.
-"""
+"""What parley can speak: versions from 0 to the newest stable one of the newest release."""
 
 
 def usable_range(

@@ -94,9 +94,7 @@ def release(name: str) -> Release:
 
 
 def first_release(api_key: int, version: int = 0) -> str | None:
-    """Return the oldest measured release that advertises a version of an
-    API, None when none does.
-    """
+    """Return the oldest measured release that advertises an API's version, or None."""
     for name, entry in releases().items():
         if version in entry.ranges.get(api_key, ()):
             return name

@@ -75,9 +75,7 @@ def intersection(brokers: Mapping[Broker, Ranges]) -> dict[int, VersionRange]:
 
 
 def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
-    """Return the tables without repetitions of recent ones: a cluster of 1,000
-    brokers has few releases.
-    """
+    """Return the tables without recent repetitions: 1,000 brokers have few releases."""
     found: list[Ranges] = []
     for table in tables:
         if not any(table == recent for recent in found[-_RECENT:]):
@@ -86,8 +84,7 @@ def _distinct(tables: Iterable[Ranges]) -> list[Ranges]:
 
 
 def finalized(brokers: Iterable[BrokerVersions]) -> Mapping[str, int]:
-    """Return the levels of the cluster's finalized features, as the answer with the newest epoch
-    has them.
+    """Return the cluster's finalized features' levels, of the answer of the newest epoch.
 
     Brokers learn of a change one after the other; an answer without an epoch (-1) says nothing.
     """

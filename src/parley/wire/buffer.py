@@ -21,9 +21,7 @@ from parley.wire.primitives import (
 RawData = bytes | bytearray | memoryview
 
 REFERENCE_FROM_BYTES = 1024
-"""Payloads from this size on are kept by reference; below it one copy is
-cheaper than one more segment.
-"""
+"""Payloads this large are kept by reference; below, a copy is cheaper than a segment."""
 
 
 class WriteBuffer:
@@ -46,9 +44,7 @@ class WriteBuffer:
         return self._done_bytes + len(self.tail)
 
     def segments(self) -> list[bytes | memoryview]:
-        """Return what was written, in order, large payloads by reference. The
-        buffer stays as it is.
-        """
+        """Return what was written, in order, large payloads by reference; the buffer stays."""
         parts = [*self._done, self.tail] if self.tail else self._done
         return [bytes(part) if isinstance(part, bytearray) else part for part in parts]
 

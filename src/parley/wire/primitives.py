@@ -35,9 +35,7 @@ UINT32 = Struct(">I")
 FLOAT64 = Struct(">d")
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string, in compact form too: Kafka's own generated code
-refuses longer ones both ways.
-"""
+"""The longest string, compact too: Kafka's generated code refuses longer ones."""
 
 _SHORT_VARINTS = tuple(bytes([value]) for value in range(128))
 

@@ -1,5 +1,4 @@
-"""An administrative call is a function of whatever starts the client; `of_client` makes a method of
-it.
+"""An administrative call is a function of whatever starts the client; `of_client` binds it.
 
     class AsyncClient:
         list_groups = of_client(groups.list_groups)
@@ -20,9 +19,7 @@ from parley.net.blocking import Work
 T = TypeVar("T")
 P = ParamSpec("P")
 Begin: TypeAlias = Callable[[int | None], Awaitable[tuple[Cluster, Deadline]]]
-"""Starts the client within a call's time limit in milliseconds; returns its
-cluster and the call's deadline.
-"""
+"""Starts the client within `timeout_ms` of a call; returns its cluster and the deadline."""
 
 
 class Startable(Protocol):

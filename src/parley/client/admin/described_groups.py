@@ -1,6 +1,4 @@
-"""How groups stand, and who is in them: ConsumerGroupDescribe (KIP-848), and
-DescribeGroups for the classic ones.
-"""
+"""How groups stand, and who is in them: ConsumerGroupDescribe (KIP-848) and DescribeGroups."""
 
 from __future__ import annotations
 
@@ -111,9 +109,7 @@ async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) ->
 async def _modern(
     cluster: Cluster, conn: BrokerConnection, group_id: str, deadline: Deadline
 ) -> GroupDescription | None:
-    """Return a group of the consumer protocol, None where it is of another type or the
-    broker has no such groups.
-    """
+    """Return a group of the consumer protocol; None for another type, or a broker without it."""
     message = ConsumerGroupDescribeRequest(group_ids=[group_id])
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
     (group,) = reply.message.groups

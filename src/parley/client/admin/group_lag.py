@@ -34,8 +34,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """Records from the committed offset to the end, gaps included; None where one of them is
-        not known.
+        """Records from the committed offset to the end, gaps included; None where one is not known.
 
         Negative where the end lies before it: the log was truncated, or the topic was made again.
         """
@@ -51,8 +50,7 @@ async def group_lag(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return how far a group is behind, in each partition that it has committed or that a member
-    owns, or in some.
+    """Return how far a group is behind in the partitions that it has committed or owns, or in some.
 
     Raises GroupIdNotFoundError where there is no such group, and UnsupportedVersionError, before
     offsets are asked for, where a coordinator cannot list them all (before Kafka 0.10.2): name the

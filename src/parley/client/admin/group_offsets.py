@@ -1,6 +1,4 @@
-"""What a group has committed, as an operator reads, changes and deletes it: OffsetFetch,
-OffsetCommit, OffsetDelete.
-"""
+"""What a group has committed, as an operator reads, changes and deletes it."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ async def list_group_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return what a group has committed: of all partitions with an offset, or of some, None where
-    there is none.
+    """Return what a group has committed: of all partitions with an offset, or of some (or None).
 
     An open transaction is not waited for: `committed_offsets` does that. Raises
     UnsupportedVersionError, before a byte is sent, where a coordinator cannot list all (before

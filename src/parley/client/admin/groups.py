@@ -53,8 +53,7 @@ Listed = tuple[ListGroupsResponse.ListedGroup, int]
 async def list_groups(
     begin: Begin, states: Names = (), types: Names = (), *, timeout_ms: int | None = None
 ) -> list[GroupListing]:
-    """Return the groups of the cluster, by name: every broker is asked for those that it
-    coordinates.
+    """Return the groups of the cluster, by name: every broker is asked for those it coordinates.
 
     `states` and `types` leave the others out; capitals do not matter. Raises ConfigError for a
     state or type that Kafka does not have, UnsupportedVersionError, before anything is sent to it,

@@ -1,5 +1,4 @@
-"""What a call about several groups does with the failures of some, and what an error says of a
-group.
+"""What a call about several groups does where some fail, and what an error says of a group.
 
 1. Each key is asked about by itself and tried again by itself: the failure of one never ends the
    work for another.
@@ -37,8 +36,7 @@ _TEXTS = {
 async def for_each(
     keys: Iterable[str], work: Callable[[str], Awaitable[T]], *, changed: str | None = None
 ) -> dict[str, T]:
-    """Return what `work` returns for each key, all at the same time. Raises the first failure,
-    noting the others.
+    """Return what `work` returns for each key, side by side. Raises one failure, noting the others.
 
     `changed` says what was done to the keys that did not fail, for a note on the failure.
     """

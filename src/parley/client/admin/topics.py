@@ -75,9 +75,7 @@ async def create_topics(
 
 
 def new_topics(topics: object) -> tuple[NewTopic, ...]:
-    """Return the topics that a caller wants to have created. Raises
-    ConfigError for what is none.
-    """
+    """Return the topics that a caller wants to create. Raises ConfigError for what is none."""
     found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
     names: set[str] = set()
     for topic in found:
@@ -189,8 +187,7 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 def _raise_all(errors: list[KafkaError]) -> None:
-    """Raise one error for all: the first that will not pass, else the first; the others are notes
-    on it.
+    """Raise one error for all: the first that will not pass, else the first, with notes.
 
     Only a wrong controller and a quota are worth another attempt. Kafka calls more codes retriable,
     but a topic that is missing here stays missing, and after a timeout another attempt would meet

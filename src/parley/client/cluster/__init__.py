@@ -1,5 +1,4 @@
-"""What every call of a client stands on: metadata, routes to brokers, coordinators, retries,
-deadlines.
+"""What every call of a client stands on: metadata, routes, coordinators, retries, deadlines.
 
 Map: `core` holds it together. Metadata: `view` is what is known, `metadata_cache` what may replace
 what, `metadata_source` whom to ask, `refresh` when, `interests` and `wanted_topics` for which

@@ -14,9 +14,7 @@ from parley.versions.view import finalized
 
 
 def named_features(features: Several[Feature | str]) -> tuple[Feature, ...]:
-    """Return features given as such or by name. Raises ConfigError, with the nearest
-    name, for an unknown one.
-    """
+    """Return features given as such or by name. Raises ConfigError with the nearest name."""
     given = several("features", features, "features")
     return tuple(
         found if isinstance(found, Feature) else Feature.named(text("feature", found))
@@ -48,9 +46,7 @@ async def supports(cluster: Cluster, feature: Feature, broker: int | None) -> bo
 
 
 async def require(cluster: Cluster, features: Iterable[Feature]) -> None:
-    """Raise UnsupportedVersionError for the first feature that a broker lacks, naming
-    the broker and its release.
-    """
+    """Raise UnsupportedVersionError for the first feature that a broker lacks, naming both."""
     wanted = tuple(features)
     if not wanted:
         return

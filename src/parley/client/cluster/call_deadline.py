@@ -24,9 +24,7 @@ _current: ContextVar[Deadline | None] = ContextVar("parley_call_deadline", defau
 
 @contextmanager
 def working_until(deadline: Deadline) -> Iterator[None]:
-    """Bound the waits for connections in here by a deadline, or by that of a call
-    around it if it comes first.
-    """
+    """Bound the waits for connections in here by a deadline, or by that of an outer call."""
     around = _current.get()
     token = _current.set(deadline if around is None or deadline.at_ms < around.at_ms else around)
     try:
@@ -41,8 +39,7 @@ def call_deadline() -> Deadline | None:
 
 
 def without_connection(pool: Pool, node_id: int | None) -> RequestTimedOut:
-    """Return (not raise) the error of a call that waited for a connection (None: to any broker)
-    until its deadline.
+    """Return the error of a call that waited for a connection (None: to any) until its deadline.
 
     Its cause is why an opening before this one failed, where one did.
     """

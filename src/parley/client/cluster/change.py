@@ -1,6 +1,4 @@
-"""Waiting for a change: for tasks of one event loop that look again whenever
-something may be otherwise.
-"""
+"""Waiting for a change: tasks of one event loop look again whenever something may differ."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id. Pure;
-`routing` asks and remembers.
-"""
+"""FindCoordinator: which broker coordinates a group or a transactional id. Pure."""
 
 from __future__ import annotations
 

@@ -92,9 +92,7 @@ class Cluster:
         self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
-        """The broker that coordinates a group or a transactional id, as
-        `routing` found out last.
-        """
+        """The broker that coordinates a group or a transactional id, as `routing` found it last."""
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -151,9 +149,7 @@ class Cluster:
         timeout_ms: int,
         allowed: VersionRange | None = None,
     ) -> Reply[R]:
-        """Send a request on a connection and return the answer; the version
-        used is taken note of.
-        """
+        """Send a request on a connection; return the answer, and note the version used."""
         reply = await conn.request(message, timeout_ms=timeout_ms, allowed=allowed)
         self.note(conn, reply)
         return reply
@@ -185,9 +181,7 @@ class Cluster:
     def interested(
         self, partitions: Iterable[TopicPartition] | None
     ) -> contextlib.AbstractContextManager[None]:
-        """Count these partitions (None: all) among those whose outdated
-        metadata is asked for again.
-        """
+        """Count these partitions (None: all) as those whose outdated metadata is asked again."""
         return self._interests.add(partitions)
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch:
@@ -215,17 +209,14 @@ class Cluster:
     def next_leader(
         self, tp: TopicPartition, epoch: int, hint: LeaderHint | None, endpoints: Iterable[Endpoint]
     ) -> bool:
-        """Return whether a newer leader than that of `epoch`, which refused, is known:
-        by the hint, or already.
-        """
+        """Return whether a newer leader than that of `epoch`, which refused, is known by now."""
         if self.take_hint(tp, hint, endpoints):
             return True
         known = self.leader(tp)
         return known.node is not None and known.epoch > epoch >= 0
 
     def leader_failed(self, tp: TopicPartition, epoch: int) -> None:
-        """Take note that the leader of `epoch` did not act as one: if a hint named it, Metadata has
-        the last word.
+        """Note that the leader of `epoch` did not act as one; Metadata is then to confirm a hint.
 
         Without a pause: an answer that came while the hint counted was judged by it, and so called
         outdated.
@@ -263,9 +254,7 @@ class Cluster:
         return await self.join_refresh(deadline)
 
     async def refresh_until(self, deadline: Deadline) -> None:
-        """Refresh, and again after errors that may pass, until the deadline: what a call
-        that needs metadata does.
-        """
+        """Refresh, again after errors that may pass, until the deadline: for calls that need it."""
         await self.retrying(
             "asking for metadata", deadline, lambda: self.refresh(deadline), refreshing=False
         )
@@ -286,9 +275,7 @@ class Cluster:
             self._start_refresh()
 
     async def describe_all(self, deadline: Deadline) -> ClusterMetadata:
-        """Return metadata of every topic of the cluster. The cache keeps what it
-        knows of topics in use.
-        """
+        """Return metadata of every topic. The cache keeps what it knows of topics in use."""
 
         async def ask() -> MetadataUpdate:
             conn = await self.connection(None)
@@ -316,8 +303,7 @@ class Cluster:
         *,
         refreshing: bool = True,
     ) -> T:
-        """Return what `attempt` returns, repeating it after errors that may pass, until the
-        deadline.
+        """Return what `attempt` returns, repeated after errors that may pass, until the deadline.
 
         In between metadata is asked for where the error calls for it, unless `refreshing` is false.
         Raises the last error, with a note saying how often and how long was tried.
@@ -352,9 +338,7 @@ class Cluster:
         )
 
     async def join_refresh(self, deadline: Deadline) -> Applied:
-        """Return what the refresh under way brings; begin one, for what is
-        due, where there is none.
-        """
+        """Return what the refresh under way brings; begin one, for what is due, where none is."""
         task = self._refreshing if self._refreshing is not None else self._start_refresh()
         try:
             async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
@@ -402,9 +386,7 @@ class Cluster:
         return applied
 
     async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
-        """Merge an answer step by step, so that a very large one does not hold the loop;
-        one answer after the other.
-        """
+        """Merge an answer step by step: a large one does not hold the loop. One after the other."""
         async with self._merging:
             steps, large = cache.merging(update, full=full), False
             while True:

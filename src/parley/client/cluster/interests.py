@@ -1,6 +1,4 @@
-"""Which partitions the operations under way care about: their metadata is asked for
-again while it is outdated.
-"""
+"""Which partitions the operations under way care about: outdated ones are asked for again."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from parley.types import TopicPartition
 
 
 class Interests:
-    """The partitions of all operations under way, joined into the interest
-    of the metadata cache.
-    """
+    """The partitions of all operations under way, joined into the metadata cache's interest."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache

@@ -56,22 +56,14 @@ AGREEING_ANSWERS = 5
 """Answers in a row after which a step backwards is believed (franz-go's figure, its issue 119)."""
 UNKNOWN_TOPIC_OR_PARTITION = 3
 REPLICA_NOT_AVAILABLE = 9
-"""Reported by Metadata v0 for a partition that has a leader all the same:
-no reason to ask again.
-"""
+"""Reported by Metadata v0 for a partition that has a leader all the same: not asked again."""
 MERGED_AT_ONCE = 1_000
-"""Topics and partitions that one step of `merging` takes: some 10 ms where
-each of them is outdated.
-"""
+"""Topics and partitions in one step of `merging`: some 10 ms if each is outdated."""
 _WITH_A_LEADER = (0, REPLICA_NOT_AVAILABLE)
 FORMER_IDS = 16
-"""Topic ids remembered per name: enough to know a stale answer, bounded for
-a topic re-created daily.
-"""
+"""Topic ids remembered per name: for stale answers, bounded for a topic re-created daily."""
 REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
-"""Without topic ids: so many epochs backwards, onto at most this one, is a new
-topic (franz-go's tiers).
-"""
+"""Without topic ids: this many epochs back, onto at most this one, is a new topic."""
 
 
 @dataclass(slots=True)
@@ -83,9 +75,7 @@ class _Findings:
 
 
 class MetadataCache:
-    """The cache and its rules. One writer at a time; `snapshot` may be read
-    from any thread (M16).
-    """
+    """The cache and its rules. One writer at a time; `snapshot` for any thread (M16)."""
 
     def __init__(self) -> None:
         self.snapshot = ClusterMetadata()
@@ -103,9 +93,7 @@ class MetadataCache:
         self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
 
     def set_interest(self, partitions: Iterable[TopicPartition] | None) -> None:
-        """Say which partitions can make an answer outdated: a consumer's own, or
-        None for all (a producer).
-        """
+        """Say which partitions can make an answer outdated: a consumer's own, or None for all."""
         interest: dict[str, set[int]] | None = None
         if partitions is not None:
             interest = {}
@@ -122,9 +110,7 @@ class MetadataCache:
         return self._topic_errors.get(topic, 0)
 
     def current_leader(self, tp: TopicPartition) -> LeaderAndEpoch:
-        """Return the leader to speak to and its epoch; the node is None while
-        it is unknown (M8, M10).
-        """
+        """Return the leader to speak to and its epoch; node None while it is unknown (M8, M10)."""
         found = self.snapshot.partition(tp)
         if found is None:
             return LeaderAndEpoch(None, -1)
@@ -141,9 +127,7 @@ class MetadataCache:
         return self.snapshot.brokers.get(node_id)
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
-        """Take note of a leader epoch seen outside Metadata; return whether a full
-        refresh is called for (M7, M9).
-        """
+        """Note a leader epoch seen outside Metadata; return whether to refresh all (M7, M9)."""
         if epoch < 0:
             raise LocalProtocolError(
                 f"{tp}: a leader epoch of {epoch} was reported as seen; epochs start at 0"
@@ -155,9 +139,7 @@ class MetadataCache:
         return True
 
     def see_rejected_id(self, topic: str, topic_id: bytes) -> None:
-        """Take note that a broker rejected a topic id: if it is the one held, any
-        other may follow it (M5).
-        """
+        """Note that a broker rejected a topic id: if it is the one held, another may come (M5)."""
         if topic_id == self._ids.get(topic):
             self._former_ids.pop(topic, None)
 
@@ -179,8 +161,7 @@ class MetadataCache:
                 return found
 
     def merging(self, update: MetadataUpdate, *, full: bool) -> Generator[None, None, Applied]:
-        """Merge an answer in steps; the generator returns what it did. Between two steps the loop
-        may do other things.
+        """Merge an answer in steps, between which a loop may go on; returns what it did.
 
         Mutates: `snapshot` is replaced by a new one at the end. Hints and epochs may come in
         between, another answer may not. `full` says that all topics of this client (or of the
@@ -276,8 +257,7 @@ class MetadataCache:
         return True
 
     def hint_failed(self, tp: TopicPartition, epoch: int) -> bool:
-        """Take note that the leader of this epoch does not lead; return whether a hint that counted
-        had named it.
+        """Note that the leader of this epoch does not lead; return whether a hint had named it.
 
         The hint's epoch does not count as seen any more, so that the next answer is judged by what
         was known before: behind a proxy hints may be wrong, and a lie must not outlive its first
@@ -314,9 +294,7 @@ class MetadataCache:
     def _merge_topic(
         self, topic: TopicUpdate, version: int, findings: _Findings
     ) -> Generator[None, None, TopicMetadata | None]:
-        """Return what the cache holds of a topic from now on, None for nothing; a very
-        large topic takes steps.
-        """
+        """Return what the cache holds of a topic from now on (None: nothing); in steps if large."""
         name, old = topic.name, self.snapshot.topics.get(topic.name)
         if topic.error_code != 0:
             entry = error_codes().get(topic.error_code)
@@ -391,9 +369,7 @@ class MetadataCache:
         return merged._replace(partitions=frozen(partitions)) if hinted else merged
 
     def _accept_whole(self, topic: TopicUpdate, findings: _Findings) -> TopicMetadata:
-        """M4, M5: under a topic id that is new to this cache, every epoch is
-        accepted, higher or lower.
-        """
+        """M4, M5: under a topic id new to this cache every epoch is accepted, higher or lower."""
         name = topic.name
         if (former := self._ids.get(name)) is not None:
             findings.recreated.add(name)
@@ -455,9 +431,7 @@ class MetadataCache:
         partitions: dict[int, PartitionMetadata],
         findings: _Findings,
     ) -> None:
-        """KIP-232's second condition: a partition does not vanish while its topic
-        lives, until M18 believes it.
-        """
+        """KIP-232's second condition: a partition of a living topic stays until M18 believes it."""
         present = {found.partition for found in topic.partitions}
         missing = old.partitions.keys() - present if old is not None else ()
         if old is None or not missing or not present:

@@ -25,9 +25,7 @@ ALL_BY_NULL_VERSION = 1
 NO_AUTO_CREATION_VERSION = Feature.NO_AUTO_TOPIC_CREATION.first_version(ApiKey.METADATA)
 """First Metadata version in which a client may ask about a topic without creating it."""
 READ_IN_THE_LOOP = 4_000
-"""Topics and partitions of an answer that is read in the event loop: some 10 ms. A
-larger one is read in a thread.
-"""
+"""Topics and partitions of an answer read in the event loop: some 10 ms; beyond, in a thread."""
 TRIED_FOR_IDS = 2
 """Brokers that one refresh may connect to in search of one that returns topic ids."""
 
@@ -58,9 +56,7 @@ class MetadataSource:
         self._distrusted = self._last if outdated else None
 
     async def connection(self, view: ClusterMetadata) -> BrokerConnection:
-        """Return the connection to ask on. Raises BrokersUnreachable when
-        there is none to be had.
-        """
+        """Return the connection to ask on. Raises BrokersUnreachable where there is none."""
         conn = await self._choose(view)
         self._last = conn.address
         return conn

@@ -1,6 +1,4 @@
-"""What a call says that waited for metadata until its deadline: for which broker,
-and how far that had come.
-"""
+"""What a call says that waited for metadata until its deadline: for which broker, how far."""
 
 from __future__ import annotations
 

@@ -56,9 +56,7 @@ class RefreshSchedule:
         return frozenset(self._wanted)
 
     def want(self, topics: Iterable[str]) -> bool:
-        """Add topics to those kept up to date; return whether any of them is new
-        and must be asked for.
-        """
+        """Add topics to those kept up to date; return whether any is new and must be asked for."""
         new = set(topics) - self._wanted
         if new:
             self._wanted |= new
@@ -77,9 +75,7 @@ class RefreshSchedule:
         self._needs_full = True
 
     def moved(self) -> None:
-        """Take note that a leader moved and was found by a hint: an answer that
-        confirms it is no fruitless one.
-        """
+        """Note that a leader was found by a hint: an answer that confirms it is not fruitless."""
         self._fruitless = 0
 
     def hurry(self) -> None:

@@ -1,5 +1,4 @@
-"""When to try again, how long to wait first, and when to stop: pure rules, no clock and no
-randomness.
+"""When to try again, how long to wait first, when to stop: pure, no clock and no randomness.
 
 1. A call has one deadline; every attempt and every pause stays inside it.
 2. The pause grows exponentially from `retry_backoff_ms` to `retry_backoff_max_ms`, with 20 % jitter
@@ -40,9 +39,7 @@ def classify(error: BaseException) -> Reaction:
 
 
 def raise_first(errors: Sequence[KafkaError]) -> None:
-    """Raise one error for all, if there is any: one that will not pass before one that
-    may; the others are notes.
-    """
+    """Raise one error for all, if any: one that will not pass first; the others are notes."""
     if errors:
         first, *others = sorted(errors, key=lambda error: classify(error) is not Reaction.FAIL)
         for other in dict.fromkeys(map(str, others)):
@@ -52,9 +49,7 @@ def raise_first(errors: Sequence[KafkaError]) -> None:
 
 
 def nowhere(error: KafkaError) -> bool:
-    """Return whether no address has a name that can be resolved: then they are
-    misspelt, rather than away.
-    """
+    """Return whether no address has a name that resolves: they are misspelt, not away."""
     failures = error.failures.values() if isinstance(error, BrokersUnreachable) else ()
     return bool(failures) and all(getattr(one, "stage", None) == "name lookup" for one in failures)
 

@@ -1,5 +1,4 @@
-"""Where a request has to go, and asking there: any broker, one, the leaders, the controller, a
-coordinator, all.
+"""Where a request goes, and asking there: any broker, one, leaders, controller, coordinator, all.
 
 1. A call has one deadline. What may pass is tried again until then, with the client's backoff;
    whether an error may pass stands in the error (`retry.classify`), and how long to wait first in
@@ -81,9 +80,7 @@ async def at_broker(
 async def at_all(
     cluster: Cluster, what: str, deadline: Deadline, attempt: Attempt[T]
 ) -> dict[int, T]:
-    """Return what `attempt` returns at each broker that is known, by its id. All
-    are asked at the same time.
-    """
+    """Return what `attempt` returns at each known broker, by id; all are asked at once."""
     nodes = sorted(cluster.view.brokers)
     asked = (
         at_broker(cluster, node, f"{what} (broker {node})", deadline, attempt) for node in nodes
@@ -189,8 +186,7 @@ async def at_coordinator(
 
 
 async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: Deadline) -> int:
-    """Return the broker that coordinates a group or a transactional id; asks once where it is not
-    known.
+    """Return the coordinator of a group or a transactional id; asks once where it is not known.
 
     Raises what FindCoordinator answers, and what asking raises.
     """
@@ -205,8 +201,7 @@ async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: De
 async def find_coordinators(
     cluster: Cluster, kind: KeyType, keys: Iterable[str], deadline: Deadline
 ) -> None:
-    """Learn the coordinators of keys that are not known yet by one request, where a broker takes
-    several (KIP-699).
+    """Learn the coordinators of unknown keys, by one request where brokers take several (KIP-699).
 
     An error of one key, and a lost connection, are left to the calls that need the keys: they try
     again.
@@ -247,8 +242,7 @@ _LOOKED_UP_BY = {KeyType.GROUP: None, KeyType.TRANSACTION: Feature.EXACTLY_ONCE}
 
 
 async def _able(cluster: Cluster, feature: Feature | None) -> BrokerConnection:
-    """Return a connection to a broker that has a feature: in the middle of an upgrade not all of a
-    cluster may.
+    """Return a connection to a broker that has a feature: during an upgrade not all may have it.
 
     Raises UnsupportedVersionError where none has it.
     """

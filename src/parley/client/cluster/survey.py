@@ -1,6 +1,4 @@
-"""Asks every broker of a cluster what it speaks, side by side; a broker that fails
-is a finding, not an end.
-"""
+"""Asks every broker of a cluster what it speaks, side by side; one that fails is a finding."""
 
 from __future__ import annotations
 
@@ -23,21 +21,15 @@ from parley.types import Node
 from parley.versions import FEATURES, BrokerVersions, Feature, releases
 
 AT_ONCE = 256
-"""Brokers asked at the same time: enough to hide the latency, few enough
-for the descriptor limit.
-"""
+"""Brokers asked at the same time: enough to hide the latency, few for the descriptor limit."""
 
 _BY_MODE = frozenset((4, 5, 6, 7, 27, 56, 67, 71, 72))
-"""Keys that come and go with the broker's mode (ZooKeeper, KRaft,
-telemetry), not with its release.
-"""
+"""Keys that come and go with the broker's mode (ZooKeeper, KRaft), not with its release."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerFinding:
-    """What one broker said. `versions` is None where `error` says why; `inferred`:
-    it answered no ApiVersions.
-    """
+    """What one broker said: `versions` or `error`; `inferred`: it answered no ApiVersions."""
 
     node: Node
     versions: BrokerVersions | None
@@ -47,8 +39,7 @@ class BrokerFinding:
 
 @dataclass(frozen=True, slots=True)
 class LooksLike:
-    """The measured release that a broker resembles most, or several that answer alike, newest
-    first.
+    """The measured release that a broker resembles most, or several alike, newest first.
 
     `differing` counts the APIs with another range or unknown to that release, `missing` those that
     the release has and the broker has not; a real broker of the release has 0 and 0.
@@ -178,9 +169,7 @@ def kips_of(versions: BrokerVersions) -> list[str]:
 def brokers_lacking(
     findings: Iterable[BrokerFinding], features: Iterable[Feature]
 ) -> list[tuple[Feature, BrokerFinding]]:
-    """Return every (feature, broker) of which the broker lacks the feature;
-    one that failed lacks all.
-    """
+    """Return every (feature, broker) that lacks it; a broker that failed lacks all."""
     return [
         (feature, finding)
         for feature in features

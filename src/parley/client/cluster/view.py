@@ -1,6 +1,4 @@
-"""What a client knows of a cluster: immutable values, safe to read while
-they are being replaced.
-"""
+"""What a client knows of a cluster: immutable values, safe to read while replaced."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 TRUSTED_EPOCHS_VERSION = Feature.RELIABLE_LEADER_EPOCHS.first_version(ApiKey.METADATA)
-"""First Metadata version whose leader epochs may be trusted (KAFKA-9212): older
-brokers spread stale ones.
-"""
+"""First Metadata version whose leader epochs may be trusted: older ones are stale (KAFKA-9212)."""
 TOPIC_IDS_VERSION = Feature.TOPIC_IDS.first_version(ApiKey.METADATA)
 """First Metadata version that carries topic ids (KIP-516)."""
 
@@ -69,9 +65,7 @@ class TopicMetadata(NamedTuple):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """Who leads a partition: `node` is None while nobody is known to, `epoch`
-    -1 while none is known.
-    """
+    """Who leads a partition: `node` is None, `epoch` -1, while none is known."""
 
     node: Node | None
     epoch: int
@@ -92,9 +86,7 @@ class ClusterMetadata:
         return topic.partitions.get(tp.partition) if topic is not None else None
 
     def leader(self, tp: TopicPartition) -> Node | None:
-        """Return the broker that leads a partition, None when it has no known
-        and reachable leader.
-        """
+        """Return the broker that leads a partition, None without a known and reachable leader."""
         found = self.partition(tp)
         return self.brokers.get(found.leader) if found is not None else None
 
@@ -186,9 +178,7 @@ def read_metadata(response: MetadataResponse, version: int) -> MetadataUpdate:
 
 
 def read_nodes(brokers: Iterable[Endpoint]) -> dict[int, Node]:
-    """Return the brokers of an answer by id (Metadata's Brokers, Produce's and
-    Fetch's NodeEndpoints).
-    """
+    """Return an answer's brokers by id (Metadata: Brokers; Produce and Fetch: NodeEndpoints)."""
     return {
         found.node_id: Node(found.node_id, found.host, found.port, found.rack) for found in brokers
     }

@@ -1,5 +1,4 @@
-"""Topics and partitions that a call needs: asked for until metadata has them, or until they count
-as missing.
+"""Topics and partitions that a call needs: asked for until they are there or count as missing.
 
 1. A topic that was just created, and a partition that was just added, may be unknown to the broker
    that is asked: for a moment they are asked for again.
@@ -70,9 +69,7 @@ async def ensure_topics(
 async def ensure_partitions(
     cluster: Cluster, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> ClusterMetadata:
-    """Return metadata in which all these partitions stand; asks for a moment.
-    Raises as `ensure_topics`.
-    """
+    """Return metadata with all these partitions; asks for a moment. Raises as `ensure_topics`."""
     wanted = list(partitions)
     await ensure_topics(cluster, {tp.topic for tp in wanted}, deadline)
     answered: Deadline | None = None
@@ -98,9 +95,7 @@ async def ensure_partitions(
 
 
 async def _create_by_asking(cluster: Cluster, names: list[str], deadline: Deadline) -> None:
-    """Ask for topics by name in the way that lets a broker create them; what
-    comes of it a refresh shows.
-    """
+    """Ask for topics by name so that a broker may create them; a refresh shows what came of it."""
     with contextlib.suppress(KafkaError):
         conn = await cluster.connection(None)
         await cluster.ask(conn, creating_request(names), cluster.request_timeout_ms(deadline))

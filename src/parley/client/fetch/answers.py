@@ -1,5 +1,4 @@
-"""What the answer for one partition means, and what is to be done about it: pure, the doing is
-elsewhere.
+"""What the answer for one partition means, and what is to be done: pure, the doing is elsewhere.
 
 P14 NOT_LEADER, UNKNOWN_TOPIC, the errors about topic ids and FENCED_LEADER_EPOCH call for metadata;
     UNKNOWN_LEADER_EPOCH does not, since it is the broker that is behind. None moves the position.
@@ -40,9 +39,7 @@ class Do(Enum):
 
 
 class FollowUp(NamedTuple):
-    """What to do, and what goes with it. `loss` is to be reported; `epoch`
-    was seen in the records.
-    """
+    """What to do, and what goes with it: `loss` is reported, `epoch` was seen in the records."""
 
     do: Do
     error: KafkaError | None = None
@@ -77,9 +74,7 @@ class Limits(NamedTuple):
 
 
 def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> FollowUp:
-    """Return what follows from an answer. Mutates: the partition's position
-    and what is kept about it.
-    """
+    """Return what follows from an answer. Mutates the position and what is kept about it."""
     part = asked.part
     if answer.error_code:
         return _judge_error(asked, answer.error_code, version)
@@ -103,9 +98,7 @@ def judge(asked: Asked, answer: FetchAnswer, version: int, limits: Limits) -> Fo
 
 
 def left_out(asked: Asked, limits: Limits) -> FollowUp:
-    """Return what follows when an answer has nothing new about a partition
-    of its session (KIP-227).
-    """
+    """Return what follows when an answer has no news of a partition in its session (KIP-227)."""
     asked.part.succeeded()
     error = asked.part.idle(limits.now_ms, limits.patience_ms)
     return FollowUp(Do.STOP, error) if error is not None else FollowUp(Do.GO_ON)
@@ -167,9 +160,7 @@ def _is_cut_off(data: memoryview) -> bool:
 
 
 def unexpected(error: BaseException) -> KafkaError:
-    """Return (not raise) the error for the reader when reading ended with anything but
-    an error of parley's own.
-    """
+    """Return the error for a reader whose reading ended with none of parley's own errors."""
     wrapped = KafkaError(f"reading ended with an unexpected {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped

@@ -1,6 +1,4 @@
-"""Reading what a consumer is assigned: partitions come and go, and the
-caller says what was consumed.
-"""
+"""Reading what a consumer is assigned: partitions come and go; the caller says what it consumed."""
 
 from __future__ import annotations
 
@@ -54,15 +52,11 @@ class AssignedFetch:
     # -- handing out -------------------------------------------------------------------------------
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
-        """Return bytes that wait, of any or of these partitions, and let the
-        next ones be fetched.
-        """
+        """Return bytes that wait, of any or these partitions, and let the next be fetched."""
         return self._fetcher.take(wanted)
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
-        """Return the error that stands in front of any, or of these partitions, once
-        nothing waits before it.
-        """
+        """Return the error in front of any, or of these partitions, once nothing waits there."""
         return self._fetcher.failure(wanted)
 
     async def changed(self) -> None:
@@ -74,8 +68,7 @@ class AssignedFetch:
         self._fetcher.wake()
 
     def reported(self, error: KafkaError) -> None:
-        """Take note that the caller got an error: what may be over by the next call is tried again
-        then.
+        """Note that the caller got an error: what may be over by the next call is tried again.
 
         Damage, loss and what is too large stand until a seek.
         """

@@ -1,6 +1,4 @@
-"""Reading ranges to their ends: what is handed out counts as consumed, and
-trouble that lasts ends it.
-"""
+"""Reading ranges to their ends: what is handed out is consumed, lasting trouble ends it."""
 
 from __future__ import annotations
 
@@ -56,7 +54,5 @@ class BoundedRead:
             await fetcher.changed()
 
     async def close(self) -> None:
-        """Stop fetching. What was not handed out is dropped; it can be
-        fetched again. Idempotent.
-        """
+        """Stop fetching. What was not handed out is dropped, to be fetched again. Idempotent."""
         await self._fetcher.close()

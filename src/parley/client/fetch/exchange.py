@@ -35,15 +35,11 @@ LANES = ("fetch", "fetch-2")
 FAREWELL_MS = 1_000
 """How long the end of a reading may wait for brokers to hear of it."""
 FRAME_SLACK_BYTES = 2**20
-"""What a Fetch answer may have besides `fetch_max_bytes` of records, before
-its frame counts as absurd.
-"""
+"""What a Fetch answer may have beside `fetch_max_bytes` of records; a larger frame is absurd."""
 
 
 class Outcome(NamedTuple):
-    """What came of a request. `put_off` could not be asked this time; an error is
-    one of the whole request.
-    """
+    """What came of a request. `put_off` could not be asked now; an error is the whole request's."""
 
     asked: Sequence[Asked]
     error: KafkaError | None = None
@@ -52,9 +48,7 @@ class Outcome(NamedTuple):
     endpoints: Sequence[Endpoint] = ()
     put_off: Sequence[Asked] = ()
     whole: bool = True
-    """Whether every partition had to be in the answer; in a session only those
-    with something new are.
-    """
+    """Whether every partition had to be in the answer; in a session only those with news are."""
 
 
 def judged(outcome: Outcome, asked: Asked, limits: Limits) -> FollowUp:
@@ -99,9 +93,7 @@ class Lanes:
         self._in_flight.discard((node_id, lane))
 
     async def end_sessions(self) -> None:
-        """Let the brokers close their sessions; those that cannot be reached
-        forget them by themselves.
-        """
+        """Let the brokers close their sessions; those out of reach forget them by themselves."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
                 await asyncio.gather(
@@ -128,9 +120,7 @@ class Exchange:
         self._lanes, self._node_id, self._lane, self._session = lanes, node_id, lane, session
 
     async def ask(self, asked: Sequence[Asked]) -> Outcome:
-        """Ask for these partitions and return what came of it. Raises nothing
-        that a peer can cause.
-        """
+        """Ask for these partitions; return what came of it. Raises nothing that peers can cause."""
         try:
             return await self._ask(asked)
         except KafkaError as error:

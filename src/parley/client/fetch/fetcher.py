@@ -89,9 +89,7 @@ class Fetcher:
         self.kick()
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
-        """Return bytes that wait, of any or of these partitions, and let the
-        next ones be fetched.
-        """
+        """Return bytes that wait, of any or these partitions, and let the next be fetched."""
         raw = self._queue.take(wanted)
         if raw is not None:
             self.parts[raw.tp].queued -= 1
@@ -99,9 +97,7 @@ class Fetcher:
         return raw
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
-        """Return the error that stands in front of any, or of these partitions, once
-        nothing waits before it.
-        """
+        """Return the error in front of any, or of these partitions, once nothing waits there."""
         if self._failure is not None:
             return self._failure
         for tp in self._stopped:
@@ -111,9 +107,7 @@ class Fetcher:
         return None
 
     def forget_failure(self, error: KafkaError) -> list[PartitionFetch]:
-        """Go on after an error that `failure` returned; return the
-        partitions that it still stops.
-        """
+        """Go on after an error from `failure`; return the partitions that it still stops."""
         if self._failure is error:
             self._failure = None
         return [part for tp in self._stopped if (part := self.parts[tp]).positions.error is error]
@@ -368,9 +362,7 @@ class Fetcher:
         self.settle(part)
 
     def settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
-        """Do what follows when a partition's position has changed: nothing of
-        another history is handed out.
-        """
+        """Do what follows a change of position: nothing of another history is handed out."""
         if part.follow_place():
             self._left_history(part)
         stopped = part.positions.stage is Stage.STOPPED
@@ -406,9 +398,7 @@ class Fetcher:
             self.settle(one.part)
 
     def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
-        """L2: whatever goes wrong here is tried again or reported; a position is
-        never reset because of it.
-        """
+        """L2: what goes wrong here is tried again or reported; no position is reset for it."""
         if classify(error) is Reaction.FAIL and not passing:
             asked.part.positions.stop(error)
             return

@@ -10,16 +10,13 @@ from parley.errors import DataLossError, KafkaError
 from parley.types import TopicPartition
 
 _ATTEMPTS = 3
-"""How often the leader may contradict itself (in range, then out of range
-again) before it is believed.
-"""
+"""How often a leader may contradict itself (in range, then out again) before it is believed."""
 
 
 async def explain_out_of_range(
     cluster: Cluster, tp: TopicPartition, position: int, error: KafkaError, attempts: int = 1
 ) -> DataLossError | None:
-    """Return a DataLossError that says what is there instead, or None where the offset is in range
-    after all.
+    """Return a DataLossError that says what is there instead; None if the offset is in range.
 
     Asks the leader, after a refresh, where its log begins and ends. Raises what those questions
     raise.

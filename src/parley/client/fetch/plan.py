@@ -1,5 +1,4 @@
-"""What is to be asked for next, of which broker, and when to look again: decided without sending
-anything.
+"""What to ask for next, of which broker, and when to look again: decided, nothing is sent.
 
 1. A partition waits for one answer at a time. One that waits, that is done, or that has no position
    is left alone.
@@ -74,9 +73,7 @@ def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Mom
 
 
 def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> int | None:
-    """Put one partition into the plan; return when to look at it again, None if
-    its answer will say so.
-    """
+    """Plan one partition; return when to look at it again, None if its answer will say so."""
     now_ms = moment.now_ms
     if _is_in_doubt(plan, part, cache, moment):
         return now_ms + ROUND_MS
@@ -96,9 +93,7 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
 
 
 def _is_in_doubt(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> bool:
-    """Return whether nothing may be asked because another topic may stand
-    under the name (KIP-516).
-    """
+    """Return whether nothing may be asked: another topic may have the name (KIP-516)."""
     topic, named = part.topic, cache.snapshot.topic_id(part.tp.topic)
     by_wire = part.by_wire and not part.paused and part.positions.stage is Stage.FETCHING
     if topic.observe(named, moment.refreshes, moment.now_ms, by_wire=by_wire):

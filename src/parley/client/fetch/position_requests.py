@@ -58,17 +58,14 @@ class PositionKeeper:
 
     @staticmethod
     def reset_groups(parts: Sequence[PartitionFetch]) -> list[list[PartitionFetch]]:
-        """Return the partitions in groups that are looked up together: one topic's
-        trouble is not another's.
-        """
+        """Return the partitions in groups to look up: one topic's trouble is not another's."""
         groups: dict[str, list[PartitionFetch]] = {}
         for part in parts:
             groups.setdefault(part.tp.topic, []).append(part)
         return list(groups.values())
 
     async def reset(self, asked: Sequence[Asked]) -> Answered:
-        """Look up where these partitions are to be read from. A time after the last record is the
-        end of the log.
+        """Look up where these partitions are read from; a time after the last record is the end.
 
         The end is asked for before the time: what is written between the two questions is then
         read, not skipped.

@@ -1,5 +1,4 @@
-"""The position of one partition: what it rests on, when it must be validated, what an answer makes
-of it.
+"""The position of one partition: what it rests on, when to validate it, what an answer makes.
 
 Pure: no clock, no socket. A position is an offset, the leader epoch of the record before it, and
 the leader that it was last held against. There are two of them: what was *consumed*, and what is to
@@ -95,9 +94,7 @@ class DataLoss(NamedTuple):
 
 
 class Diverged(NamedTuple):
-    """Where a position's history leaves the leader's; None where the leader does
-    not know the epoch (P8).
-    """
+    """Where a position's history leaves the leader's; None if its epoch is not known there (P8)."""
 
     offset: int | None
     epoch: int | None
@@ -154,9 +151,7 @@ def truncation_error(
 
 @dataclass(slots=True)
 class PartitionPosition:
-    """Where one partition is read. Every method mutates; the rules are those at
-    the head of this module.
-    """
+    """Where one partition is read. Every method mutates; the module's head has the rules."""
 
     tp: TopicPartition
     policy: Spec | None = None
@@ -169,17 +164,14 @@ class PartitionPosition:
     loss: DataLoss | None = None
     """A loss that is reported as soon as it is known where reading goes on."""
     planned: bool = False
-    """Whether the position's epoch is only that of a leader when it was
-    planned: no record need have it.
-    """
+    """Whether the epoch is only the leader's when it was planned: no record need have it."""
     position_epoch: int = 0
     """Counts the jumps: what was fetched before one is not handed out after it."""
 
     # -- where to ----------------------------------------------------------------------------------
 
     def seek(self, offset: int, epoch: int = -1, *, planned: bool = False) -> None:
-        """Go to an offset; with the epoch of the record before it the position is validated first
-        (P1, P2).
+        """Go to an offset; with the epoch of the record before it, validated first (P1, P2).
 
         With `planned` it is the epoch of the leader that named the offset, which may have written
         no record.
@@ -196,9 +188,7 @@ class PartitionPosition:
         self.position_epoch += 1
 
     def reset_to(self, asked: Spec, offset: int) -> DataLoss | None:
-        """Take the offset that was looked up; return the loss that led to it. Ignored
-        unless it is still wanted.
-        """
+        """Take the offset that was looked up, if still wanted; return the loss that led to it."""
         if self.stage is not Stage.AWAIT_RESET or asked != self.reset:
             return None
         self._jump(Position(offset), Stage.FETCHING)
@@ -211,17 +201,13 @@ class PartitionPosition:
         self.stage, self.error = Stage.STOPPED, error
 
     def go_on(self) -> None:
-        """Try again from the same position after an error that was reported
-        once and may be over.
-        """
+        """Try again from the same position after an error that was reported and may be over."""
         if self.stage is Stage.STOPPED:
             self.error = None
             self.revalidate()
 
     def revalidate(self) -> None:
-        """Validate again before the next fetch, whoever leads. Nothing happens while
-        something else is awaited.
-        """
+        """Validate before the next fetch, whoever leads, unless something else is awaited."""
         if self.stage not in (Stage.FETCHING, Stage.STOPPED):
             return
         self.fetch = self.fetch._replace(leader_id=-1, leader_epoch=-1)
@@ -243,9 +229,7 @@ class PartitionPosition:
         return self.stage
 
     def validated(self, asked: Position, found: EpochEndOffset) -> DataLoss | None:
-        """Take the answer to the question whether `asked` is in the leader's log;
-        return a loss to report.
-        """
+        """Take the answer on whether `asked` is in the leader's log; return a loss to report."""
         if self.stage is not Stage.AWAIT_VALIDATION or asked != self.fetch:
             return None
         self.stage = Stage.FETCHING
@@ -255,8 +239,7 @@ class PartitionPosition:
     def diverged(
         self, asked: Position, found: EpochEndOffset, *, has_id: bool = True
     ) -> DataLoss | None:
-        """Take a fetch answer that names where the histories part (Fetch v12+); return a loss to
-        report.
+        """Take a fetch answer that names where histories part (v12+); return a loss to report.
 
         A log that has another epoch in front of the position and yet is as long has been rewritten:
         the offset stays (P7), under the epoch that is there. Not so for an epoch that was only
@@ -281,9 +264,7 @@ class PartitionPosition:
     # -- going on ----------------------------------------------------------------------------------
 
     def fetched(self, next_offset: int, epoch: int) -> None:
-        """Take note of whole batches up to `next_offset`, the last of them
-        of `epoch` (P12, P18).
-        """
+        """Note whole batches up to `next_offset`, the last of them of `epoch` (P12, P18)."""
         self.fetch = self.fetch._replace(offset=next_offset, offset_epoch=epoch)
         self.planned = False
 
@@ -294,8 +275,7 @@ class PartitionPosition:
     # -- losses ------------------------------------------------------------------------------------
 
     def out_of_range(self, asked_offset: int, error: DataLossError) -> None:
-        """Take note that the log does not hold an offset (P15): the policy decides, without one the
-        error stands.
+        """Note that the log does not hold an offset (P15): the policy decides, or the error stands.
 
         Nothing finer is safe. Another topic may stand under the name, whose records are older than
         the last one read, and on brokers below 2.8 nothing shows it: the time of that record would
@@ -310,9 +290,7 @@ class PartitionPosition:
         self.request_reset(self.policy)
 
     def recreated(self, planned_id: bytes, found_id: bytes) -> None:
-        """Take note that another topic stands under the name: its beginning comes next,
-        whatever the policy says.
-        """
+        """Note that another topic has the name: its beginning is next, whatever the policy."""
         ids = (
             f" (its id was {format_uuid(planned_id)} and is {format_uuid(found_id)} now)"
             if any(found_id)

@@ -10,9 +10,7 @@ from parley.types import TopicPartition
 
 
 class FetchQueue:
-    """What was fetched and not yet asked for. What a paused partition has here waits
-    aside and counts for nothing.
-    """
+    """What was fetched and not yet asked for; a paused partition's part waits aside, uncounted."""
 
     def __init__(self) -> None:
         self.bytes = 0

@@ -25,9 +25,7 @@ Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
 async def open_read(
     cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions
 ) -> BoundedRead:
-    """Return a read that has begun. Raises ConfigError for a bad range, the
-    error of a missing partition.
-    """
+    """Return a read that has begun. Raises ConfigError, or the error of a missing partition."""
     arguments.instance("options", options, FetchOptions)
     ranges = arguments.by_partition(
         "ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)'
@@ -63,9 +61,7 @@ async def open_read(
 async def _learn_ids(
     cluster: Cluster, planned: Mapping[TopicPartition, bytes], deadline: Deadline
 ) -> None:
-    """Refresh where a topic has another id than planned: what is cached here
-    may be older than the plan.
-    """
+    """Refresh where a topic's id is not the planned one: the cache may be older than the plan."""
     planned = {tp: topic_id for tp, topic_id in planned.items() if topic_id != ZERO_UUID}
     if planned:
         view = await ensure_topics(cluster, {tp.topic for tp in planned}, deadline)

@@ -1,5 +1,4 @@
-"""Is it another topic that stands under the name? Evidence by what the release reports (KIP-516).
-Pure.
+"""Is it another topic under the name? Evidence by what the release reports (KIP-516). Pure.
 
 1. Topics fetched by id (3.1 and later): a broker that refuses the held id, while metadata names
    another.

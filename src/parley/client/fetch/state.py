@@ -1,5 +1,4 @@
-"""One partition being read: its position and what an answer does to it. Pure, the time is an
-argument.
+"""One partition being read: its position, and what an answer does to it. Pure.
 
 1. The position is the next offset to ask for. Only whole batches move it; an error never does. What
    may be done with it is decided in `positions`, whether it is still the same topic in
@@ -25,19 +24,13 @@ from parley.records import first_batch_bytes
 from parley.types import TopicPartition
 
 AT_ONCE = 5
-"""New leaders that are asked without a pause, one after the other: hints may send
-a reader round and round.
-"""
+"""New leaders asked in a row without a pause: hints may send a reader round and round."""
 
 FIRST_BYTES, LEAST_BYTES, SPARE = 2**20, 2**16, 1.25
-"""What is asked of a range with an end: before anything is known of it, at
-least, and beyond the estimate.
-"""
+"""What is asked of a range with an end: at first, at least, and beyond the estimate."""
 
 STUBBORN = 5
-"""Failures in a row after which metadata is asked for whatever the error says: no
-broker is behind forever.
-"""
+"""Failures in a row after which metadata is asked, whatever the error: none lags forever."""
 
 
 class RawFetch(NamedTuple):
@@ -52,18 +45,14 @@ class RawFetch(NamedTuple):
     data: memoryview
     aborted: tuple[tuple[int, int], ...]
     next_offset: int = -1
-    """Offset after the whole batches in it; the first offset where the very
-    first batch is damaged.
-    """
+    """Offset after its whole batches; the first offset where the very first is damaged."""
     epochs: tuple[tuple[int, int], ...] = ()
     """(next offset, leader epoch) of the last batch of each epoch, in order."""
     position_epoch: int = 0
     """The position epoch when this was asked for: stale after a seek or a reset."""
 
     def epoch_before(self, offset: int) -> int:
-        """Return the leader epoch of the record before an offset in these bytes, -1
-        where there is none (P12).
-        """
+        """Return the leader epoch of the record before an offset here, -1 without one (P12)."""
         at = bisect_left(self.epochs, (offset, -1))
         return self.epochs[min(at, len(self.epochs) - 1)][1] if self.epochs else -1
 
@@ -88,9 +77,7 @@ class PartitionFetch:
     max_bytes: int
     topic: Incarnation = field(default_factory=Incarnation)
     by_wire: bool = True
-    """Whether the leader takes topic ids in Fetch, so that it refuses one that is
-    gone; until it is known: yes.
-    """
+    """Whether the leader's Fetch takes topic ids and so refuses old ones; unknown: yes."""
     paused: bool = False
     position_epoch: int = 0
     """The position epoch that `flight` and what is queued belong to."""
@@ -136,8 +123,7 @@ class PartitionFetch:
 
     @property
     def wanted_bytes(self) -> int:
-        """What to ask for: of a range with an end not much more than what is left of it seems to
-        need.
+        """What to ask for: of a range with an end not much more than the rest seems to need.
 
         The broker does not know the end. What it sends behind it was read, sent and received for
         nothing.
@@ -153,15 +139,11 @@ class PartitionFetch:
 
     @property
     def stubborn(self) -> bool:
-        """Whether it has failed so often that what is known of its leader
-        must be looked at again.
-        """
+        """Whether it has failed so often that its leader must be looked up again."""
         return self.attempts >= STUBBORN
 
     def follow_place(self) -> bool:
-        """Take over where the position is now; return whether what was fetched before
-        belongs to another history.
-        """
+        """Take over the position of now; return whether what was fetched is of another history."""
         if self.position_epoch == self.positions.position_epoch:
             return False
         self.position_epoch = self.positions.position_epoch
@@ -169,9 +151,7 @@ class PartitionFetch:
         return True
 
     def jumped(self) -> None:
-        """Forget what belongs to the position that was left: by a seek, a
-        reset, or another topic.
-        """
+        """Forget what belongs to the position left: by a seek, a reset, or another topic."""
         self.flight = self.preferred = self.idle_since_ms = None
         self.lost_range = 0
         self.succeeded()
@@ -199,9 +179,7 @@ class PartitionFetch:
         patience_ms: int | None,
         epoch: int = -1,
     ) -> KafkaError | None:
-        """Take note of an error that may pass; return it when it has lasted for
-        `patience_ms` (None: never).
-        """
+        """Note an error that may pass; return it once it has lasted `patience_ms` (None: never)."""
         self.attempts += 1
         self.not_before_ms = now_ms + delay_ms
         if epoch != self.failed_epoch:
@@ -216,9 +194,7 @@ class PartitionFetch:
         return error
 
     def idle(self, now_ms: int, patience_ms: int | None) -> KafkaError | None:
-        """Take note of an answer without records; return an error when the
-        promised end never comes.
-        """
+        """Note an answer without records; return an error if the promised end never comes."""
         high_watermark = self.high_watermark
         if self.end is None or patience_ms is None:
             return None
@@ -253,9 +229,7 @@ class PartitionFetch:
         self.lost_range = 0
 
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
-        """Ask for more next time, since no whole batch came (brokers before
-        KIP-74); an error at the limit.
-        """
+        """Ask for more, as no whole batch came (brokers before KIP-74); an error at the limit."""
         asked = self.wanted_bytes
         needed = first_batch_bytes(data) or 2 * asked
         if asked >= limit:

@@ -1,6 +1,4 @@
-"""Fetch requests and answers as plain values, whatever their version, and
-where an answer ends: pure.
-"""
+"""Fetch requests and answers as plain values of any version, and where an answer ends: pure."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ ISOLATION_VERSION = Feature.READ_COMMITTED.first_version(ApiKey.FETCH)
 _MAX_VERSION = 2**15 - 1
 
 MOST_EPOCHS = 1_024
-"""Changes of the leader epoch that are followed in one answer; what lies
-behind them is fetched again.
-"""
+"""Leader epoch changes followed in one answer; what lies behind them is fetched again."""
 
 
 class SessionPart(NamedTuple):
@@ -53,8 +49,7 @@ class FetchTarget(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What came back for one partition. `leader` is the answer's hint (KIP-951), None where it has
-    none.
+    """What came back for one partition. `leader` is the answer's hint (KIP-951), or None.
 
     `diverging` says where the leader's log leaves the history of the position asked for (v12+),
     None mostly.
@@ -112,8 +107,7 @@ def fetch_request(
 def allowed_versions(
     targets: Iterable[FetchTarget], options: FetchOptions, *, by_id: bool | None = None
 ) -> VersionRange:
-    """Return the Fetch versions that can carry this: with all topic ids known any, else those by
-    name.
+    """Return the Fetch versions for this: any if all topic ids are known, else those by name.
 
     In a session `by_id` says which of the two it must be.
     """
@@ -163,8 +157,7 @@ def _diverging(found: FetchResponse.EpochEndOffset | None) -> EpochEndOffset | N
 
 
 class Tail(NamedTuple):
-    """Where the whole batches of an answer end: the next offset (-1: there is no whole batch), and
-    the last epoch.
+    """Where an answer's whole batches end: next offset (-1: no whole batch) and last epoch.
 
     `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
     """

@@ -1,6 +1,4 @@
-"""Committed offsets of a group, for one of its members or for an outsider:
-OffsetCommit, OffsetFetch.
-"""
+"""Committed offsets of a group, for a member or for an outsider: OffsetCommit, OffsetFetch."""
 
 from __future__ import annotations
 
@@ -189,8 +187,7 @@ async def _catch_up(
     found: Mapping[TopicPartition, OffsetAndMetadata | None],
     deadline: Deadline,
 ) -> None:
-    """Refresh until no committed epoch is newer than the metadata (KIP-232): else an old leader
-    might be asked.
+    """Refresh until no committed epoch is newer than the metadata (KIP-232): not an old leader's.
 
     Where the cluster has no epochs there is nothing to wait for. Raises RequestTimedOut, naming
     what is missing, at the deadline.
@@ -307,8 +304,6 @@ def _read_committed(
 
 
 def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
-    """Return the versions to use: not those of ZooKeeper, and by id only
-    where all ids are known.
-    """
+    """Return the versions to use: from 1 on (v0 is in ZooKeeper), by id only if all are known."""
     by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
     return VersionRange(KAFKA_VERSION, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)

@@ -29,9 +29,7 @@ CONSUMER = -1
 
 
 class EpochQuestion(NamedTuple):
-    """What is asked of one partition: the epoch whose end is wanted, and the epoch
-    in which the leader leads.
-    """
+    """What is asked of a partition: the epoch whose end is wanted, and the leader's own epoch."""
 
     leader_epoch: int
     current_leader_epoch: int = -1
@@ -54,9 +52,7 @@ async def ask_leader(
     questions: Mapping[TopicPartition, EpochQuestion],
     timeout_ms: int,
 ) -> Answers:
-    """Ask one broker once. Returns an answer or the broker's error for each partition;
-    raises for the whole request.
-    """
+    """Ask one broker once; return an answer or an error per partition, or raise for all."""
     if not knows_epochs(conn.versions):
         return dict.fromkeys(questions, NOT_AVAILABLE)
     return read_answers(await cluster.ask(conn, epochs_request(questions), timeout_ms), questions)
@@ -85,9 +81,7 @@ def epochs_request(
 def read_answers(
     reply: Reply[OffsetForLeaderEpochResponse], questions: Mapping[TopicPartition, EpochQuestion]
 ) -> Answers:
-    """Return what came back, and an error that may pass for each partition
-    that was left out (P11).
-    """
+    """Return what came back, and an error that may pass for partitions left out (P11)."""
     found: Answers = {}
     for topic in reply.message.topics:
         for part in topic.partitions:

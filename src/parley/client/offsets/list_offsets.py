@@ -20,9 +20,7 @@ from parley.versions import BrokerVersions, Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
 BY_TIME_VERSION = Feature.OFFSETS_BY_TIME.first_version(ApiKey.LIST_OFFSETS)
-"""First ListOffsets version that looks a time up; v0 knows segments, and
-answers a list of offsets.
-"""
+"""First ListOffsets version that looks a time up; v0 answers a list of segments' offsets."""
 ISOLATION_VERSION = Feature.READ_COMMITTED.first_version(ApiKey.LIST_OFFSETS)
 _SPECIAL = {
     -3: Feature.MAX_TIMESTAMP_OFFSET,
@@ -45,8 +43,7 @@ Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
 
 
 def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
-    """Return the leader epoch to send to a broker: none to one whose metadata has unreliable
-    epochs.
+    """Return the leader epoch to send: none to a broker whose metadata has unreliable epochs.
 
     A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer
     one.
@@ -56,9 +53,7 @@ def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
 
 
 def spec_code(spec: Spec) -> int:
-    """Return the number that ListOffsets takes for a place. Raises
-    ConfigError for anything else.
-    """
+    """Return ListOffsets' number for a place. Raises ConfigError for anything else."""
     if isinstance(spec, OffsetSpec) and isinstance(spec.code, int) and spec.code < 0:
         return spec.code
     if isinstance(spec, Timestamp) and isinstance(spec.ms, int) and not isinstance(spec.ms, bool):

@@ -1,5 +1,4 @@
-"""What a client, its reads, its writes and its calls may be given: declared once, checked before
-use.
+"""What a client, its reads, writes and calls may be given: declared once, checked before use.
 
 Map: `fields` is how options are declared; `client_options`, `security` and `jaas` are those of
 clients, reads and writes, `values` the same for type checkers. `security_arguments` and

@@ -1,5 +1,4 @@
-"""Checks of what callers give to the client's calls: before anything is sent, remembered or waited
-for.
+"""Checks of what callers give to calls: before anything is sent, remembered or waited for.
 
 A wrong value would otherwise be found where it does harm to others: in the set of topics that every
 refresh asks for, in the middle of an encoder. Each check raises ConfigError, which says what was

@@ -199,13 +199,9 @@ class FetchOptions(OptionSet):
         high=_INT32,
     )
     shape: BatchShape | None = field(default=None)
-    """Which columns come out and how they are typed; None for all of
-    `parley.arrow.RECORD_SCHEMA`.
-    """
+    """Which columns come out, and how typed; None for all of `parley.arrow.RECORD_SCHEMA`."""
     patience_ms: int | None = field(default=None)
-    """How long trouble may last before it ends the reading of a range; None for
-    `default_api_timeout_ms`.
-    """
+    """How long trouble may last before it ends a read; None for `default_api_timeout_ms`."""
 
     if TYPE_CHECKING:
 
@@ -292,9 +288,7 @@ class ProduceOptions(OptionSet):
 
 
 def client_options(options: object, named: Mapping[str, Any]) -> ClientOptions:
-    """Return the options that a client is made with: given as one, by name, or as
-    one with changes by name.
-    """
+    """Return a client's options: given as one, by name, or as one with changes by name."""
     if options is None:
         return ClientOptions.of(named)
     if not isinstance(options, ClientOptions):

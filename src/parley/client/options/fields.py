@@ -44,8 +44,7 @@ def option(
     kind: type = object,
     shown: bool = True,
 ) -> Any:
-    """Return a dataclass field that describes an option; `kind` is the type a text value is read
-    as.
+    """Return a dataclass field for an option; `kind` is the type a text value is read as.
 
     With `shown=False` no repr has its value.
     """
@@ -86,9 +85,7 @@ class OptionSet:
     if not TYPE_CHECKING:  # a type checker sees the dataclass's own parameters
 
         def __new__(cls, *positional: Any, **named: Any) -> Self:
-            """Refuse an option that does not exist, with the nearest name; a dataclass
-            raises a bare TypeError.
-            """
+            """Refuse an option that does not exist, with the nearest name; not as a TypeError."""
             if positional:
                 raise ConfigError(f"{cls.__name__}({positional[0]!r}): options are given by name")
             check_names(cls, named)
@@ -105,15 +102,12 @@ class OptionSet:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the options made from keyword names. Raises ConfigError, with the
-        nearest name, for unknown ones.
-        """
+        """Return the options of keyword names. Raises ConfigError that has the nearest name."""
         return cls(**values)
 
     @classmethod
     def from_properties(cls, source: Mapping[str, Any] | str | Path) -> Self:
-        """Return the options made from Kafka's dotted names, given as a mapping or a `.properties`
-        file.
+        """Return the options of Kafka's dotted names, in a mapping or a `.properties` file.
 
         Raises ConfigError for an unknown name (with the nearest known one) and for a value out of
         range.
@@ -142,9 +136,7 @@ class OptionSet:
 
 
 def option_names(*groups: type[OptionSet]) -> dict[str, str]:
-    """Return the table from both spellings to the snake_case name, for one or
-    several groups of options.
-    """
+    """Return the table from both spellings to snake_case, for one or several groups."""
     names = {}
     for group in groups:
         for field in dataclasses.fields(group):  # type: ignore[arg-type]
@@ -169,9 +161,7 @@ def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
 
 
 def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return `properties` under snake_case names. Raises ConfigError for a
-    name that `names` lacks.
-    """
+    """Return `properties` by snake_case names. Raises ConfigError for one not in `names`."""
     found = {}
     for name, value in properties.items():
         if name not in names:
@@ -181,8 +171,7 @@ def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict
 
 
 def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    """Return the mapping itself, or what a `.properties` file says (`key=value`, comments with `#`
-    and `!`).
+    """Return the mapping itself, or that of a `.properties` file (`key=value`, `#`, `!`).
 
     Long lines may go on after a backslash, and the escapes are Java's. An error shows no line: it
     may be a secret's.
@@ -228,9 +217,7 @@ def _values(options: OptionSet) -> dict[str, Any]:
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """Return the value in its own type. Raises ConfigError naming the option, the
-    value and what is allowed.
-    """
+    """Return the value in its type. Raises ConfigError with option, value and what is allowed."""
     if value is None:
         if field.default is None:
             return None

@@ -25,9 +25,7 @@ _CLASSES = {
     for one in MECHANISMS.values()
 }
 _SHADED = re.compile(r"(?:[\w$]+\.)+?(org\.apache\.kafka\.common\.security\.\w+\.\w+)")
-"""Where Kafka's client is packed into another program its classes have a prefix:
-`kafkashaded.org.apache…`.
-"""
+"""The prefix of Kafka's classes inside another program: `kafkashaded.org.apache…`."""
 _MODULE = re.compile(r"[\w$]+(\.[\w$]+)*\.\w*LoginModule")
 """What is shown of an unknown module: any other word may be a misplaced password."""
 _KNOWN = ", ".join(_CLASSES)
@@ -60,8 +58,7 @@ class JaasLogin:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredToken:
-    """A token provider: JSON web tokens without a signature, as Kafka makes them where nothing else
-    is set up.
+    """A token provider: JSON web tokens without a signature, Kafka's default where none is set.
 
     For development only: everybody can make one, for anybody.
     """

@@ -15,9 +15,7 @@ from parley.protocol.sasl import MECHANISMS
 
 
 def security_arguments(options: SecurityOptions) -> dict[str, Any]:
-    """Return the keyword arguments of ConnectOptions. Raises ConfigError where
-    options contradict each other.
-    """
+    """Return ConnectOptions' keyword arguments. Raises ConfigError for a contradiction."""
     checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
     return {
         "security_protocol": options.security_protocol,
@@ -85,9 +83,7 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
 
 
 def _endpoint_tls(jaas: JaasLogin | None) -> ssl.SSLContext | None:
-    """Return what verifies the token endpoint, from the `ssl.` options of the JAAS
-    text; None where it has none.
-    """
+    """Return what verifies the token endpoint, by the JAAS text's `ssl.` options, or None."""
     if jaas is None or not jaas.endpoint_tls:
         return None
     made = SecurityOptions.from_properties({**jaas.endpoint_tls, "security.protocol": "SSL"})

@@ -1,6 +1,4 @@
-"""Where OAUTHBEARER tokens come from, by the options: a function, an endpoint, a
-file, or no signature at all.
-"""
+"""Where OAUTHBEARER tokens come from: a function, an endpoint, a file, or no signature at all."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ _HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallba
 def token_provider(
     options: SecurityOptions, jaas: JaasLogin | None, endpoint_tls: ssl.SSLContext | None
 ) -> TokenProvider:
-    """Return what gives a token for each login. Raises ConfigError where the options name nothing,
-    or too much.
+    """Return what gives a token per login. Raises ConfigError for nothing, or too much.
 
     `endpoint_tls` verifies the token endpoint; None trusts the system's authorities.
     """

@@ -1,5 +1,4 @@
-"""The options by name, as type checkers and editors see them: a misspelt one is an error before the
-program runs.
+"""The options by name, as type checkers and editors see them: misspelt ones are errors there.
 
 What options mean, and their defaults, stands at the dataclasses; a test compares names and types.
 Where an option is read from more than its own type, as all are from texts, the wider type stands

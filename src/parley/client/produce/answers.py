@@ -56,9 +56,7 @@ class FollowUp(NamedTuple):
 def judge(
     log: PartitionLog, batch: OutBatch, answer: ProduceAnswer, version: int, *, hinted: bool
 ) -> FollowUp:
-    """Return what an answer calls for. `hinted`: the cache has just learned
-    the new leader from it.
-    """
+    """Return what an answer calls for. `hinted`: the cache just learned the leader from it."""
     code, tp = answer.error_code, batch.tp
     if code == 0:
         return FollowUp(Action.DONE)
@@ -100,9 +98,7 @@ def leaves_in_doubt(error: KafkaError) -> bool:
 
 
 def _without_idempotence(batch: OutBatch, error: KafkaError) -> FollowUp:
-    """A topic in the middle of an upgrade: written as by a broker before 0.11,
-    unless the caller insists.
-    """
+    """A topic during an upgrade: written as by a broker before 0.11, unless the caller insists."""
     if not batch.needs_idempotence:
         return FollowUp(Action.OLDER_FORMAT, error)
     error.add_note(
@@ -131,9 +127,7 @@ _BY_SEQUENCE = {
 def too_late(
     batch: OutBatch, last_error: KafkaError | None, *, leaderless: bool
 ) -> RequestTimedOut:
-    """Return the error of a call whose delivery timeout has passed, with the
-    last error as its cause.
-    """
+    """Return the error of a call past its delivery timeout, caused by the last error."""
     because = " (no broker leads the partition)" if leaderless else ""
     if last_error is not None:
         because = f" (last error: {last_error})"

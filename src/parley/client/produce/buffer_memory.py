@@ -7,9 +7,7 @@ from parley.client.produce.state import OutBatch
 
 
 class Room:
-    """The account of `buffer_memory`. Belongs to the event loop; a batch counts once,
-    however often it is added.
-    """
+    """The account of `buffer_memory`. Belongs to the event loop; a batch counts once."""
 
     def __init__(self) -> None:
         self.used_bytes = 0

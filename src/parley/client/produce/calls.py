@@ -39,9 +39,7 @@ async def write(
     partition: int | None,
     options: ProduceOptions,
 ) -> ProduceResult:
-    """Write rows and return their acknowledgements; an error or a cancellation
-    gives up what was not sent.
-    """
+    """Write rows, return their acknowledgements; an error or cancellation gives up the unsent."""
     writing = producer.begin(topic, partition, options)
     try:
         for name, piece in producer.pieces(writing, rows):
@@ -58,8 +56,7 @@ async def write(
 def write_blocking(
     loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows
 ) -> ProduceResult:
-    """Write rows from a thread that is not the loop's: it encodes while earlier rows are being
-    sent.
+    """Write rows from another thread than the loop's: it encodes while others are sent.
 
     One wait per piece of rows, for the turn: on a machine without an idle processor each costs two
     changes of thread. What a piece was handed over with is looked at after the next turn, which

@@ -66,9 +66,7 @@ class Writing:
 
 
 class Producer:
-    """The writing side of a client: one producer id, one numbering per
-    partition, for all its calls.
-    """
+    """The writing side of a client: one producer id, a numbering per partition, for all calls."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,8 +89,7 @@ class Producer:
             yield from by_topic(piece, writing.topic)
 
     async def turn(self, writing: Writing, topic: str, rows: pa.RecordBatch) -> TopicPlan:
-        """Find out what a topic's leaders take and who we are to them, and wait for the turn to
-        number batches.
+        """Find out what a topic's leaders take and who we are to them; await the turn to number.
 
         The turn lasts until `hand_over` or `give_up`. Where `rows` name a partition that is not
         known yet, metadata is asked for until it is, for at most `max_block_ms`. Raises the topic's
@@ -116,8 +113,7 @@ class Producer:
         self._end_turn(writing)
 
     def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
-        """Return the batches of some rows of one topic. Call in one's turn, in a thread of the
-        caller.
+        """Return the batches of some rows of a topic. Call in one's turn, in the caller's thread.
 
         Mutates: reserves sequences, so the batches must be handed over before anything else is
         encoded.
@@ -193,9 +189,7 @@ class Producer:
         self.sender.add(batches)
 
     def _care_for_topics(self) -> None:
-        """Be interested in all partitions of the topics written to, as
-        KIP-232 wants of a producer.
-        """
+        """Be interested in all partitions of the topics written to, as KIP-232 asks."""
         self._cares.close()
         written = [
             TopicPartition(p.topic, index)
@@ -268,9 +262,7 @@ class Producer:
         return len(plan.available) == plan.partition_count
 
     async def _known_partition(self, topic: str, highest: int, deadline: Deadline) -> None:
-        """Ask for metadata until a partition is there, as Java's producer does: it may
-        have been added just now.
-        """
+        """Ask for metadata until a partition is there, as Java does: it may be just added."""
         began, attempt = self._cluster.now_ms(), 0
         while True:
             known = self._cluster.view.topics.get(topic)
@@ -342,9 +334,7 @@ class Producer:
         return self._identity
 
     async def _new_identity(self, deadline: Deadline) -> tuple[int, int]:
-        """Return a producer id and epoch from any broker that gives them out
-        (InitProducerId, 0.11).
-        """
+        """Return a producer id and epoch from any broker that has them (InitProducerId, 0.11)."""
 
         async def attempt(conn: BrokerConnection) -> tuple[int, int]:
             message = InitProducerIdRequest(

@@ -1,6 +1,4 @@
-"""Encoded batches rewritten: in halves, in another format, or under new
-sequences. Runs in a thread.
-"""
+"""Encoded batches rewritten: halved, in another format, under new sequences. In a thread."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ def goes_as_it_is(log: PartitionLog) -> bool:
 
 
 class Resend:
-    """Rewrites batches for another attempt. Belongs to the event loop of the sender whose `memory`
-    it counts in.
+    """Rewrites batches for another attempt, in the event loop of the sender with this `memory`.
 
     `lock` is held while batches are numbered; `renew_identity` returns a new producer id and epoch
     when those of a partition are used up.
@@ -42,8 +41,7 @@ class Resend:
     async def write(
         self, log: PartitionLog, fail: Callable[[PartitionLog, OutBatch, KafkaError], None]
     ) -> None:
-        """Put back what is to be sent again, rewritten. `fail` gets each batch where that cannot be
-        done.
+        """Put back, rewritten, what is sent again. `fail` gets batches where it cannot be done.
 
         Call with the partition locked; the lock is open when this returns or raises.
         """

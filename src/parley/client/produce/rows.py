@@ -66,18 +66,14 @@ pyarrow are installed.
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What is known of a topic when rows are written to it: its partitions
-    and their record formats.
-    """
+    """What is known of a topic when rows are written to it: partitions and record formats."""
 
     topic: str
     partition_count: int
     available: tuple[int, ...]
     """Partitions with a leader: where rows without a key go."""
     magics: Mapping[int, int]
-    """Record format by partition, as its leader takes it; partitions
-    without a leader are missing.
-    """
+    """Record format by partition, as its leader takes it; none for those without a leader."""
     versions: Mapping[int, BrokerVersions] = field(default_factory=dict)
     """What each partition's leader can do."""
 
@@ -87,9 +83,7 @@ class TopicPlan:
 
 
 class Sticky:
-    """Which partition rows without a key go to, and for how many more bytes.
-    Mutates with each use.
-    """
+    """Which partition rows without key go to, and for how many more bytes. Use mutates it."""
 
     def __init__(self, rng: Callable[[], float]) -> None:
         self._rng = rng
@@ -162,9 +156,7 @@ def check_columns(batch: pa.RecordBatch) -> None:
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> list[tuple[str, pa.RecordBatch]]:
-    """Return the rows by topic: the call's, or else the `topic` column's. Raises
-    ConfigError where there is none.
-    """
+    """Return the rows by topic: the call's, or the `topic` column's; ConfigError without any."""
     if topic is not None:
         keep = [name for name in batch.schema.names if name != "topic"]
         return [(topic, batch.select(keep) if len(keep) != batch.num_columns else batch)]
@@ -258,9 +250,7 @@ def _check_partition(plan: TopicPlan, partition: int) -> None:
 
 
 def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0) -> KafkaError:
-    """Return the error for rows of a partition that the topic does not have, even
-    after `waited_ms` of asking.
-    """
+    """Return the error for rows of a partition that is not there, after `waited_ms` of asking."""
     after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
     text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
     error = broker_error(UNKNOWN_TOPIC_OR_PARTITION, text, topic=topic, partition=partition)
@@ -278,8 +268,7 @@ def encode(
     numbers: PartitionSequences | None,
     transactional: bool = False,
 ) -> list[EncodedBatch]:
-    """Return the batches of one partition's rows. Mutates: reserves their sequences where `numbers`
-    are given.
+    """Return the batches of a partition's rows. Mutates: reserves sequences in `numbers`.
 
     Raises UnsupportedVersionError for what the format cannot hold, and the broker's
     MESSAGE_TOO_LARGE for a record beyond max_request_size; no sequence is used up then.
@@ -314,9 +303,7 @@ def encode(
 
 
 def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
-    """Refuse what the record format cannot hold that a leader, or the topic, takes;
-    before anything is sent.
-    """
+    """Refuse what the leader's record format, or the topic, cannot hold; before sending."""
     if magic < 2 and columns.headers is not None and columns.headers.count:
         if partition in plan.versions and plan.magic(partition) < 2:
             allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)

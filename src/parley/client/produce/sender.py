@@ -62,9 +62,7 @@ class Sender:
         self._timer: Any = None
         self.memory = Room()
         self.lock = asyncio.Lock()
-        """Held while batches are numbered, encoded and added, and while a
-        partition is numbered again.
-        """
+        """Held while batches are numbered, encoded, added, and a partition is numbered again."""
         self._resend = Resend(self.memory, self.lock, renew_identity)
         self.max_in_flight = 5
         self.max_request_size = 2**20
@@ -74,9 +72,7 @@ class Sender:
         return self.logs.get(tp) or self.logs.setdefault(tp, PartitionLog(tp))
 
     async def room(self, call: ProduceCall, buffer_memory: int) -> None:
-        """Return when another slice of rows may be encoded. Raises the call's error
-        as soon as there is one.
-        """
+        """Return when more rows may be encoded. Raises the call's error as soon as it has one."""
         while self.memory.used_bytes >= buffer_memory and call.error is None and not self._closed:
             await self.memory.change()
         if call.error is not None:
@@ -408,9 +404,7 @@ class Sender:
         self.memory.give(batch)
 
     def _expire(self, log: PartitionLog, now: int) -> None:
-        """Fail the calls whose delivery timeout has passed; their batches in
-        flight are on their own.
-        """
+        """Fail the calls past their delivery timeout; their batches in flight are on their own."""
         for batch in log.overdue(now):
             if batch.call.error is None:
                 leaderless = log.last_error is None and self._cluster.leader(log.tp).node is None

@@ -69,9 +69,7 @@ class PartitionSequences:
         return first
 
     def start_over(self) -> bool:
-        """Move to the next epoch and sequence 0; return False when no epoch is left
-        and a new id is needed.
-        """
+        """Move to the next epoch and sequence 0; False if none is left and a new id is needed."""
         if self.epoch >= MAX_EPOCH:
             return False
         self.epoch += 1

@@ -1,5 +1,4 @@
-"""What waits to be written to one partition, and in which order it may go. Pure, the time is an
-argument.
+"""What waits to be written to one partition, and in which order it may go. Pure.
 
 1. Batches of a partition are in the log in the order in which they were given.
 2. After a failure nothing more goes out until every batch in flight was answered; then all that are
@@ -37,15 +36,11 @@ duplicate.
 """
 
 AT_ONCE = 5
-"""New leaders that are tried without a pause, one after the other: hints may
-send a batch round and round.
-"""
+"""New leaders tried in a row without a pause: hints may send a batch round and round."""
 
 
 class InTransaction(NamedTuple):
-    """Which transaction a batch belongs to, and in which generation of the protocol
-    it is written (KIP-890).
-    """
+    """A batch's transaction, and the protocol's generation it is written in (KIP-890)."""
 
     transactional_id: str
     generation: int
@@ -116,9 +111,7 @@ class OutBatch:
     sent_to: bytes = ZERO_UUID
     """Id of the topic it was last sent to, ZERO_UUID where it went by name."""
     maybe_in: bytes | None = None
-    """Where it may lie although nobody said so (answer lost): a topic's id,
-    ZERO_UUID for any of its name.
-    """
+    """Where it may lie unanswered: a topic's id, ZERO_UUID for any of its name."""
     counted: bool = False
     """Whether its bytes count against buffer_memory."""
     transaction: InTransaction | None = None
@@ -156,9 +149,7 @@ class PartitionLog:
     confirmed: bool = False
     topic_id: bytes = ZERO_UUID
     reborn: bool = False
-    """Whether the topic is another one of the same name since its batches
-    were numbered (KIP-516).
-    """
+    """Whether the topic is another of that name since batches were numbered (KIP-516)."""
     locked: bool = False
     restamp: bool = False
     not_before_ms: int = 0
@@ -182,8 +173,7 @@ class PartitionLog:
         self.topic_id = topic_id
 
     def begin_again(self) -> None:
-        """Let all open batches be numbered again if the topic is another one (rule 4), once that is
-        safe.
+        """Let open batches be numbered again for another topic (rule 4), once that is safe.
 
         Mutates: sets `restamp`, and never clears it; with nothing open the numbering starts over at
         once. A transaction keeps its one epoch: what becomes of it is decided there.
@@ -214,9 +204,7 @@ class PartitionLog:
         return not (self.queue or self.in_flight or self.to_retry)
 
     def sendable(self, now_ms: int, leader_epoch: int, max_in_flight: int) -> OutBatch | None:
-        """Return the batch that may be sent now, None when there is none. A new
-        leader ends the backoff (K5).
-        """
+        """Return the batch to send now, or None. A new leader ends the backoff (K5)."""
         if not self.queue or self.to_retry or self.locked:
             return None
         if self.not_before_ms > now_ms and (
@@ -293,9 +281,7 @@ class PartitionLog:
         self.confirmed = False
 
     def rewind(self) -> None:
-        """Go back to behind the last acknowledged batch: those given up after
-        it are not in the log.
-        """
+        """Go back to behind the last acknowledged batch: those given up are not in the log."""
         self.window.clear()
         if self.numbers is not None:
             self.numbers.next = self.acked_next
@@ -307,9 +293,7 @@ class PartitionLog:
         self.confirmed = self.in_doubt = False
 
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
-        """Put the batches to be retried (or what was made of them) at the front
-        of the queue, in order.
-        """
+        """Put batches to be retried (or what became of them) first in the queue, in order."""
         again = sorted(
             self.to_retry if batches is None else batches, key=lambda batch: batch.serial
         )
@@ -351,8 +335,7 @@ def choose(
     max_in_flight: int,
     max_request_size: int,
 ) -> list[Chosen]:
-    """Return the batches of one request: one per partition of `epochs` (a leader's), of equal acks
-    and format.
+    """Return one request's batches: one per partition of `epochs`, of equal acks and format.
 
     The first batch goes whatever its size; others as far as `max_request_size` allows.
     """

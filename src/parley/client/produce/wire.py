@@ -37,9 +37,7 @@ class ProduceAnswer(NamedTuple):
 
 
 def magic_for(versions: BrokerVersions) -> int:
-    """Return the record format that a broker takes: by its highest Produce
-    version (KIP-32, KIP-98).
-    """
+    """Return the record format of a broker: by its highest Produce version (KIP-32, KIP-98)."""
     highest = versions.choose(ApiKey.PRODUCE)
     if highest >= BATCHES_VERSION:
         return 2
@@ -67,9 +65,7 @@ def allowed_versions(batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes]
 def produce_request(
     batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], timeout_ms: int
 ) -> ProduceRequest:
-    """Return a Produce request of one batch per partition, all with the
-    same acks and transaction.
-    """
+    """Return a Produce request of one batch per partition, of equal acks and transaction."""
     topics: dict[str, ProduceRequest.TopicProduceData] = {}
     for batch in batches:
         name = batch.tp.topic
@@ -93,9 +89,7 @@ def produce_request(
 def note_destinations(
     batches: Sequence[OutBatch], topic_ids: Mapping[str, bytes], version: int
 ) -> None:
-    """Write down where batches go: to a topic's id, or in older versions to whatever
-    has its name. Mutates: them.
-    """
+    """Note where batches go: to a topic's id, in older versions to a name. Mutates them."""
     for batch in batches:
         batch.sent_to = topic_ids[batch.tp.topic] if version >= TOPIC_IDS_VERSION else ZERO_UUID
 

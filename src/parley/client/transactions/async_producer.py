@@ -43,23 +43,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("parley.client")
 CLOSING_TIMEOUT_MS = 10_000
-"""How long `close` tries to abort what is open; after that the broker's
-transaction time-out does it.
-"""
+"""How long `close` tries to abort; after that the broker's transaction time-out does."""
 WHO_HAS_THE_EPOCH = (
     "another producer has begun with this transactional id, or the coordinator aborted the "
     "transaction after "
     "transaction_timeout_ms; abort_transaction finds out which: it raises "
     "ProducerFencedError, or this producer goes on"
 )
-"""A partition's leader cannot distinguish the two (KIP-588), so neither
-does the error of `produce`.
-"""
+"""A partition's leader cannot distinguish the two (KIP-588), nor can `produce`'s error."""
 
 
 class AsyncTransactionProducer:
-    """A transactional producer; made by `AsyncClient.transactions.producer`. Belongs to one event
-    loop.
+    """A transactional producer of `AsyncClient.transactions.producer`; for one event loop.
 
     >>> async def copy(client: "AsyncClient", rows: "Rows") -> None:
     ...     async with client.transactions.producer("copier-1") as producer:
@@ -92,9 +87,7 @@ class AsyncTransactionProducer:
 
     @property
     def transactional_id(self) -> str:
-        """The name under which the coordinator knows this producer and
-        those before and after it.
-        """
+        """The name by which the coordinator knows this producer, its forerunners and successors."""
         return self.options.transactional_id
 
     @property
@@ -109,9 +102,7 @@ class AsyncTransactionProducer:
 
     @property
     def generation(self) -> int:
-        """The protocol's generation of the last transaction: 1, or 2 where
-        transaction.version 2 is finalized.
-        """
+        """The protocol's generation of the last transaction: 1, or 2 (transaction.version 2)."""
         return self._txn.generation
 
     @property
@@ -120,8 +111,7 @@ class AsyncTransactionProducer:
         return self._txn.state
 
     async def start(self) -> AsyncTransactionProducer:
-        """Take the transactional id over (InitProducerId): fence its former producer, abort what
-        that left open.
+        """Take the id over (InitProducerId): fence its former producer, abort what that left open.
 
         Raises UnsupportedVersionError, before anything is sent, where the brokers have no
         transactions (before Kafka 0.11); the broker's error where the coordinator refuses. May be
@@ -138,8 +128,7 @@ class AsyncTransactionProducer:
         return self
 
     async def resume(self, producer_id: int, producer_epoch: int) -> AsyncTransactionProducer:
-        """Go on as a producer that another process started and that wrote nothing yet; instead of
-        `start`.
+        """Go on as another process's producer that wrote nothing yet; instead of `start`.
 
         Fences nobody: where another producer has begun since, the first write raises
         ProducerFencedError. The transaction time-out is the one that the other process gave
@@ -159,9 +148,7 @@ class AsyncTransactionProducer:
         await self.start()
 
     async def close(self) -> None:
-        """Abort an open transaction, unless it was handed over, and stop.
-        Idempotent; raises nothing.
-        """
+        """Abort an open transaction that was not handed over; stop. Idempotent, raises nothing."""
         if self._closed:
             return
         self._closed = True
@@ -234,9 +221,7 @@ class AsyncTransactionProducer:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransactionProducer]:
-        """Begin a transaction, and commit it at the end of the block; abort it
-        when the block raises.
-        """
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
         await self.begin_transaction()
         try:
             yield self
@@ -253,8 +238,7 @@ class AsyncTransactionProducer:
         return self._txn.is_open and not self._closed
 
     async def prepare_transaction(self) -> PreparedTransaction:
-        """Hand the open transaction over: return what any process needs to end it with
-        `client.transactions.end`.
+        """Return what any process needs to end the open transaction (`client.transactions.end`).
 
         All rows are acknowledged when this returns, and nothing is ended. The producer is closed
         without an abort; until the transaction is ended, or its transaction_timeout_ms is over,
@@ -284,8 +268,7 @@ class AsyncTransactionProducer:
         partition: int | None = None,
         options: ProduceOptions | None = None,
     ) -> ProduceResult:
-        """Write rows in the open transaction and return when all are acknowledged; see
-        `AsyncClient.produce`.
+        """Write rows in the open transaction; return when acknowledged; see `AsyncClient.produce`.
 
         Any error, and giving the call up, leaves a transaction that can only be aborted.
         """
@@ -332,9 +315,7 @@ class AsyncTransactionProducer:
     # -- one write call, for the blocking wrapper too ----------------------------------------------
 
     def enter(self) -> TransactionWriter:
-        """Count a produce call as running and return where it writes to. Raises
-        where none is allowed now.
-        """
+        """Count a produce call as running; return where it writes. Raises where none is allowed."""
         self._alive()
         self._txn.check_open("produce")
         self._writes += 1
@@ -348,15 +329,11 @@ class AsyncTransactionProducer:
             self._no_writes.set()
 
     def wrote(self, result: ProduceResult) -> None:
-        """Take note of where rows went. Raises DataLossError where the topic
-        is another one by now.
-        """
+        """Note where rows went. Raises DataLossError where the topic is another by now."""
         self._written.acknowledged(result.partitions.values())
 
     def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
-        """Let an error of a write end the transaction's good state; return
-        what the caller is to see.
-        """
+        """Let a write's error end the transaction's good state; return what the caller sees."""
         known = given_up(error)
         if (
             isinstance(known, BrokerError)
@@ -411,9 +388,7 @@ class AsyncTransactionProducer:
             raise self._txn.trouble()
 
     async def _still_whole(self, deadline: Deadline) -> None:
-        """Raise, and make an abort necessary, where a topic written to was deleted or
-        created again meanwhile.
-        """
+        """Raise, and make an abort necessary, where a written topic was deleted or re-created."""
         try:
             await check_topics(self._cluster, self._written, deadline)
         except DataLossError as error:
@@ -453,9 +428,7 @@ class AsyncTransactionProducer:
 
 
 def _names_unknown_producer(error: KafkaError) -> bool:
-    """Return whether a partition's leader knows nothing of this producer: its records
-    are gone, or the topic is.
-    """
+    """Return whether a leader knows nothing of this producer: records or topic are gone."""
     return (
         isinstance(error, BrokerError)
         and error.code == UNKNOWN_PRODUCER_ID

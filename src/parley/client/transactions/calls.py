@@ -1,6 +1,4 @@
-"""What a client has for transactions: `client.transactions`, a part that it owns,
-asynchronous or blocking.
-"""
+"""What a client has for transactions, `client.transactions`: asynchronous or blocking."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ class AsyncTransactions:
         max_generation: int = 2,
         options: ProduceOptions | None = None,
     ) -> AsyncTransactionProducer:
-        """Return a producer whose rows become visible together or not at all; `async with` it, or
-        `start` it.
+        """Return a producer whose rows appear together or not at all; `async with` it, or `start`.
 
         One producer of a transactional id is valid at a time: starting one fences the one before
         and aborts what that left open. After `transaction_timeout_ms` the coordinator aborts a
@@ -78,8 +75,7 @@ class AsyncTransactions:
     async def end(
         self, prepared: PreparedTransaction, *, committed: bool, timeout_ms: int | None = None
     ) -> None:
-        """Commit (or abort) a transaction that `AsyncTransactionProducer.prepare_transaction`
-        handed over.
+        """Commit (or abort) a transaction handed over by `prepare_transaction` of its producer.
 
         From any process, and as often as wanted: it returns when the transaction has ended as
         asked, also when it had already. The markers are written a moment later; readers with
@@ -111,8 +107,7 @@ class AsyncTransactions:
         transaction_timeout_ms: int | None = None,
         timeout_ms: int | None = None,
     ) -> dict[str, FencedProducer]:
-        """Fence the producers of some ids and abort what they left open (InitProducerId); open
-        nothing.
+        """Fence the producers of some ids, abort what they left open (InitProducerId); open none.
 
         Returns, for each id, its producer id and new epoch: what `producer` begins with is above
         it. An id that the coordinator did not know is known to it afterwards.
@@ -132,8 +127,7 @@ class AsyncTransactions:
     async def list(
         self, wanted: TransactionFilter | None = None, *, timeout_ms: int | None = None
     ) -> builtins.list[TransactionListing]:
-        """Return the transactional ids that the brokers coordinate, each with its producer id and
-        state.
+        """Return the transactional ids that brokers coordinate, with producer id and state.
 
         Raises UnsupportedVersionError, before anything is sent to it, where a broker cannot say
         (before Kafka 3.0; the filters by duration and pattern need 3.8 and 4.1), and ConfigError
@@ -150,8 +144,7 @@ class AsyncTransactions:
     async def describe(
         self, transactional_ids: Names, *, timeout_ms: int | None = None
     ) -> dict[str, TransactionDescription | None]:
-        """Return how each transactional id stands at its coordinator, None for one that it does not
-        know.
+        """Return how each transactional id stands at its coordinator, None if it is not known.
 
         Raises UnsupportedVersionError before anything is sent where a coordinator cannot say
         (before Kafka 3.0).
@@ -170,9 +163,7 @@ class AsyncTransactions:
 
 
 class Transactions:
-    """Transactions of one cluster, blocking: `Client.transactions`. AsyncTransactions
-    says what the calls raise.
-    """
+    """Transactions of one cluster, blocking: `Client.transactions`; errors as AsyncTransactions."""
 
     def __init__(self, transactions: Callable[[], AsyncTransactions]) -> None:
         self._async = transactions  # asked for at each call: after a fork it is another
@@ -189,9 +180,7 @@ class Transactions:
         max_generation: int = 2,
         options: ProduceOptions | None = None,
     ) -> TransactionProducer:
-        """Return a producer whose rows become visible together or not at all;
-        use it in a `with` block.
-        """
+        """Return a producer whose rows appear together or not at all; use it in a `with` block."""
         from parley.client.transactions.producer import TransactionProducer
 
         transactions = self._async()

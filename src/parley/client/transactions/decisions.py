@@ -1,5 +1,4 @@
-"""Which error of which request does what to a transaction, as Java's TransactionManager has it:
-pure tables.
+"""Which error of which request does what to a transaction, as in Java's TransactionManager.
 
 | code | name | what it does |
 |---|---|---|
@@ -42,9 +41,7 @@ class Severity(Enum):
     ABORTABLE = "abortable"
     """The transaction can only be aborted."""
     RENEW = "renew"
-    """Abortable, and the next transaction needs a new epoch. Fatal where the
-    coordinator can give none.
-    """
+    """Abortable; the next transaction needs a new epoch. Fatal if the coordinator has none."""
     FATAL = "fatal"
 
 
@@ -84,9 +81,7 @@ _BY_API: dict[ApiKey, dict[int, Severity]] = {
     },
 }
 _OTHERWISE = {ApiKey.ADD_PARTITIONS_TO_TXN: Severity.ABORTABLE, ApiKey.PRODUCE: Severity.ABORTABLE}
-"""For codes that stand nowhere above: what is wrong with a partition is no
-reason to give the producer up.
-"""
+"""For other codes: what is wrong with a partition is no reason to give up the producer."""
 
 
 def judge_code(api: ApiKey, code: int, *, retriable: bool = False) -> Severity:

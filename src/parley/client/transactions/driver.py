@@ -37,9 +37,7 @@ _API = {Step.INIT_PRODUCER_ID: ApiKey.INIT_PRODUCER_ID, Step.END_TXN: ApiKey.END
 
 
 class TransactionDriver:
-    """The requests of one transactional producer. Belongs to the event loop;
-    mutates the state it is given.
-    """
+    """The requests of one transactional producer, in the event loop; mutates its state."""
 
     def __init__(
         self, cluster: Cluster, options: TransactionOptions, txn: TransactionState
@@ -47,9 +45,7 @@ class TransactionDriver:
         self._cluster, self._options, self._txn = cluster, options, txn
 
     async def generation(self) -> int:
-        """Return the generation of the protocol for the next transaction: as the
-        brokers connected to can do.
-        """
+        """Return the protocol's generation for the next transaction, by the connected brokers."""
         if self._options.max_generation < 2:
             return 1
 
@@ -62,8 +58,7 @@ class TransactionDriver:
         )
 
     async def run(self, deadline: Deadline) -> None:
-        """Send the requests that are due until the application may go on; the identity may be
-        another then.
+        """Send due requests until the application may go on; its identity may be another then.
 
         Raises what the state makes of an error: it may be called again after one that may pass, or
         while the producer has not begun.

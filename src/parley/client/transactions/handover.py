@@ -45,8 +45,7 @@ to take the identity over, and answers COORDINATOR_NOT_AVAILABLE when they did n
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """A transaction whose records are all acknowledged and that nothing has ended yet. Plain and
-    picklable.
+    """A transaction, all acknowledged, that nothing has ended yet. Plain and picklable.
 
     `is_empty` says that nothing was written: then the coordinator does not know it, and ending it
     does nothing.
@@ -64,9 +63,7 @@ class PreparedTransaction:
 
 
 class FencedProducer(NamedTuple):
-    """A transactional id after `fence`: its producer id and the epoch that
-    fences every producer before.
-    """
+    """A transactional id after `fence`: producer id and the epoch that fences those before."""
 
     transactional_id: str
     producer_id: int

@@ -26,16 +26,12 @@ from parley.types import Names, Several, TopicPartition, several, text, texts
 from parley.versions import Feature, VersionRange
 
 DURATION_VERSION, PATTERN_VERSION = 1, 2
-"""First ListTransactions versions with a filter by duration (KIP-994) and by a
-pattern of ids (KIP-1152).
-"""
+"""First ListTransactions versions with filters by duration (KIP-994), by pattern (KIP-1152)."""
 _MAX = 2**15 - 1
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id that a broker coordinates. `state` is Kafka's word:
-    Ongoing, PrepareCommit, ...
-    """
+    """A transactional id that a broker coordinates. `state`: Kafka's Ongoing, PrepareCommit, ..."""
 
     transactional_id: str
     producer_id: int

@@ -42,9 +42,7 @@ class TransactionOptions:
         object.__setattr__(self, "produce", self.for_rows(self.produce))
 
     def for_rows(self, options: ProduceOptions | None) -> ProduceOptions:
-        """Return the options of a produce call. Raises ConfigError where they do
-        without what transactions need.
-        """
+        """Return a produce call's options. Raises ConfigError without what transactions need."""
         if options is None:
             return self.produce
         arguments.instance("options", options, ProduceOptions)

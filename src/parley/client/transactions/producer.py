@@ -25,8 +25,7 @@ T = TypeVar("T")
 
 
 class TransactionProducer:
-    """A transactional producer whose calls return when they are done; made by
-    `Client.transactions.producer`.
+    """A transactional producer whose calls block; made by `Client.transactions.producer`.
 
     >>> import parley, pyarrow
     >>> with parley.Client(bootstrap_servers="localhost:9092") as client:
@@ -80,9 +79,7 @@ class TransactionProducer:
         return self
 
     def resume(self, producer_id: int, producer_epoch: int) -> TransactionProducer:
-        """Go on as a producer that another process started and that wrote nothing
-        yet; instead of `start`.
-        """
+        """Go on as another process's producer that wrote nothing yet; instead of `start`."""
         self._run(self._producer.resume(producer_id, producer_epoch))
         return self
 
@@ -91,9 +88,7 @@ class TransactionProducer:
         self.start()
 
     def close(self) -> None:
-        """Abort an open transaction, unless it was handed over, and stop.
-        Idempotent; raises nothing.
-        """
+        """Abort an open transaction that was not handed over; stop. Idempotent, raises nothing."""
         if self._pid == os.getpid():
             self._run(self._producer.close())
 
@@ -118,9 +113,7 @@ class TransactionProducer:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[TransactionProducer]:
-        """Begin a transaction, and commit it at the end of the block; abort it
-        when the block raises.
-        """
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
         self.begin_transaction()
         try:
             yield self

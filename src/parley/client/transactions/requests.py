@@ -1,5 +1,4 @@
-"""The requests of a transaction, one function each: from plain values to plain values, errors
-raised (KIP-98).
+"""The requests of a transaction, a function each: plain values, errors raised (KIP-98).
 
 A first-generation transaction stays below the versions that only the second one may use (KIP-890):
 a broker takes them for it. AddPartitionsToTxn is never sent above v3: later ones are for brokers
@@ -33,9 +32,7 @@ RENEWING_VERSION = Feature.PRODUCER_EPOCH_BUMP.first_version(ApiKey.INIT_PRODUCE
 GROUP_METADATA_VERSION = Feature.TXN_GROUP_METADATA.first_version(ApiKey.TXN_OFFSET_COMMIT)
 """First TxnOffsetCommit version that says which member of the group commits (KIP-447)."""
 NOT_ATTEMPTED = 55
-"""OPERATION_NOT_ATTEMPTED: nothing wrong with this partition, but with
-another one of the request.
-"""
+"""OPERATION_NOT_ATTEMPTED: another partition of the request is wrong, not this one."""
 _MAX = 2**15 - 1
 _FIRST_GENERATION = {
     ApiKey.ADD_PARTITIONS_TO_TXN: 3,  # those after it are for brokers
@@ -101,9 +98,7 @@ async def add_partitions(
     partitions: Iterable[TopicPartition],
     deadline: Deadline,
 ) -> None:
-    """Register with the coordinator the partitions that will be written to. Raises
-    the worst partition's error.
-    """
+    """Register partitions to write to with the coordinator. Raises the worst one's error."""
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -195,9 +190,7 @@ async def commit_offsets(
 async def end_txn(
     cluster: Cluster, conn: BrokerConnection, writer: Writer, deadline: Deadline, *, committed: bool
 ) -> Identity | None:
-    """Commit or abort; return the next identity where the second generation's
-    answer brings one (v5).
-    """
+    """Commit or abort; return the next identity if the second generation brings one (v5)."""
     message = EndTxnRequest(
         transactional_id=writer.transactional_id,
         producer_id=writer.identity.producer_id,

@@ -50,9 +50,7 @@ class State(Enum):
     ABORTING = "aborting"
     ABORTABLE_ERROR = "abortable error"
     PREPARED = "prepared"
-    """Handed over: another process ends this transaction, and this producer
-    does nothing any more.
-    """
+    """Handed over: another process ends this transaction; this producer does no more."""
     FATAL = "fatal"
 
 
@@ -104,9 +102,7 @@ class TransactionState:
         self.generation, self.state, self.error = generation, State.IN_TRANSACTION, None
 
     def resume(self, identity: Identity) -> None:
-        """Take an identity over that another process was given: whether it can
-        be renewed is not known.
-        """
+        """Take over another process's identity: whether it can be renewed is not known."""
         self._expect("resume", State.UNINITIALIZED)
         self.initialized(identity, can_renew=False)
 
@@ -115,9 +111,7 @@ class TransactionState:
         self._expect(call, State.IN_TRANSACTION)
 
     def check_writing(self) -> None:
-        """Raise unless rows of a call that was allowed may still go out: a
-        commit waits for them.
-        """
+        """Raise unless rows of an allowed call may still go out: a commit waits for them."""
         self._expect("produce", State.IN_TRANSACTION, State.COMMITTING)
 
     def commit(self) -> None:
@@ -165,15 +159,11 @@ class TransactionState:
         return None
 
     def missing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return which partitions have to be added to the transaction
-        before they are written to.
-        """
+        """Return which partitions must be added to the transaction before they are written."""
         return [tp for tp in dict.fromkeys(partitions) if tp not in self.partitions]
 
     def adding(self) -> None:
-        """Take note that a request goes out after which the coordinator may
-        know of the transaction.
-        """
+        """Note that a request goes out after which the coordinator may know the transaction."""
         self.started = True
 
     def sending(self, step: Step) -> None:
@@ -197,9 +187,7 @@ class TransactionState:
             self.identity, self.must_renew = identity, False
 
     def finish(self) -> None:
-        """Go on to READY when no step is left. Fatal where an epoch should be
-        renewed and cannot be.
-        """
+        """Go on to READY if no step is left. Fatal if an epoch is due and cannot be renewed."""
         if self.state not in (State.COMMITTING, State.ABORTING) or self.next_step is not None:
             raise LocalProtocolError(
                 f"the transaction of {self.transactional_id} cannot be finished: {self.state}"
@@ -219,9 +207,7 @@ class TransactionState:
         self.state, self.error = State.READY, None
 
     def failed(self, severity: Severity, error: KafkaError) -> None:
-        """Take note of what an error does to the transaction. FATAL stays, the
-        first abortable error too.
-        """
+        """Note what an error does to the transaction: FATAL stays, the first abortable too."""
         if self.state in (State.FATAL, State.PREPARED) or severity is Severity.RETRY:
             return
         if severity is Severity.RENEW and not self.can_renew and self.generation < 2:

@@ -25,9 +25,7 @@ CONFIRMATIONS = 4
 
 
 class WrittenTopics:
-    """What the open transaction has written to: ids of topics, and how far
-    each partition got. Pure.
-    """
+    """What the open transaction has written to: topic ids, how far each partition got. Pure."""
 
     def __init__(self) -> None:
         self._ids: dict[str, bytes] = {}
@@ -49,9 +47,7 @@ class WrittenTopics:
             self._ids.setdefault(topic, topic_id)
 
     def acknowledged(self, acks: Iterable[PartitionAck]) -> None:
-        """Take note of offsets. Raises DataLossError where they were given out
-        before: the log is another one.
-        """
+        """Note offsets. Raises DataLossError if they were given before: the log is another."""
         for ack in acks:
             written = self._written.setdefault(ack.partition, [])
             for batch in ack.batches:
@@ -77,8 +73,7 @@ class WrittenTopics:
 
 
 async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadline) -> None:
-    """Ask whether the topics written to are still the same. Raises DataLossError where brokers keep
-    denying it.
+    """Ask whether written topics are the same. Raises DataLossError if it is denied for long.
 
     Asked again for a moment first: a broker may be behind.
     """
@@ -106,9 +101,7 @@ async def check_topics(cluster: Cluster, written: WrittenTopics, deadline: Deadl
 async def _topic_ids(
     cluster: Cluster, topics: list[str], deadline: Deadline
 ) -> dict[str, bytes] | None:
-    """Return the ids that topics have now, as a broker says; None where
-    the one asked has no ids.
-    """
+    """Return the ids that topics have now by a broker; None where that one has no ids."""
     conn = await cluster.connection(None)
     if not conn.versions.supports(Feature.TOPIC_IDS):
         return None

@@ -1,6 +1,4 @@
-"""The writing side of one transactional producer: the ordinary one, with an
-identity that it is given.
-"""
+"""The writing side of a transactional producer: the ordinary one, under a given identity."""
 
 from __future__ import annotations
 
@@ -53,16 +51,12 @@ class TransactionWriter(Producer):
             self.sender.abandon(call, error)
 
     async def in_doubt(self) -> bool:
-        """Return, when no request is under way, whether a record may be in a log
-        that nobody acknowledged.
-        """
+        """Return, with no request under way, whether an unacknowledged record may be in a log."""
         await self.sender.quiet()
         return any(log.in_doubt for log in self.sender.logs.values())
 
     def write_as(self, identity: Identity) -> None:
-        """Write under an identity from now on: under another one every
-        partition's sequences begin at 0.
-        """
+        """Write under an identity from now on: a new one begins every sequence at 0."""
         if self._identity != tuple(identity):
             self._identity = (identity.producer_id, identity.epoch)
             for log in self.sender.logs.values():
@@ -96,8 +90,7 @@ class TransactionWriter(Producer):
                 log.in_doubt = doubt
 
     def forget_unknown(self) -> None:
-        """Begin the sequences at 0 again where the leader said that it knows nothing of this
-        producer (59).
+        """Begin sequences at 0 again where the leader said it knows nothing of us (59).
 
         Nowhere else: where it remembers earlier batches, it would take the same sequences for
         repetitions.

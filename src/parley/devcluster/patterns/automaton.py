@@ -1,5 +1,4 @@
-"""Runs a program over a text: all states at once, as the bits of one number, so that nothing is
-tried twice.
+"""Runs a program over a text: all states at once, as bits of a number; nothing is tried twice.
 
 A character costs at most a pass over the program, and one look-up where the same states met it
 before. What is remembered is bounded; the time is linear in the text, and in the pattern.
@@ -22,8 +21,7 @@ _WORK_OF_A_CHAR = 0.3
 
 
 class Pattern:
-    """A compiled pattern. Raises PatternError for a text that RE2's syntax, or this part of it,
-    does not have.
+    """A compiled pattern. Raises PatternError for what this part of RE2's syntax does not have.
 
     >>> Pattern("orders-[0-9]+|(?i)audit").matches("AUDIT")
     True
@@ -55,8 +53,7 @@ class Pattern:
                 return bool(done.value)
 
     def slices(self, text: str) -> Generator[None, None, bool]:
-        """Do what `matches` does, and yield after every few milliseconds of work: an event loop
-        goes on then.
+        """Do what `matches` does, but yield after every few milliseconds, for an event loop.
 
         Several runs of one pattern share how much they did, so that many short texts yield too.
         """
@@ -94,9 +91,7 @@ class Pattern:
         return found
 
     def _reached(self, states: int, places: frozenset[str]) -> int:
-        """Return the instructions that are reached without a character, among
-        them those that take one.
-        """
+        """Return the instructions reached without a character, with those that take one."""
         steps, reached = self._steps, 0
         waiting = states
         while waiting:

@@ -37,9 +37,7 @@ Python has no table of.
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Characters in one of some ranges, of one of some categories, or in one of some
-    other sets; or all others.
-    """
+    """Characters in some ranges, of some categories, in some other sets; or all others."""
 
     ranges: tuple[Range, ...] = ()
     categories: tuple[str, ...] = ()

@@ -23,9 +23,7 @@ MAX_INSTRUCTIONS = 2_000
 
 @dataclass(slots=True)
 class Step:
-    """One instruction: take a character of `chars`, or go on at once to all
-    of `to`, at `place` only.
-    """
+    """One instruction: take one of `chars`, or go on at once to all of `to`, at `place` only."""
 
     chars: Chars | None = None
     to: tuple[int, ...] = ()

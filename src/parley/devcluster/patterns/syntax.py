@@ -1,5 +1,4 @@
-"""RE2's syntax as RE2/J reads it, without what Python has no tables of: the text of a pattern → a
-tree.
+"""RE2's syntax as RE2/J reads it, but for what Python has no tables of: a text → a tree.
 
 Refused: what RE2 refuses (look-around, backreferences, possessive repetitions, `a**`, counts above
 1,000), scripts (`\\p{Greek}`), \\C, and groups nested more than MAX_NESTING deep.

@@ -1,6 +1,4 @@
-"""The listeners of an embedded cluster: by name, each with a security of its own,
-the same on every broker.
-"""
+"""An embedded cluster's listeners: by name, with a security each, the same on every broker."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ class Listeners:
         return next(iter(self._of))
 
     def of(self, name: str | None) -> ListenerSecurity:
-        """Return a listener, None means the first. Raises ConfigError when
-        there is none of that name.
-        """
+        """Return a listener (None: the first). Raises ConfigError where that name is not."""
         found = self._of.get(self.first if name is None else name)
         if found is None:
             raise ConfigError(f'there is no listener "{name}".{nearest_hint(str(name), self._of)}')
@@ -53,18 +49,14 @@ class Listeners:
             listener.mechanisms_of(release)
 
     def trusted(self) -> ListenerSecurity:
-        """Return the first listener that has a certificate authority; the first
-        of all where none has.
-        """
+        """Return the first listener with a certificate authority; the first of all without one."""
         return next((one for one in self._of.values() if one.authority is not None), self.of(None))
 
 
 def wanted_listeners(
     security: Security | None, listeners: Mapping[str, Security] | None
 ) -> Mapping[str, Security]:
-    """Return the listeners that a cluster's arguments ask for. Raises
-    ConfigError for both at once.
-    """
+    """Return the listeners that a cluster's arguments ask for; ConfigError for both at once."""
     if listeners is None:
         one = security or Security()
         return {one.protocol: one}

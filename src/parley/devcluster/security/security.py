@@ -129,9 +129,7 @@ class ListenerSecurity:
         }
 
     def mechanisms_of(self, release: Release) -> list[str]:
-        """Return what a release offers. Raises ConfigError where that is nothing, or
-        less than was asked for.
-        """
+        """Return what a release offers. Raises ConfigError for nothing, or less than asked for."""
         known = [
             name
             for name, one in MECHANISMS.items()
@@ -232,9 +230,7 @@ def _maker(make: ServerMaker, now_ms: Callable[[], int]) -> Callable[[], ServerM
 
 
 def unsecured_principal(token: str, now_s: int) -> str | None:
-    """Return the subject of an unsecured JSON web token that is valid now,
-    None for any other token.
-    """
+    """Return the subject of an unsecured JSON web token, valid now; None for any other."""
     if len(token) > MAX_TOKEN_CHARS:
         return None
     try:

@@ -53,9 +53,7 @@ class Agreement:
 
 
 def check_agreement(state: ClusterState) -> Agreement:
-    """Compare every partition's replicas with their leader, and the leader
-    with what was acknowledged.
-    """
+    """Compare each partition's replicas with the leader, and that with what was acknowledged."""
     found = Agreement(lost=list(state.replication.ledger.lost))
     found.disagreements += state.replication.ledger.conflicts
     for topic in state.image.topics.values():
@@ -142,9 +140,7 @@ def _pair(name: str, leader: Replica, follower: Replica, *, held: bool) -> Itera
 
 
 def _first_difference(one: Replica, other: Replica, start: int, stop: int) -> int | None:
-    """Return the base offset of the first batch that is not the same in both
-    logs, None when all are.
-    """
+    """Return the base offset of the first batch that differs in the logs, None without one."""
     for mine, theirs in zip_longest(_batches(one, start, stop), _batches(other, start, stop)):
         if mine is None or theirs is None or mine[1] != theirs[1]:
             return min(batch[0] for batch in (mine, theirs) if batch is not None)

@@ -278,9 +278,7 @@ class ClusterState:
         self.coordinators_moved(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
-        """Note that a broker runs no more, or that it died (`abrupt`); what
-        it led is led by others.
-        """
+        """Note that a broker is gone, or died (`abrupt`); what it led is led by others."""
         state = self.replication.brokers.pop(broker_id)
         self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id, abrupt=abrupt)
@@ -344,9 +342,7 @@ class ClusterState:
         self.publish(now_ms=now_ms)
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
-        """Replace the settings of a topic, effective at once. Raises Refused or
-        OSError; nothing is changed then.
-        """
+        """Replace a topic's settings at once. Raises Refused or OSError, with nothing changed."""
         settings = self.topic_settings(configs)
         before = self.controller.image
         self.controller.set_configs(name, configs)
@@ -407,9 +403,7 @@ class ClusterState:
         now_ms: int,
         rules: ProducerRules = DEFAULT_RULES,
     ) -> Appended:
-        """Append to a leader's log and to its followers'. Raises Refused or
-        OSError (nothing is kept).
-        """
+        """Append to a leader's log and its followers'. Raises Refused or OSError (none kept)."""
         appended, stored = replica.append(sets, now_ms=now_ms, rules=rules)
         self.replication.push(replica, stored, appended.base_offset, now_ms=now_ms)
         if self.image is not self._journaled:
@@ -469,24 +463,18 @@ class ClusterState:
         return min(replica.log.start_offset for replica in replicas)
 
     def broker_configs(self, broker: str) -> Mapping[str, str]:
-        """Return the dynamic settings of a broker by its id as text, those
-        of all brokers for "".
-        """
+        """Return the dynamic settings of a broker by id as text; of all brokers for ""."""
         return self._administered.broker_configs.get(broker, {})
 
     def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a broker. Raises Refused (40), or
-        OSError when the disk is full.
-        """
+        """Replace a broker's dynamic settings. Raises Refused (40), OSError for a full disk."""
         if not broker:
             TopicSettings.of(inherited(configs))
         self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
 
     def new_producer(self) -> ProducerIdentity:
-        """Give a producer without a transactional id an identity. Raises OSError
-        when the disk is full.
-        """
+        """Give a producer without transactional id an identity. Raises OSError for a full disk."""
         identity = ProducerIdentity(self.producer_ids.new(), 0)
         self.keep(producers_entry(self.producer_ids))
         return identity

@@ -58,9 +58,7 @@ class Controller:
             self._next_start += len(partitions)
 
     def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
-        """Take over leader epochs that logs have seen and the image has not (an
-        unjournaled election).
-        """
+        """Take over epochs that logs have seen and the image not (an unjournaled election)."""
         changed: dict[tuple[str, int], PartitionImage] = {}
         for (topic_id, index), epoch in seen.items():
             name = self.image.names[topic_id]
@@ -77,8 +75,7 @@ class Controller:
         self._update_partitions(lambda p: self._elect(p) if p.leader == NO_LEADER else p)
 
     def broker_down(self, broker_id: int, *, abrupt: bool = False) -> None:
-        """Note a broker that is gone: it leaves the in-sync replicas, and what it led is led by
-        others.
+        """Note a broker that is gone: it leaves in-sync replicas; what it led is led by others.
 
         `abrupt`: it died, instead of leaving in order; who is the controller then sees to it.
         """
@@ -136,9 +133,7 @@ class Controller:
         assignment: Sequence[Sequence[int]],
         configs: Mapping[str, str] | None = None,
     ) -> TopicImage:
-        """Add a topic whose partitions lie on the given brokers. Raises
-        Refused as `check_new_topic`.
-        """
+        """Add a topic with partitions on the given brokers. Raises Refused as `check_new_topic`."""
         self.check_new_topic(name, assignment)
         partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
         topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
@@ -199,9 +194,7 @@ class Controller:
     # -- partitions ----------------------------------------------------------------------------
 
     def move_leader(self, topic: str, index: int, to: int) -> None:
-        """Make `to` the leader, epoch + 1. Raises Refused when it is not an
-        in-sync replica alive.
-        """
+        """Make `to` the leader, epoch + 1. Raises Refused unless it is in sync and alive."""
         partition = self._partition(topic, index)
         if to not in partition.isr or to not in self.image.brokers:
             raise Refused(
@@ -211,9 +204,7 @@ class Controller:
         self._put_partition(topic, index, self._lead(partition, to, partition.isr))
 
     def elect_preferred(self, topic: str, index: int) -> bool:
-        """Let the first replica lead if it is alive and in sync; return
-        whether the leader changed.
-        """
+        """Let the first replica lead if alive and in sync; return whether the leader changed."""
         partition = self._partition(topic, index)
         first = partition.replicas[0]
         if (
@@ -239,9 +230,7 @@ class Controller:
         self._put_partition(topic, index, self._lead(partition, to, (to,)))
 
     def add_replica(self, topic: str, index: int, member: int) -> None:
-        """Let one more broker hold the partition; it joins the in-sync replicas
-        once it has caught up.
-        """
+        """Let one more broker hold the partition; it is in sync once it has caught up."""
         partition = self._partition(topic, index)
         replicas = (*partition.replicas, member)
         added = replace(partition, replicas=replicas, partition_epoch=partition.partition_epoch + 1)
@@ -259,9 +248,7 @@ class Controller:
         self._put_partition(topic, index, removed)
 
     def join_isr(self, joins: Iterable[Join]) -> None:
-        """Add followers that have caught up to the in-sync replicas, in one
-        image; leader epochs stay.
-        """
+        """Add followers that have caught up to the in-sync replicas, at once; epochs stay."""
         changed: dict[tuple[str, int], PartitionImage] = {}
         for topic, index, member in joins:
             partition = changed.get((topic, index)) or self._partition(topic, index)
@@ -273,9 +260,7 @@ class Controller:
         self._put_partitions(changed)
 
     def leave_isr(self, topic: str, index: int, member: int) -> None:
-        """Take a follower that lags or lost its disk out of the in-sync replicas;
-        the leader epoch stays.
-        """
+        """Take a follower that lags or lost its disk out of the in-sync replicas; epochs stay."""
         partition = self._partition(topic, index)
         if member not in partition.isr or member == partition.leader:
             return

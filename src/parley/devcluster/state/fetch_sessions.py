@@ -1,5 +1,4 @@
-"""Incremental fetch sessions as a broker keeps them (KIP-227): what a reader asked for, and was
-sent.
+"""Incremental fetch sessions as brokers keep them (KIP-227): what was asked for, and sent.
 
 Rules of this file:
 1. A request of epoch 0 asks for everything and begins a session, if there is room; epoch -1 asks
@@ -80,9 +79,7 @@ class FetchSession:
     def update(
         self, asked: Iterable[tuple[PartitionKey, Followed]], forgotten: Iterable[PartitionKey]
     ) -> None:
-        """Take over what a request changes: new partitions come last, known
-        ones stay where they are.
-        """
+        """Take over a request's changes: new partitions come last, known ones keep their place."""
         for key, one in asked:
             known = self.partitions.get(key)
             if known is None:
@@ -99,9 +96,7 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchSessions:
-    """The sessions of one broker's life. `new_id` gives ids that are hard to
-    mistake for older ones.
-    """
+    """The sessions of one broker's life. `new_id` gives ids unlike the older ones."""
 
     new_id: Callable[[], int]
     slots: int = SLOTS
@@ -124,8 +119,7 @@ class FetchSessions:
         by_id: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """Apply a request to its session and return it; None when nothing is left in it, and it is
-        over.
+        """Apply a request to its session and return it; None if it is empty, and over.
 
         Raises Refused (70, 71, 106) when there is no such session, or it does not go on so.
         """

@@ -16,9 +16,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """Who holds and who leads one partition. `isr` lists the replicas an
-    acknowledged record is on.
-    """
+    """Who holds and who leads one partition. `isr`: the replicas with acknowledged records."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -44,9 +42,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A broker that is alive. `host` and `port` are its first listener's,
-    `endpoints` has all of them by name.
-    """
+    """A broker that is alive; `host` and `port` are its first listener's, `endpoints` has all."""
 
     id: int
     host: str
@@ -55,9 +51,7 @@ class BrokerImage:
     endpoints: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def seen_from(self, listener: str) -> BrokerImage:
-        """Return the broker with the address that clients of a listener are
-        given; without one, as it is.
-        """
+        """Return the broker at the address for a listener's clients; as it is without one."""
         host, port = self.endpoints.get(listener, (self.host, self.port))
         return replace(self, host=host, port=port)
 
@@ -73,9 +67,7 @@ class ClusterImage:
     names: Mapping[bytes, str] = field(default_factory=dict)
 
     def seen_from(self, listener: str) -> ClusterImage:
-        """Return the image with the brokers' addresses on a listener, as its
-        clients are answered.
-        """
+        """Return the image with brokers' addresses on a listener, as its clients see it."""
         return replace(
             self, brokers={key: broker.seen_from(listener) for key, broker in self.brokers.items()}
         )

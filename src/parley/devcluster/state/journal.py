@@ -1,5 +1,4 @@
-"""The file in which a persisted cluster keeps what is not records: topics, leaders, offsets,
-producer ids.
+"""The file of a persisted cluster's state beside records: topics, leaders, offsets, producer ids.
 
 Rules of this file:
 1. One entry per line: 16 hex digits of BLAKE2b over the JSON text, a space, the JSON text. Entries
@@ -86,9 +85,7 @@ class Journal:
         self._fd, self._size, self._first_size = fd, len(data), len(data)
 
     def append(self, *entries: Entry) -> None:
-        """Append entries, all or none. Raises OSError when the disk refuses; the
-        file is then as before.
-        """
+        """Append entries, all or none. Raises OSError, the file as before, if the disk refuses."""
         data = b"".join(_line(entry) for entry in entries)
         try:
             _write_all(self._fd, data, self._size)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 
 class Refused(Exception):
-    """The broker refuses (a part of) a request: `code` goes into the answer, the text into its
-    message field.
+    """The broker refuses (part of) a request: `code` goes into the answer, the text as message.
 
     Raised in `state`, caught in `handlers`; it never reaches a user of parley.
     """
@@ -21,9 +20,7 @@ class Refused(Exception):
 
 
 class RefusedRecords(Refused):
-    """Single records are refused, and the batch with them: `records` are their
-    positions in it (KIP-467).
-    """
+    """Single records are refused, and the batch: `records` are their positions (KIP-467)."""
 
     def __init__(self, code: int, message: str, records: Sequence[int]) -> None:
         super().__init__(code, message)

@@ -1,5 +1,4 @@
-"""Which records are too old, or too many: whole segments from the front, as the log cleaner deletes
-them.
+"""Which records are too old or too many: whole segments from the front, as in the log cleaner.
 
 Rules of this file:
 1. Nothing is lost unless somebody limited it: the topic by retention.ms or retention.bytes, else

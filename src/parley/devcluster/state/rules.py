@@ -1,6 +1,4 @@
-"""What releases do differently when brokers die: leader epochs, and when a
-high watermark may rise.
-"""
+"""What releases do differently when brokers die: leader epochs, and rising high watermarks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is done to a cluster on purpose: brokers cut off, followers held back, elections that lose
-records.
+"""What is done to a cluster on purpose: brokers cut off, followers held, elections with loss.
 
 Rules of this file:
 1. Every method ends with the images handed out and the followers in step, as far as links let them.
@@ -35,15 +34,11 @@ class SceneState:
     # -- brokers that are cut off --------------------------------------------------------------
 
     def isolate(self, broker_id: int) -> None:
-        """Cut a broker off from controller, leaders and followers; it runs on
-        with the image that it has.
-        """
+        """Cut a broker off from controller, leaders and followers; it keeps its image."""
         self._links.isolated.add(broker_id)
 
     def miss(self, broker_id: int, *, now_ms: int) -> None:
-        """Let the controller notice that an isolated broker is silent: what it
-        leads is led by others.
-        """
+        """Let the controller notice an isolated broker's silence: others lead what it led."""
         image = self.state.image.brokers.get(broker_id)
         if broker_id in self._links.isolated and image is not None:
             self._missed[broker_id] = image
@@ -51,9 +46,7 @@ class SceneState:
             self.state.publish(now_ms=now_ms)
 
     def heal(self, broker_id: int, *, now_ms: int) -> None:
-        """Let a broker hear the others again: it takes the newest image, cuts
-        its logs and catches up.
-        """
+        """Let a broker hear the others: it takes the newest image, cuts its logs, catches up."""
         self._links.isolated.discard(broker_id)
         image = self._missed.pop(broker_id, None)
         running = self.state.replication.brokers.get(broker_id)
@@ -69,9 +62,7 @@ class SceneState:
         self._missed.pop(broker_id, None)
 
     def in_step(self, *, now_ms: int) -> None:
-        """Hand out the newest image and bring the followers in step, as far
-        as the links let them.
-        """
+        """Hand out the newest image; bring the followers in step, as far as links let them."""
         self.state.publish(now_ms=now_ms)
         self.state.replication.sync_all(now_ms=now_ms)
         self.state.publish(now_ms=now_ms)
@@ -79,9 +70,7 @@ class SceneState:
     # -- followers that are held back ----------------------------------------------------------
 
     def lag(self, broker_id: int, records: int, leader: int) -> None:
-        """Hold a follower back (`links.EVERYTHING`: whole) behind one leader, or
-        behind all (`ANY_LEADER`).
-        """
+        """Hold a follower back (`links.EVERYTHING`: wholly) behind one leader or `ANY_LEADER`."""
         self._links.hold_back(broker_id, records, leader)
 
     def catch_up(self, broker_id: int | None, leader: int | None, *, now_ms: int) -> None:
@@ -90,9 +79,7 @@ class SceneState:
         self.in_step(now_ms=now_ms)
 
     def drop_laggards(self, broker_id: int, *, now_ms: int, only_behind: bool = True) -> None:
-        """Take a follower that is held back out of the in-sync replicas, where it
-        is behind or everywhere.
-        """
+        """Take a held-back follower out of the in-sync replicas: where it is behind, or all."""
         for topic, index, leader in list(self._leaders()):
             held = self._links.held_back(leader.broker_id, broker_id)
             behind = leader.ends.get(broker_id, -1) < leader.log.end_offset
@@ -101,9 +88,7 @@ class SceneState:
         self.state.publish(now_ms=now_ms)
 
     def leave_isr(self, topic: str, index: int, broker_id: int, *, now_ms: int) -> None:
-        """Take one follower of one partition out of the in-sync replicas. Raises
-        Refused (3, 39) unless it lags.
-        """
+        """Take a follower out of a partition's in-sync replicas; Refused (3, 39) unless it lags."""
         partition = self._partition(topic, index)
         if broker_id == partition.leader or broker_id not in partition.isr:
             raise Refused(
@@ -133,9 +118,7 @@ class SceneState:
     def elect_preferred(
         self, wanted: Sequence[tuple[str, int]] | None, *, now_ms: int
     ) -> list[tuple[str, int]]:
-        """Let the first replicas lead (None: of every partition) where they can;
-        return where that changed.
-        """
+        """Let the first replicas lead (None: of all partitions) where they can; return where."""
         if wanted is None:
             topics = self.state.image.topics.values()
             wanted = [
@@ -152,8 +135,7 @@ class SceneState:
     def elect_unclean(
         self, topic: str, index: int, to: int | None = None, *, lose: int = 0, now_ms: int
     ) -> LostRecords:
-        """Let a replica lead that is not in sync; return the acknowledged records that are lost by
-        it.
+        """Let a replica lead that is not in sync; return the acknowledged records lost by it.
 
         Without `to`, the first one alive that is not in sync, or with `lose` any follower alive.
         `lose` cuts that many records off its log before, whole batches of course. Raises Refused
@@ -217,8 +199,7 @@ class SceneState:
         *,
         now_ms: int,
     ) -> TopicImage:
-        """Delete a topic and create another of that name; what is None is as before. Raises Refused
-        or OSError.
+        """Delete a topic, create another of that name; None: as before. Raises Refused or OSError.
 
         The first replica of each partition leads, at epoch 0, as in any new topic.
         """

@@ -97,9 +97,7 @@ class TopicSettings:
 
     @classmethod
     def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
-        """Return the settings that a topic's configs give, over the cluster's. Raises
-        Refused (INVALID_CONFIG).
-        """
+        """Return a topic's settings: configs over the cluster's, or Refused (INVALID_CONFIG)."""
         for name in configs:
             if name not in TOPIC_CONFIGS:
                 raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -155,9 +153,7 @@ INHERITED: Final = {
 
 
 def inherited(of_broker: Mapping[str, str]) -> dict[str, str]:
-    """Return what settings of brokers mean for topics: those that are
-    heeded, by the topic's names.
-    """
+    """Return what brokers' settings mean for topics: those heeded, by the topic's names."""
     return {name: of_broker[source] for name, source in INHERITED.items() if source in of_broker}
 
 

@@ -99,9 +99,7 @@ def _magic(view: memoryview, start: int, end: int) -> int:
 def cut_batch(
     data: Buffer, start: int, end: int, options: DecodeOptions, most: int
 ) -> tuple[Buffer, Buffer]:
-    """Return the records of one span as uncompressed spans of at most `most`
-    records, and their table.
-    """
+    """Return a span's records as uncompressed spans of up to `most`, and their table."""
     view = memoryview(data).cast("B")
     options = replace(options, max_span_rows=MAX_COLUMN_BYTES)
     if most < 1:

@@ -1,5 +1,4 @@
-"""Bounded compression and decompression; with lz4.py the only importer of zstd, lz4 and snappy
-libraries.
+"""Bounded compression and decompression; beside lz4.py the only importer of codec libraries.
 
 What stands in a batch or wrapper message, by codec:
 
@@ -231,9 +230,7 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
 
 
 def _zstd_declared(raw: bytes) -> int:
-    """Return the content size in the first frame's header, or its window where
-    that is beyond all bounds.
-    """
+    """Return the content size in the first frame's header, or its window if past all bounds."""
     if len(raw) < 6 or not raw.startswith(_ZSTD_MAGIC):
         return 0
     descriptor = raw[4]

@@ -8,9 +8,7 @@ from parley.kernel.contract import Buffer, KernelError, KernelErrorKind
 
 
 def group_rows(targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
-    """Return the rows by their partition and then in their order, and how
-    many each partition has.
-    """
+    """Return rows by partition, then in their order, and how many each partition has."""
     if not 0 <= partitions < 2**31:
         raise KernelError(KernelErrorKind.ARGUMENT, f"{partitions} partitions cannot be")
     numbers = memoryview(targets).cast("B").cast("i")

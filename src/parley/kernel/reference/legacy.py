@@ -222,9 +222,7 @@ def cut_legacy(
 def _stand_alone(
     out: bytearray, at: int, message: _Message, offset: int, wrapper: _Message
 ) -> None:
-    """Give an inner message its own offset, and the wrapper's time where
-    that is the time of all.
-    """
+    """Give an inner message its offset, and the wrapper's time where that holds for all."""
     _INT64.pack_into(out, at, offset)
     if message.magic == 1:
         out[at + MAGIC_AT + 1] &= ~_APPEND_TIME & 0xFF

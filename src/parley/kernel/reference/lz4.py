@@ -173,9 +173,7 @@ class _Reader:
 
 
 def _behind(block: bytes, history: bytes) -> bytes:
-    """Return a block that begins with its history: as more of its first literals,
-    for the library takes none.
-    """
+    """Return a block with its history in front, as literals: the library takes none."""
     literals, at = block[0] >> 4, 1
     if literals == 15:
         while True:

@@ -167,9 +167,7 @@ def decode_batch(
 
 
 def control_type(data: memoryview, start: int, end: int) -> int | None:
-    """Return the type of a control batch's first record; None where the batch
-    is damaged or has none.
-    """
+    """Return the type in a control batch's first record; None if damaged or empty."""
     try:
         plain, count = decompress_batch(
             data, start, end, DecodeOptions(max_span_rows=MAX_CONTROL_RECORDS)
@@ -191,9 +189,7 @@ def control_type(data: memoryview, start: int, end: int) -> int | None:
 def cut_magic2(
     data: memoryview, start: int, end: int, options: DecodeOptions, most: int
 ) -> tuple[bytes, bytes]:
-    """Return the records of one batch as uncompressed batches of at most
-    `most`, and their table.
-    """
+    """Return a batch's records as uncompressed batches of up to `most`, and their table."""
     plain, count = decompress_batch(data, start, end, options)
     header = list(HEADER.unpack_from(data, start))
     out, table = bytearray(), array("q")

@@ -1,6 +1,4 @@
-"""The hash that Java's default partitioner takes of keys
-(org.apache.kafka.common.utils, murmur2).
-"""
+"""The hash of keys in Java's default partitioner (org.apache.kafka.common.utils, murmur2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Following batch headers without opening the batches; what a scan passes over stands
-in contract.py, BatchScan.
-"""
+"""Following batch headers, batches unopened; what a scan passes is contract.py's BatchScan."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ def _messages(view: memoryview, pos: int) -> _Entry | None:
 
 
 class _Aborted:
-    """Which transactional batches belong to aborted transactions, batch by batch
-    in the order of the log.
-    """
+    """Which transactional batches are of aborted transactions, batch by batch in log order."""
 
     def __init__(self, pairs: Buffer) -> None:
         fields = memoryview(pairs).cast("B").cast("q").tolist()

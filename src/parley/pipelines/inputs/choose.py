@@ -89,9 +89,7 @@ def _partition_column(facts: Mapping[str, ColumnFacts]) -> str:
 
 
 def _measure_column(columns: Mapping[str, ColumnType]) -> str | None:
-    """Return a column worth an average: of the flights the delay, else the
-    last one with numbers.
-    """
+    """Return a column worth an average: the flights' delay, else the last one with numbers."""
     if "arr_delay" in columns:
         return "arr_delay"
     numbers = [

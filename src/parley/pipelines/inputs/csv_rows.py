@@ -46,9 +46,7 @@ def read_csv(path: Path, columns: Mapping[str, ColumnType]) -> Iterator[Row]:
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of its last line, fields): first the header, then each
-    record that is not empty.
-    """
+    """Yield (number of its last line, fields): the header, then records that are not empty."""
     with open_binary(path) as binary:
         reader = csv.reader(text_lines(path, binary), strict=True)
         width = -1

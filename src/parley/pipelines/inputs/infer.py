@@ -11,9 +11,7 @@ from typing import Any
 from parley.pipelines.inputs.model import ADDED_COLUMNS, ColumnType, InputError
 
 MOST_DISTINCT = 50
-"""A column with more distinct values than this is not counted further: it
-cannot partition a table.
-"""
+"""A column with more distinct values is not counted on: it cannot partition a table."""
 
 NOT_AVAILABLE = frozenset({"", "NA"})
 """Texts that stand for no value in a column of numbers."""

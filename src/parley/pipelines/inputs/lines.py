@@ -32,9 +32,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def text_lines(path: Path, binary: IO[bytes]) -> Iterator[str]:
-    """Yield the lines as text, line ends kept. Raises InputError with the number of
-    a line that is not UTF-8.
-    """
+    """Yield the lines as text with their ends. InputError has the line that is not UTF-8."""
     for number, line in enumerate(binary, start=1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")

@@ -29,9 +29,7 @@ class ColumnType(StrEnum):
 
 
 class InputError(KafkaError):
-    """An input file cannot be parsed; `line` is its first bad line, None
-    where a format has no lines.
-    """
+    """An input file cannot be parsed; `line` is its first bad one, None without lines."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         where = f"{path}, line {line}" if line is not None else str(path)

@@ -39,9 +39,7 @@ def survey_parquet(path: Path) -> tuple[dict[str, ColumnFacts], int]:
 
 
 def read_parquet(path: Path, columns: Mapping[str, ColumnType]) -> Iterator[Row]:
-    """Yield the rows; values that JSON does not have become text (dates,
-    decimals) or base64 (binary).
-    """
+    """Yield the rows; what JSON lacks becomes text (dates, decimals) or base64 (binary)."""
     with _opened(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
             values = [_values(column) for column in batch.columns]

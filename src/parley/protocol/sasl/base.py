@@ -1,5 +1,4 @@
-"""What every SASL mechanism is to the connection: bytes in, bytes out, no I/O; and the row that
-describes one.
+"""What a SASL mechanism is to the connection: bytes in, bytes out, no I/O; and its row.
 
 Rules of these machines:
 1. A client machine speaks first (`first`), then answers challenges (`step`) until `complete`.
@@ -30,15 +29,11 @@ class ClientMechanism(Protocol):
     name: str
     complete: bool
     takes_long: bool
-    """Whether a step keeps the processor busy for milliseconds, so that an event
-    loop runs it in a thread.
-    """
+    """Whether a step takes milliseconds of the processor, so that it belongs in a thread."""
 
     @property
     def refusal(self) -> str | None:
-        """The server's reason, where the mechanism itself carries one and
-        the server has refused.
-        """
+        """The server's reason, where the mechanism carries one and the server refused."""
 
     def first(self) -> bytes:
         """Return the first message to send. Called once."""
@@ -58,16 +53,12 @@ class ServerMechanism(Protocol):
     principal: str | None
 
     def step(self, message: bytes) -> bytes:
-        """Take the client's message and return the challenge. Raises
-        AuthenticationError to refuse.
-        """
+        """Take the client's message, return the challenge; AuthenticationError to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What one login of a client may need; a mechanism takes its part. `nonce`
-    is fresh for each login.
-    """
+    """What one login of a client may need; `nonce` is fresh for each."""
 
     username: str = ""
     password: Secret = NO_SECRET
@@ -97,9 +88,7 @@ ServerMaker: TypeAlias = Callable[[str, int], ServerMechanism]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """All that parley knows of a SASL mechanism, in one place: a new one is a row
-    here and its two machines.
-    """
+    """All that parley knows of a SASL mechanism: a new one is a row here and two machines."""
 
     name: str
     first_release: str

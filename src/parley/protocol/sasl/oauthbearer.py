@@ -28,9 +28,7 @@ _TOKEN = re.compile(r"[-_~+/.A-Za-z0-9]+=*")
 
 
 class OAuthBearerClient:
-    """The client's side: a token, fetched by the caller just before, and
-    SASL extensions (KIP-342).
-    """
+    """The client's side: a token, fetched by the caller before, and extensions (KIP-342)."""
 
     name = "OAUTHBEARER"
     takes_long = False
@@ -61,9 +59,7 @@ class OAuthBearerClient:
         ).encode()
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Take the server's answer. A refusal is acknowledged once, then
-        raised (RFC 7628, 3.2.3).
-        """
+        """Take the server's answer. A refusal is acknowledged, then raised (RFC 7628, 3.2.3)."""
         if self._refusal is not None:
             raise AuthenticationError(f"the broker refused the OAUTHBEARER token: {self._refusal}")
         if not challenge:
@@ -79,9 +75,7 @@ class OAuthBearerClient:
 
 
 def _status(challenge: bytes) -> str:
-    """Return the reason in a server's JSON text: two or three short fields,
-    whatever a peer may send instead.
-    """
+    """Return the reason in a server's JSON text: two or three short fields, whatever comes."""
     try:
         status = json.loads(challenge)["status"] if len(challenge) <= _MAX_REFUSAL_BYTES else None
     except (ValueError, KeyError, TypeError, RecursionError):

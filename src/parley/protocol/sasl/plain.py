@@ -43,9 +43,7 @@ class PlainClient:
 
 
 class PlainServer:
-    """The server's side. `password_of(user)` gives the expected password, or
-    None for no such user.
-    """
+    """The server's side. `password_of(user)`: the expected password, None for no such user."""
 
     name = "PLAIN"
 

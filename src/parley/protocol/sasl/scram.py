@@ -41,9 +41,7 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password: enough to check a proof, not
-    enough to log in elsewhere.
-    """
+    """What a server keeps of a password: enough to check, not to log in elsewhere."""
 
     salt: bytes
     stored_key: bytes
@@ -54,9 +52,7 @@ class ScramCredential:
     def from_password(
         cls, mechanism: str, password: Secret, salt: bytes, iterations: int = MIN_ITERATIONS
     ) -> ScramCredential:
-        """Return the credential of a password. The salt comes from the caller;
-        16 random bytes will do.
-        """
+        """Return a password's credential. The salt is the caller's; 16 random bytes will do."""
         hash_name = HASHES[mechanism]
         salted = hashlib.pbkdf2_hmac(
             hash_name, saslprep(password.reveal()).encode(), salt, iterations
@@ -67,8 +63,7 @@ class ScramCredential:
 
 
 def saslprep(text: str) -> str:
-    """Return the text prepared as RFC 4013 asks. Raises AuthenticationError for forbidden
-    characters.
+    """Return text prepared by RFC 4013. Raises AuthenticationError for forbidden characters.
 
     >>> saslprep("I\\u00adX")
     'IX'
@@ -202,9 +197,7 @@ class ScramServer:
         self.principal: str | None = None
 
     def step(self, message: bytes) -> bytes:
-        """Answer the client's first message, then check its proof. Raises
-        AuthenticationError to refuse.
-        """
+        """Answer the first message, then check the proof. Raises AuthenticationError to refuse."""
         if self.complete:
             raise AuthenticationError(REFUSED)
         return self._challenge(message) if self._first_exchange is None else self._verify(message)

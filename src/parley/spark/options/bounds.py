@@ -1,5 +1,4 @@
-"""Where a query starts and ends: from options to questions for the brokers, and from answers to
-offsets.
+"""Where a query starts and ends: from options to questions, from brokers' answers to offsets.
 
 Pure: `Bound.questions` says what must be asked, somebody asks, `Bound.offsets` says what came of
 it. Precedence as in Spark's own source: startingTimestamp, then startingOffsetsByTimestamp, then
@@ -28,9 +27,7 @@ from parley.spark.values.user_json import read_histories, read_partition_values
 
 
 class Committed(NamedTuple):
-    """Where a consumer group is; `otherwise` is the place in partitions where
-    it has committed nothing.
-    """
+    """Where a consumer group is; `otherwise` is for partitions without a commit."""
 
     group: str
     otherwise: OffsetSpec | None
@@ -45,9 +42,7 @@ _BY_CODE = {EARLIEST.code: EARLIEST, LATEST.code: LATEST}
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of what is read. Exactly one of `everywhere`, `offsets`,
-    `timestamps` says where it is.
-    """
+    """One end of what is read, by one of `everywhere`, `offsets`, `timestamps`."""
 
     option: str
     """The option it came from, for errors."""
@@ -55,14 +50,10 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
     otherwise_latest: bool = True
-    """Whether a partition without a record as late as the timestamp counts from its
-    end; else it is an error.
-    """
+    """Whether a partition without a record so late counts from its end, or is an error."""
     ids: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """The history that `offsets` belong to, where the user copied them from
-    a checkpoint of parley.
-    """
+    """The history of `offsets`, where the user copied them from a checkpoint of parley."""
 
     def check(self, assigned: Collection[TopicPartition]) -> None:
         """Raise ConfigError unless the bound names exactly the partitions that are read."""
@@ -97,8 +88,7 @@ class Bound:
     def questions(
         self, partitions: Collection[TopicPartition], now_ms: int = 0
     ) -> dict[TopicPartition, Question]:
-        """Return what must be asked for these partitions. Those with an offset of their own are
-        left out.
+        """Return what must be asked for these partitions; not for those with offsets.
 
         A place before the end asks for the end; a group's place asks nothing here.
         """
@@ -138,9 +128,7 @@ class Bound:
 
 
 def starting_bound(given: GivenOptions, use: Use) -> Bound:
-    """Return where reading starts. Raises ConfigError for values that mean
-    nothing, or not for a batch.
-    """
+    """Return where reading starts. Raises ConfigError for values that mean nothing here."""
     otherwise_latest = given["startingOffsetsByTimestampStrategy"] == "latest"
     bound = _by_time(
         given, "startingTimestamp", "startingOffsetsByTimestamp", otherwise_latest=otherwise_latest

@@ -114,8 +114,7 @@ _NAME = re.compile(
 
 
 def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOptions:
-    """Return where the cluster is and how it is spoken to; `defaults` hold where the user says
-    nothing.
+    """Return where the cluster is and how to speak to it; `defaults` where nothing is said.
 
     Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like
     it.
@@ -132,17 +131,13 @@ def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOpti
 
 
 def read_fetch_options(kafka: Mapping[str, str], **fixed: Any) -> FetchOptions:
-    """Return how a task reads. Raises ConfigError for a `kafka.*` option that
-    a reader must not have.
-    """
+    """Return how a task reads. Raises ConfigError for a `kafka.*` option not for readers."""
     _refuse(kafka, REFUSED_FOR_READ)
     return _group(FetchOptions, kafka, FETCH_DEFAULTS | fixed)
 
 
 def read_produce_options(kafka: Mapping[str, str], **fixed: Any) -> ProduceOptions:
-    """Return how a task writes. Raises ConfigError for a `kafka.*` option that
-    a writer must not have.
-    """
+    """Return how a task writes. Raises ConfigError for a `kafka.*` option not for writers."""
     _refuse(kafka, REFUSED_FOR_WRITE)
     return _group(ProduceOptions, kafka, PRODUCE_DEFAULTS | fixed)
 

@@ -47,9 +47,7 @@ class SourceOptions:
 
 
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
-    """Return the options of a read. Raises ConfigError for everything that is wrong
-    without asking a broker.
-    """
+    """Return a read's options. Raises ConfigError for what no broker need be asked about."""
     given = read_options(options, use)
     client = _client(given)
     start = starting_bound(given, use)

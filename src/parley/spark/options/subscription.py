@@ -1,6 +1,4 @@
-"""Which topics and partitions a query reads: `subscribe`, `assign` or
-`subscribePattern`, exactly one of them.
-"""
+"""What a query reads: `subscribe`, `assign` or `subscribePattern`, exactly one of them."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is read: `topics` by name, the topics that `pattern` matches,
-    or exactly `partitions`.
-    """
+    """What is read: `topics` by name, all that `pattern` matches, or exactly `partitions`."""
 
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
@@ -54,9 +50,7 @@ class Subscription:
 
 
 def read_subscription(given: GivenOptions) -> Subscription:
-    """Return what the options subscribe to. Raises ConfigError unless exactly
-    one of the three says so.
-    """
+    """Return what the options subscribe to. Raises ConfigError unless one of three does."""
     named = [name for name in STRATEGIES if given.is_given(name)]
     if len(named) != 1:
         problem = "none is given" if not named else f"{' and '.join(named)} are given"
@@ -92,9 +86,7 @@ def _check_names(option: str, topics: Iterable[str]) -> None:
 def select_partitions(
     subscription: Subscription, metadata: ClusterMetadata
 ) -> tuple[TopicPartition, ...]:
-    """Return the partitions to read among those that exist, sorted. Missing
-    ones are simply not there.
-    """
+    """Return the partitions to read of those that exist, sorted, without missing ones."""
     found = []
     chosen = set(subscription.partitions)
     for topic in metadata.topics.values():
@@ -105,9 +97,7 @@ def select_partitions(
 
 
 def check_existence(subscription: Subscription, metadata: ClusterMetadata) -> None:
-    """Raise what is wrong if a topic or partition that is named does not
-    exist, with the ones that do.
-    """
+    """Raise what is wrong if a named topic or partition does not exist, with those that do."""
     for topic in subscription.wanted_topics() or ():
         found = metadata.topics.get(topic)
         if found is None or not found.partitions:

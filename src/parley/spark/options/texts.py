@@ -44,9 +44,7 @@ _SPARKS_PREFIXES = ("option.", "spark.", "__")
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """A user's options, checked one by one: typed values under the table's names,
-    and the `kafka.*` texts.
-    """
+    """A user's options, checked: typed values by the table's names, and the `kafka.*` texts."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold credentials
@@ -97,9 +95,7 @@ def nearest_option(name: str) -> str:
 
 
 def read_value(option: SparkOption, text: str) -> Any:
-    """Return an option's text as its type. Raises ConfigError naming the option, the
-    text and what is allowed.
-    """
+    """Return an option's text as its type. Raises ConfigError with what is allowed."""
     text = str(text).strip()
     if option.kind is Kind.BOOLEAN:
         if text.lower() not in ("true", "false"):

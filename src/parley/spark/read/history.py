@@ -1,5 +1,4 @@
-"""Whether what a position stands on is still in the log: leader epochs against truncation
-(KIP-320).
+"""Whether a position's foundation is still in the log: epochs against truncation (KIP-320).
 
 1. A position carries the leader epoch that was current when it became known. While the leader's
    epoch is the same, nothing can have been cut off, and nothing is asked. A lower one is that of
@@ -28,9 +27,7 @@ class _Doubt(NamedTuple):
 
 
 AskEnds = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
-"""Asks where epochs end; partitions of which the leader does not know it
-are left out of the answer.
-"""
+"""Asks where epochs end; the answer lacks partitions whose leader does not know theirs."""
 
 
 @dataclass(slots=True)

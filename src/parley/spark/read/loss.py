@@ -48,9 +48,7 @@ class LossPolicy:
         available: int | None = None,
         remedy: str = _REMEDY,
     ) -> None:
-        """Raise DataLossError, or log the loss if it is new. The caller then goes on
-        as the table above says.
-        """
+        """Raise DataLossError, or log a new loss; the caller goes on as the table above says."""
         if self.fail:
             raise DataLossError(
                 f"{what}. {remedy} {self.hint}".rstrip(),
@@ -78,9 +76,7 @@ class LossPolicy:
         )
 
     def stepped_back(self, tp: TopicPartition, planned: int, held_epoch: int, epoch: int) -> None:
-        """Report a leader that has not heard of the epoch in which a position
-        was known (no topic ids).
-        """
+        """Report a leader that has not heard of a position's epoch (no topic ids)."""
         self.report(
             f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset "
             f"{planned} was known: the topic "
@@ -130,9 +126,7 @@ class LossPolicy:
         )
 
     def truncated(self, tp: TopicPartition, planned: int, divergent: int, epoch: int) -> None:
-        """Report a log that left the history of a position: what was read beyond
-        `divergent` exists no more.
-        """
+        """Report a log that left a position's history: what was read past `divergent` is gone."""
         self.report(
             f"the log of {tp} was truncated: offset {planned} was planned in leader epoch "
             f"{epoch}, whose records end "

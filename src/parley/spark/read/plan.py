@@ -1,6 +1,4 @@
-"""The ranges of a batch read: both bounds resolved, checked against each
-other and against the logs.
-"""
+"""A batch read's ranges: both bounds resolved, checked against each other and the logs."""
 
 from __future__ import annotations
 

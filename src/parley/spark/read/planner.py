@@ -44,18 +44,14 @@ DISCOVERY_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The partitions that exist and are to be read, with the ids of their topics (text
-    form) where there are any.
-    """
+    """The partitions to read that exist, with their topics' ids (text form), if any."""
 
     partitions: tuple[TopicPartition, ...]
     ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Planner:
-    """Asks a cluster for what a subscription reads and where it begins and ends.
-    Connects at its first question.
-    """
+    """Asks a cluster what a subscription reads, from where to where. Connects when asked."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -105,9 +101,7 @@ class Planner:
     def ask(
         self, questions: Mapping[TopicPartition, OffsetSpec | Timestamp]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the answers of ListOffsets. The client follows leaders and
-        retries what may pass.
-        """
+        """Return ListOffsets' answers. The client follows leaders, retries what may pass."""
         if not questions:
             return {}
         level = self.options.fetch.isolation_level
@@ -122,9 +116,7 @@ class Planner:
         }
 
     def latest(self, assignment: Assignment) -> Offsets:
-        """Return where the logs end, and in which history. (read_committed:
-        the last stable offset.)
-        """
+        """Return where the logs end (read_committed: the last stable offset), in which history."""
         answers = self.ask(dict.fromkeys(assignment.partitions, LATEST))
         return offsets_of(answers, assignment.ids)
 
@@ -149,8 +141,7 @@ class Planner:
         )
 
     def resolve(self, bound: Bound, assignment: Assignment) -> Offsets:
-        """Return the offsets that a bound stands for, those that somebody named brought inside the
-        logs.
+        """Return the offsets that a bound stands for, named ones brought inside the logs.
 
         Raises ConfigError as `Bound.check` and `Bound.unanswered`; what is lost is reported to the
         policy.
@@ -217,8 +208,7 @@ class Planner:
     def _inside(
         self, wanted: Offsets, explicit: Collection[TopicPartition], named_in: str = ""
     ) -> Offsets:
-        """Return `wanted` with the offsets that a user named brought inside the logs; what is lost
-        is reported.
+        """Return `wanted` with named offsets brought inside the logs; what is lost is reported.
 
         `named_in` is the option that names offsets of which nobody knows that they were ever in a
         log.
@@ -241,8 +231,7 @@ class Planner:
 def offsets_of(
     answers: Mapping[TopicPartition, OffsetAndTimestamp], ids: Mapping[str, str]
 ) -> Offsets:
-    """Return answers as offsets of a stream, with the leader epochs that came with them
-    (ListOffsets v4+).
+    """Return answers as a stream's offsets, with their leader epochs (ListOffsets v4+).
 
     Not with those of the metadata: an epoch older than its offset would make every later truncation
     check (KIP-320) find the records in between gone.

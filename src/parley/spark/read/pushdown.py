@@ -71,9 +71,7 @@ def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
 
 
 def _take(pushed: Pushed, one: Filter) -> tuple[Pushed | None, bool]:
-    """Return what a filter makes of it, None where nothing, and whether that is
-    all that the filter says.
-    """
+    """Return what a filter makes of it (None: nothing), and whether that is all it says."""
     path: tuple[str, ...] = getattr(one, "attribute", ())
     if len(path) != 1:
         return None, False
@@ -137,9 +135,7 @@ def _values(one: Filter, kind: type) -> frozenset[Any] | None:
 
 
 def _milliseconds(value: Any) -> int | None:
-    """Return a moment as milliseconds since 1970, rounded down; None for what
-    is none, or lies before.
-    """
+    """Return a moment as ms since 1970, rounded down; None for none, or one before."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     found = int(value.timestamp() * 1000) - 1  # a float may be off by a part of a microsecond

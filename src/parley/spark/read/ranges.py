@@ -36,9 +36,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """Number of offsets; compaction and transaction markers make it more
-        than the number of records.
-        """
+        """Number of offsets; compaction and markers make it more than that of records."""
         return self.end - self.start
 
 
@@ -81,8 +79,7 @@ def split_ranges(
 
 
 def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Return a range in `parts` parts (fewer if it has fewer offsets), the first ones longer by
-    one.
+    """Return a range in `parts` parts (or one per offset), the first ones longer by one.
 
     >>> [(part.start, part.end) for part in divide(OffsetRange(TopicPartition("t", 0), 0, 8), 3)]
     [(0, 3), (3, 6), (6, 8)]
@@ -100,8 +97,7 @@ def divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
 def divide_bytes(
     whole: OffsetRange, densities: Sequence[float], max_bytes: int
 ) -> list[OffsetRange]:
-    """Return a range in parts of about equal bytes, none of which seems to hold more than
-    `max_bytes` and a record.
+    """Return a range in parts of about equal bytes, of at most some `max_bytes` and a record.
 
     `densities` are the bytes per offset of as many equal stretches of the range.
 

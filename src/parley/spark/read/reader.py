@@ -32,8 +32,7 @@ class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes wit
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes without types
-    """Reads a batch. Holds options only: nothing is open between calls, and nothing is pickled but
-    them.
+    """Reads a batch. Holds options only, which are pickled: nothing is open between calls.
 
     `pushFilters` is not here on purpose: Spark refuses every read of a class that has it while
     spark.sql.python.filterPushdown.enabled is false, which is the default. `FilteringReader` has
@@ -64,9 +63,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
 
 
 class FilteringReader(BatchReader):
-    """Reads a batch and does some of the filters itself. Made only where Spark
-    asks for it (`source.py`).
-    """
+    """Reads a batch and filters some itself. Made only where Spark asks (`source.py`)."""
 
     def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
         super().__init__(options, schema)
@@ -74,9 +71,7 @@ class FilteringReader(BatchReader):
 
     @edge
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take the filters on topic, partition, offset and timestamp; return those
-        that Spark has to evaluate.
-        """
+        """Take filters on topic, partition, offset, timestamp; return those left to Spark."""
         self._pushed, rest = push(filters)
         return rest
 

@@ -1,5 +1,4 @@
-"""How large records are and how old the next one is, without reading them all: small fetches at a
-few places.
+"""How large records are, and how old the next is, without reading all: a few small fetches.
 
 An estimate, never a reason to fail: a partition that cannot be sampled counts like the average of
 the others. At most `MOST` partitions are looked at per question, those with most to read.
@@ -41,9 +40,7 @@ class Sample(NamedTuple):
 def take_samples(
     client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
 ) -> dict[TopicPartition, Sample]:
-    """Return what lies at the beginning of each (start, end). Places
-    without records are left out.
-    """
+    """Return what lies at the beginning of each (start, end), if it has records."""
     chosen = sorted(places, key=lambda tp: (places[tp][0] - places[tp][1], tp))[:MOST]
     ranges = {
         tp: PartitionRange(places[tp][0], min(places[tp][1], places[tp][0] + RECORDS))
@@ -76,9 +73,7 @@ class Sampler:
     def samples(
         self, client: Client, places: Mapping[TopicPartition, tuple[int, int]], isolation_level: str
     ) -> dict[TopicPartition, Sample]:
-        """Return what lies at each (start, end) as far as it is known; empty
-        places have no sample.
-        """
+        """Return what lies at each (start, end), as known; empty places have no sample."""
         wanted = {tp: place for tp, place in places.items() if place[0] < place[1]}
         known = {
             tp: seen for tp, seen in self._seen.items() if tp in wanted and seen[0] == wanted[tp][0]
@@ -93,9 +88,7 @@ class Sampler:
 def densities(
     samples: Mapping[TopicPartition, Sample], sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, float]:
-    """Return bytes per offset for every partition of `sizes`: its own, or the
-    average of those that are known.
-    """
+    """Return bytes per offset for `sizes`' partitions: own, or the known ones' average."""
     total = sum(sizes.get(tp, 0) for tp in samples)
     seen = sum(sample.bytes_per_offset * sizes.get(tp, 0) for tp, sample in samples.items())
     average = seen / total if total else 0.0

@@ -54,8 +54,7 @@ _PERHAPS_GONE = (
 def read_range(
     task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema, *, hint: str = ""
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a range as batches of `schema`. `hint` goes with an error about lost
-    records.
+    """Yield a range's rows as batches of `schema`. `hint` goes with errors of lost records.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError
@@ -97,9 +96,7 @@ def read_range(
 def _overflow(
     client: Client, tp: TopicPartition, position: int, end: int, fetch: FetchOptions
 ) -> ConfigError:
-    """Return the error for a timestamp between two offsets; its value is in
-    Kafka's own unit only.
-    """
+    """Return the error for a timestamp between two offsets; its value is in Kafka's unit."""
     shape = record_shape(["offset", "timestamp"])
     found = client.fetch_many({tp: PartitionRange(position, end)}, fetch.replace(shape=shape))
     return overflow_error(str(tp), (one.batch for one in found))
@@ -128,8 +125,7 @@ def _after_loss(
     policy: LossPolicy,
     error: DataLossError,
 ) -> tuple[int, int]:
-    """Return what is left of the range, once the loss is reported. Raises when the loss cannot be
-    explained.
+    """Return what is left of a range, once its loss is reported. Raises an unexplained one.
 
     Of a topic that was created again nothing is left here: the next planning begins with the new
     one.

@@ -176,9 +176,7 @@ class StreamDriver:
         return found
 
     def report(self) -> dict[str, Any] | None:
-        """Return what the last `next_end` saw: the end of the logs, and the
-        lag where it is wanted.
-        """
+        """Return what the last `next_end` saw: the logs' end, and the lag if wanted."""
         return self._report
 
     def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:

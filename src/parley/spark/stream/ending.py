@@ -1,5 +1,4 @@
-"""Where a stream ends that has an end: `endingOffsets`, `endingTimestamp`,
-`endingOffsetsByTimestamp`.
+"""Where a stream ends: `endingOffsets`, `endingTimestamp`, `endingOffsetsByTimestamp`.
 
 Spark has no way to learn that a source is done: a query that has reached its end is idle, and with
 Trigger.AvailableNow it stops. Names such as latest, and times ago, are looked up once per run.
@@ -17,17 +16,14 @@ from parley.spark.values.offsets import Offsets
 
 @dataclass(slots=True)
 class Ending:
-    """The ends of one query run, as far as they are known: a record as late as a
-    time may be still to come.
-    """
+    """The ends of a query run, as far as known: a record so late may be still to come."""
 
     bound: Bound
     _now_ms: int | None = None
     _known: dict[TopicPartition, int] = field(default_factory=dict)
 
     def limits(self, planner: Planner, newest: Offsets) -> dict[TopicPartition, int]:
-        """Return where partitions end; those left out have no end yet. Call it *after* `newest` was
-        asked for.
+        """Return where partitions end, if they do yet. Call it *after* `newest` was asked.
 
         In that order an answer "no record is that late" holds for everything before `newest`.
         """

@@ -24,9 +24,7 @@ log = logging.getLogger("parley.spark")
 PAUSE_MS = 30_000
 """How long nothing is committed after a failure: it may have taken as long as a call may take."""
 MOST_EPOCHS = 16
-"""Epochs that are walked back through in search of a record's; beyond, an offset
-is committed without one.
-"""
+"""Epochs walked back in search of a record's; beyond, an offset is committed without."""
 
 AskEpochs = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, EpochEndOffset]]
 
@@ -43,9 +41,7 @@ class GroupProgress:
     _said: bool = False
 
     def commit(self, done: Offsets, now: Offsets, now_ms: int) -> None:
-        """Commit the positions that moved since the last time; `now` is what the
-        cluster has at present.
-        """
+        """Commit positions that moved since last time; `now` is what the cluster has."""
         if self._not_before_ms is not None and now_ms < self._not_before_ms:
             return
         others = recreated(done, now)

@@ -16,8 +16,7 @@ from parley.client import TopicPartition
 def limit_offsets(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Return where a micro-batch ends that takes at most `limit` offsets, from `starts` towards
-    `ends`.
+    """Return where a micro-batch of at most `limit` offsets ends, from `starts` to `ends`.
 
     A partition without a start does not count and keeps its end. No end lies before its start.
 

@@ -1,6 +1,4 @@
-"""When a micro-batch is worth running, and how much goes into it: `min…`,
-`max…` and `maxTriggerDelay`.
-"""
+"""When a micro-batch is worth running, and how large: `min…`, `max…` and `maxTriggerDelay`."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ class Pace:
     last_ms: int | None = None
 
     def waits(self, offsets: int, now_ms: int) -> bool:
-        """Return whether so many new offsets are too few yet. Mutates: the time
-        of the last micro-batch.
-        """
+        """Return whether so few new offsets can wait. Mutates the last micro-batch's time."""
         if self.least is None:
             return False
         patient = self.last_ms is not None and now_ms - self.last_ms <= self.max_delay_ms
@@ -40,8 +36,7 @@ def limit_bytes(
     bytes_per_offset: Mapping[TopicPartition, float],
     max_bytes: int,
 ) -> dict[TopicPartition, int]:
-    """Return where a micro-batch of about `max_bytes` ends: every partition gets the same share of
-    its backlog.
+    """Return where a micro-batch of `max_bytes` ends: an equal share of each backlog.
 
     One offset at least of each partition that has any, so that everything moves.
 

@@ -68,9 +68,7 @@ def shrunk(start: Offsets, end: Offsets, cuts: Cuts = _NONE) -> list[TopicPartit
 
 
 def doubtful(start: Offsets, end: Offsets, seen: Offsets | None) -> bool:
-    """Return whether an answer without topic ids is so odd that a leader of
-    yesterday may have given it.
-    """
+    """Return whether an answer without topic ids may come from a leader of yesterday."""
     others = recreated(start, end)
     return (
         any(topic not in end.ids for topic in others)
@@ -80,8 +78,7 @@ def doubtful(start: Offsets, end: Offsets, seen: Offsets | None) -> bool:
 
 
 def ended_early(start: Offsets, end: Offsets, seen: Offsets | None) -> list[TopicPartition]:
-    """Return the partitions whose log ends before an end that was `seen`, though not before what
-    was read.
+    """Return the partitions whose log ends before an end `seen`, not before what was read.
 
     Topics with ids are left out: where the same topic lost records that nobody has read, nothing is
     missed.
@@ -97,9 +94,7 @@ def ended_early(start: Offsets, end: Offsets, seen: Offsets | None) -> list[Topi
 
 
 def new_partitions(start: Offsets, end: Offsets) -> set[TopicPartition]:
-    """Return the partitions that have no position yet: they were added, or their
-    topic is another one now.
-    """
+    """Return the partitions without a position: added, or of another topic now."""
     others = recreated(start, end)
     return {tp for tp in end.positions if tp not in start.positions or tp.topic in others}
 
@@ -107,9 +102,7 @@ def new_partitions(start: Offsets, end: Offsets) -> set[TopicPartition]:
 def report_losses(
     planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE, seen: Offsets | None = None
 ) -> None:
-    """Report what a stream can no longer read: what is gone, what is another
-    topic now, what ends early.
-    """
+    """Report what a stream cannot read any more: gone, another topic, or ended early."""
     others = recreated(start, end)
     for topic in sorted(others):
         planner.policy.recreated(topic, others[topic])
@@ -132,9 +125,7 @@ def report_losses(
 def starts_of(
     planner: Planner, start: Offsets, end: Offsets, cuts: Cuts = _NONE
 ) -> dict[TopicPartition, int]:
-    """Return where reading begins in each partition of `end`: new ones are
-    read from their beginning.
-    """
+    """Return where reading begins in `end`'s partitions: new ones from their beginning."""
     new = new_partitions(start, end)
     known = {tp: cuts.get(tp, start.positions[tp]) for tp in end.positions if tp in start.positions}
     return known | planner.earliest(new)

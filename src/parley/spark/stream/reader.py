@@ -56,9 +56,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._driver.first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch. Spark knows single ones only: the driver
-        looks at all that were given.
-        """
+        """Return a micro-batch's limit. Spark knows single ones: the driver looks at all."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -89,9 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     @edge
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the end of the logs as `latestOffset` just saw it, without asking
-        again, and the lag with it.
-        """
+        """Return the logs' end as `latestOffset` just saw it, unasked, and the lag with it."""
         return self._driver.report()
 
     @edge

@@ -69,9 +69,7 @@ def _refused(pattern: str, place: int, why: str) -> ConfigError:
 
 
 class _Walk:
-    """One pass over a pattern. `at` is the place of the next character,
-    `out` what was made so far.
-    """
+    """One pass over a pattern. `at`: the next character's place, `out`: what was made."""
 
     def __init__(self, pattern: str, start: int) -> None:
         self.pattern = pattern

@@ -1,5 +1,4 @@
-"""Times and sizes as people write them: `15m`, `90 seconds`, `-10 minutes`, `64m`. Pure; raises
-ValueError.
+"""Times and sizes as people write them: `15m`, `90 seconds`, `64m`. Pure; raises ValueError.
 
 Units are those of Spark's own time strings, and their English words.
 """

@@ -27,9 +27,7 @@ _COLUMNS = ("key", "value")
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return what to fetch for a schema: numbers as the bytes they are, and
-    offsets to name a wrong one by.
-    """
+    """Return what to fetch for a schema: numbers as bytes, and offsets to name bad ones."""
     fields = [
         pa.field(found.name, pa.binary(), found.nullable)
         if found.name in _COLUMNS and found.type in CODES

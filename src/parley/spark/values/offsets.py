@@ -27,9 +27,7 @@ FORMAT_KEY, IDS_KEY, EPOCHS_KEY = "@parley", "@ids", "@epochs"
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Next offset to read of each partition, and, where known, topic ids (text
-    form) and leader epochs.
-    """
+    """Next offset of each partition and, where known, topic ids (text) and leader epochs."""
 
     positions: Mapping[TopicPartition, int]
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -112,9 +110,7 @@ def recreated(start: Offsets, end: Offsets) -> dict[str, str]:
 
 
 def stepped_back(start: Offsets, end: Offsets) -> list[TopicPartition]:
-    """Return the partitions whose leader epoch fell, but not so far that their
-    topic must be another one.
-    """
+    """Return the partitions whose leader epoch fell, but not so far as a new topic's."""
     back = (tp for tp, epoch in end.epochs.items() if epoch < start.epochs.get(tp, -1))
     found = [tp for tp in back if _may_be_another(tp.topic, start, end)]
     if not found:
@@ -128,8 +124,7 @@ def _may_be_another(topic: str, start: Offsets, end: Offsets) -> bool:
 
 
 def advance(start: Offsets, end: Offsets, cuts: Collection[TopicPartition] = ()) -> Offsets:
-    """Return `end`, with the epoch of `start` wherever the position did not move; `start` if
-    nothing did.
+    """Return `end`, with `start`'s epoch wherever nothing moved; `start` if nothing did.
 
     A topic that is another one now counts as moved even if its positions look the same, and so do
     partitions whose leader epoch fell, and those in `cuts`, whose log was truncated. An id once
@@ -161,9 +156,7 @@ def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def flatten(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Return the inverse of `by_topic`. Raises ValueError, TypeError or
-    AttributeError for other shapes.
-    """
+    """Return the inverse of `by_topic`. Raises ValueError, TypeError or AttributeError."""
     values = {}
     for topic, partitions in found.items():
         for partition, value in partitions.items():

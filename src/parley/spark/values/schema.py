@@ -79,8 +79,7 @@ def read_schema(include_headers: bool) -> StructType:
 
 
 def arrow_read_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of the batches that a read yields: exactly what Spark expects for
-    `schema`.
+    """Return the Arrow schema of a read's batches: exactly what Spark expects for `schema`.
 
     Raises ConfigError for a column that does not exist or has a type that it cannot have.
     """
@@ -108,8 +107,7 @@ def arrow_read_schema(schema: StructType) -> pa.Schema:
 
 
 def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[str, ...]:
-    """Return the columns to write, of those the rows have. Others are left out, as Spark's own sink
-    does.
+    """Return the columns to write of the rows'; others are left out, as in Spark's own sink.
 
     Raises ConfigError where value is missing, no topic is said, or a type cannot be written.
     """

@@ -25,9 +25,7 @@ class Writing(Protocol):
     def __call__(
         self, transactional_id: str, rows: Iterator[pyarrow.RecordBatch]
     ) -> tuple[Identity, int]:
-        """Return the identity of the transaction and the number of its rows,
-        when all are acknowledged.
-        """
+        """Return the transaction's identity and number of rows, when all are acknowledged."""
 
 
 def attempt(

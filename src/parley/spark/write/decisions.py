@@ -48,8 +48,7 @@ def step_for(what: BatchOfQuery, last: BatchOfQuery | None) -> Step:
 
 
 def to_decide(messages: Sequence[object]) -> tuple[Identity, BatchOfQuery, list[Prepared]] | None:
-    """Return the driver's identity, the batch and the open transactions of a batch's messages; None
-    without any.
+    """Return identity, batch and open transactions of a batch's messages; None without any.
 
     Raises LocalProtocolError where messages of different plans or batches are mixed: Spark commits
     one message per task of one batch, so that this is a bug in Spark or here. Nothing is committed
@@ -88,9 +87,7 @@ def another_driver(prefix: str) -> KafkaError:
 
 
 def lost(intent: Intent, failed: Sequence[tuple[OpenTransaction, Outcome]]) -> DataLossError:
-    """Return (not raise) the error for a decided batch whose transactions ended
-    before they were committed.
-    """
+    """Return the error for a decided batch whose transactions ended before the commit."""
     rows = sum(one.rows for one, _ in failed)
     tasks = ", ".join(
         f"task {one.slot} ({one.rows} rows, {_WHY[outcome]})" for one, outcome in failed

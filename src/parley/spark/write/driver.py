@@ -88,9 +88,7 @@ class Driver:
         self._abort_leftovers(prepared)
 
     def abort(self, messages: Sequence[object]) -> None:
-        """Abort a batch's transactions, unless the batch is decided or another
-        driver has taken over.
-        """
+        """Abort a batch's transactions unless it is decided or another driver took over."""
         fence = next(
             (message.plan_fence for message in messages if isinstance(message, Prepared)), None
         )
@@ -102,8 +100,7 @@ class Driver:
         self.abort_at_once(messages)
 
     def commit_at_once(self, messages: Sequence[object]) -> None:
-        """Commit the transactions of a batch write, which Spark never runs again: without an
-        intent.
+        """Commit the transactions of a batch write, which Spark never repeats: no intent.
 
         Raises DataLossError naming the tasks whose transactions ended before; the others are
         committed.
@@ -125,9 +122,7 @@ class Driver:
     # -- inside ------------------------------------------------------------------------------------
 
     def _went_well(self, newest: Newest, fence: Identity) -> bool:
-        """Return whether the batch that this process planned last is written, and
-        nobody has planned since.
-        """
+        """Return whether the batch planned here last is written, and nobody planned since."""
         before = self._planned
         if before is None or newest.intent is None or not newest.done:
             return False
@@ -165,9 +160,7 @@ class Driver:
         return outcome not in (Outcome.FENCED, Outcome.FORGOTTEN)
 
     def _sweep(self, pool: dict[int, Slot], fence: Identity) -> dict[int, Slot]:
-        """Abort what attempts of drivers before this one left open, and return
-        the pool as it is then.
-        """
+        """Abort what earlier drivers' attempts left open; return the pool as it is then."""
         slots = sorted(pool)
         turns = self.coordination.init([turn_id_name(self.prefix, slot) for slot in slots])
         # later attempts may be another driver's, and named in an intent of its
@@ -182,9 +175,7 @@ class Driver:
         }
 
     def _abort_leftovers(self, prepared: Sequence[Prepared]) -> None:
-        """Abort what other attempts of these tasks left open, as far as they came
-        before the ones that count.
-        """
+        """Abort what other attempts of these tasks left open, before those that count."""
         left = []
         for message in prepared:
             one = message.transaction

@@ -18,9 +18,7 @@ class Outcome(Enum):
     OTHERWISE = "otherwise"
     """It is not open, and it was not ended the way that was asked for (INVALID_TXN_STATE)."""
     FENCED = "fenced"
-    """The epoch is over: a later InitProducerId, or the time-out
-    (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED).
-    """
+    """The epoch is over: INVALID_PRODUCER_EPOCH or PRODUCER_FENCED, after a time-out too."""
     FORGOTTEN = "forgotten"
     """The coordinator does not know the id any more (INVALID_PRODUCER_ID_MAPPING)."""
 
@@ -36,14 +34,10 @@ class Coordination(Protocol):
     """The transaction coordinators."""
 
     def init(self, transactional_ids: Sequence[str]) -> list[Identity]:
-        """Return a new identity for each id, in their order; what is open
-        under the ids is aborted.
-        """
+        """Return a new identity for each id, in order; what was open is aborted."""
 
     def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
-        """End transactions of this or other processes, several at a time. Raises
-        what keeps being no answer.
-        """
+        """End transactions of any process, several at a time. Raises what stays unanswered."""
 
 
 class Journal(Protocol):
@@ -58,8 +52,7 @@ class Journal(Protocol):
         """Write an entry for everybody to see."""
 
     def decide(self, intent: Intent, transactional_id: str) -> None:
-        """Write an intent in a transaction of `transactional_id` under the identity `intent.by`,
-        and commit it.
+        """Write an intent in a transaction of `transactional_id` by `intent.by`; commit it.
 
         Raises ProducerFencedError, and nothing is decided, where the identity is over.
         """

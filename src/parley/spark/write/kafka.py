@@ -1,6 +1,4 @@
-"""What the exactly-once sink needs, by parley's client: coordinators, and the
-journal in a topic of its own.
-"""
+"""What the exactly-once sink needs, by parley's client: coordinators, a journal's topic."""
 
 from __future__ import annotations
 
@@ -41,16 +39,12 @@ FIRST_LOOK = 64
 """Offsets read back from the journal's end; a batch takes about five of them."""
 JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
 REPLICAS_BEFORE_24 = 3
-"""Replicas of a journal where the brokers do not choose by their default
-(CreateTopics before v4).
-"""
+"""Replicas of a journal where brokers have no default (CreateTopics before v4)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """`Coordination` by a client. `timeout_ms` is the transaction time-out of
-    ids that are written under.
-    """
+    """`Coordination` by a client. `timeout_ms` is the time-out of ids written under."""
 
     client: Client
     timeout_ms: int
@@ -69,9 +63,7 @@ class Coordinators:
         return [found[name] for name in transactional_ids]
 
     def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
-        """End transactions, several at a time. Every one is tried, whatever
-        becomes of the others.
-        """
+        """End transactions, several at a time: every one is tried, whatever others do."""
 
         def one(transaction: ToEnd) -> Outcome | KafkaError:
             try:
@@ -117,9 +109,7 @@ class Coordinators:
 
 
 def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
-    """Return what to raise instead of an error of InitProducerId: the remedy where
-    the time-out is too long.
-    """
+    """Return what to raise for InitProducerId's error: the remedy, if the time-out is too long."""
     if error.code != INVALID_TRANSACTION_TIMEOUT:
         return error
     return ConfigError(
@@ -230,8 +220,7 @@ DONE_KEYS = 1024
 
 
 def _record(entry: Entry) -> pa.RecordBatch:
-    """Return an entry as a record whose key lets compaction keep what matters: the newest intent
-    and its Done.
+    """Return an entry as a record whose key keeps, in compaction, the newest intent and Done.
 
     A driver that hung may write the Done of an older intent late. It has a key of its own, unless
     exactly so many batches were planned meanwhile.
@@ -254,9 +243,7 @@ class TransactionWriting:
     def __call__(
         self, transactional_id: str, rows: Iterator[pa.RecordBatch]
     ) -> tuple[Identity, int]:
-        """Return the identity and the number of rows, all acknowledged. An error
-        aborts what was written.
-        """
+        """Return identity and number of rows, all acknowledged. An error aborts them."""
         producer = self.client.transactions.producer(
             transactional_id,
             transaction_timeout_ms=self.timeout_ms,

@@ -17,9 +17,7 @@ class Plan:
 
     prefix: str
     fence: Identity
-    """The driver's identity. An intent can only be written under it while no
-    other driver has planned.
-    """
+    """The driver's identity: intents need it while no other driver has planned."""
     last: BatchOfQuery | None = None
     """The batch written last, of this query or of another with the same prefix."""
     pool: Mapping[int, Slot] = field(default_factory=dict)
@@ -40,9 +38,7 @@ class Prepared(WriterCommitMessage):  # type: ignore[misc]  # pyspark comes with
     what: BatchOfQuery
     transaction: OpenTransaction
     recorded: Slot | None
-    """What the plan said of the slot: needed to name what other attempts
-    of the task left behind.
-    """
+    """What the plan said of the slot: needed to name what other attempts left behind."""
     pool: Mapping[int, Slot] | None = None
     """The plan's whole pool, in the message of task 0: the driver commits in another
     process than it planned in.

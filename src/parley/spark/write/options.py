@@ -15,9 +15,7 @@ from parley.spark.options.texts import GivenOptions, Use, read_options
 
 EXACTLY_ONCE = "exactly-once"
 DEFAULT_TIMEOUT_MS = 900_000
-"""The longest transaction time-out that a broker allows by its own default
-(transaction.max.timeout.ms).
-"""
+"""The longest transaction time-out of a broker's default (transaction.max.timeout.ms)."""
 _TIMEOUT = "transaction.timeout.ms"
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
@@ -49,9 +47,7 @@ class SinkOptions:
 
 
 def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
-    """Return the options of a write. Raises ConfigError for everything that is
-    wrong without asking a broker.
-    """
+    """Return a write's options. Raises ConfigError for what no broker need be asked about."""
     given = read_options(options, use)
     produce = read_produce_options(given.kafka)
     client = _client(given.kafka, produce)

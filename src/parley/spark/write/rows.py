@@ -1,5 +1,4 @@
-"""Rows on their way to the client: columns chosen, each row's topic checked, the header for
-deduplication added.
+"""Rows on their way to the client: columns chosen, topics checked, the header added.
 
 What is noticed on the way names rows in errors: a broker that refuses a batch does not know Spark's
 rows.
@@ -24,18 +23,14 @@ from parley.errors.codes import (
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PIECE_BYTES = 8 * 2**20
-"""Most rows are encoded together, as far as they are that small: what a task
-holds of them counts twice.
-"""
+"""Most rows encoded together, if so small: what a task holds of them counts twice."""
 NO_TIME_US = -1000
 """What a record without a time, read from Kafka, has in Spark: -1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowHeader:
-    """A record header that distinguishes every row of a query from every
-    other: `place/sequence`.
-    """
+    """A record header that distinguishes a query's rows from all others: `place/sequence`."""
 
     name: str
     place: str
@@ -60,9 +55,7 @@ class TaskRows:
         self._times: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Raises ConfigError naming a row without a topic, or
-        with a time before 1970.
-        """
+        """Yield the rows. Raises ConfigError for one without a topic, or before 1970."""
         for batch in in_pieces(self._batches):
             chosen = batch.select(list(self._columns))
             if "topic" in self._columns:
@@ -200,9 +193,7 @@ def with_header(batch: pa.RecordBatch, header: RowHeader, first: int) -> pa.Reco
 
 
 def _one_more(lists: pa.ListArray, names: pa.Array, values: pa.Array) -> pa.ListArray:
-    """Return the lists with one entry more at the end of each; a null list
-    becomes a list of that entry.
-    """
+    """Return the lists with an entry more at the end; null becomes a list of it."""
     count = len(lists)
     old = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).cast(pa.int64())

@@ -48,9 +48,7 @@ Turn = Identity
 
 
 class Slot(NamedTuple):
-    """What is recorded of one task number: the last turn, and the turn that the
-    spare id is named after.
-    """
+    """What is recorded of a task number: the last turn, and the turn of the spare id."""
 
     turn: Turn
     spare: Turn | None = None
@@ -89,8 +87,7 @@ def choose(recorded: Slot | None, turn: Turn) -> Turn:
 
 
 def earlier(recorded: Slot | None, turn: Turn) -> Iterator[Turn]:
-    """Yield what the ids of all attempts between the record and a turn may be named after, the
-    latest first.
+    """Yield what attempts' ids between record and turn may be named after, latest first.
 
     The first of them may write under the spare, or under a name of its own if its plan was an older
     one. The id of the attempt that holds the turn is not among them.

@@ -1,6 +1,4 @@
-"""Maven artifacts: class paths and jar folders, resolved once per machine and
-cached outside the repository.
-"""
+"""Maven artifacts: class paths and jar folders, cached once per machine, not in the repository."""
 
 from __future__ import annotations
 
@@ -21,15 +19,11 @@ MAVEN_TIMEOUT_SECONDS = 600
 
 
 class ArtifactError(KafkaError):
-    """Maven could not bring the artifacts; the text holds what it said. Check the
-    network or the coordinates.
-    """
+    """Maven could not bring the artifacts, as the text says. Check network or coordinates."""
 
 
 def cache_directory() -> Path:
-    """Return the folder of this machine's cache (`XDG_CACHE_HOME`, else
-    `~/.cache`), made if it is missing.
-    """
+    """Return this machine's cache folder (`XDG_CACHE_HOME`, else `~/.cache`), made if missing."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "parley"
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,9 +142,7 @@ def _pom(artifacts: Sequence[str]) -> str:
 
 
 def _dependency(artifact: str) -> str:
-    """Return the XML of `group:artifact:version`; a trailing `:-` leaves out
-    all that it depends on.
-    """
+    """Return the XML of `group:artifact:version`; a final `:-` leaves its dependencies out."""
     group, name, version, *rest = artifact.split(":")
     exclusions = ""
     if rest == ["-"]:

@@ -132,9 +132,7 @@ class RealCluster:
     # ── life ────────────────────────────────────────────────────────────────
 
     def start(self) -> RealCluster:
-        """Start everything and return when every broker lists every broker;
-        StartError leaves nothing running.
-        """
+        """Start all; return when every broker lists every one; StartError leaves none running."""
         if self._directory is not None:
             raise ConfigError("this cluster is running already")
         for release in dict.fromkeys(self.releases.values()):
@@ -210,9 +208,7 @@ class RealCluster:
         return self.nodes[broker_id]
 
     def alive(self, *, ask: bool = False) -> bool:
-        """Return whether every process of the cluster runs and, if you `ask`,
-        whether the brokers answer.
-        """
+        """Return whether every process runs and, if you `ask`, whether the brokers answer."""
         processes = [node.process for node in self.nodes.values()] + (
             [] if self.kraft else [self._zookeeper]
         )
@@ -407,9 +403,7 @@ class RealCluster:
         )
 
     def _format(self, node: RealNode, path: Path) -> None:
-        """Format a KRaft node's storage; in a mixed cluster at the metadata
-        version of the oldest release.
-        """
+        """Format a KRaft node's storage; if mixed, at the oldest release's metadata version."""
         arguments = ["format", "-t", self._cluster_id, "-c", str(path)]
         if self._mixed:
             arguments += ["--release-version", short_version(self._oldest)]

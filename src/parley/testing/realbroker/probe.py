@@ -22,9 +22,7 @@ _MAX_ANSWER_BYTES = 16 << 20
 def listed_nodes(
     host: str, port: int, timeout_seconds: float = 10.0
 ) -> dict[int, tuple[str, int]] | None:
-    """Ask the broker at a plaintext listener which brokers it knows; None when it
-    does not answer properly yet.
-    """
+    """Ask the broker of a listener which brokers it knows; None if it does not answer yet."""
     head = (
         struct.pack(">hhih", _METADATA_KEY, _METADATA_VERSION, _CORRELATION_ID, len(_CLIENT_ID))
         + _CLIENT_ID

@@ -123,9 +123,7 @@ class JavaProcess:
         return "\n".join(lines[-LOG_LINES_SHOWN:]) or "(the log is empty)"
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_seconds: float) -> None:
-        """Wait until `ready()` holds; StartError when the process dies or
-        the time runs out first.
-        """
+        """Wait until `ready()`; StartError when the process dies or time runs out first."""
         deadline = time.monotonic() + timeout_seconds
         while not ready():
             if not self.running:
@@ -143,9 +141,7 @@ class JavaProcess:
 
 
 class _Guard:
-    """Knows every running process of this Python process and kills them all when
-    it ends, however it ends.
-    """
+    """Knows all running processes and kills them when this Python ends, however that is."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -199,8 +195,7 @@ _GUARD = _Guard()
 
 
 def temporary_folder(parent: Path | None = None) -> Path:
-    """Return a new folder that is removed at the latest when this Python process ends, however it
-    ends.
+    """Return a folder that is removed when this Python process ends at the latest.
 
     It lies in `parent`, else where the system keeps what is temporary.
     """

@@ -49,9 +49,7 @@ class NodeFacts:
     release: str
     directory: Path
     ports: Mapping[str, int]
-    """Port of each listener by its name, in the order of the properties file;
-    CONTROLLER where there is one.
-    """
+    """Each listener's port by name, in the properties' order; CONTROLLER where there is one."""
     roles: Sequence[str]
     oldest_release: str
     """The oldest release of the cluster: what brokers say to each other is held at its level."""
@@ -120,9 +118,7 @@ def _escaped(value: str) -> str:
 
 
 def new_cluster_id() -> str:
-    """Return a random cluster id: 22 characters, not beginning with the dash that
-    would make it an option.
-    """
+    """Return a random cluster id: 22 characters, no leading dash (that is an option's)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -41,8 +41,7 @@ def version_tuple(release: str) -> tuple[int, ...]:
 
 
 def full_release(release: str) -> str:
-    """Return the full number of a release: `3.9` becomes `3.9.1`; a full number is returned as it
-    is.
+    """Return a release's full number: `3.9` becomes `3.9.1`; a full one stays.
 
     Raises ConfigError, naming the nearest release, when neither is the case.
     """
@@ -78,9 +77,7 @@ def short_version(release: str) -> str:
 
 
 def broker_artifacts(release: str) -> tuple[str, ...]:
-    """Return the Maven coordinates (`group:artifact:version`) whose class path holds
-    a broker of this release.
-    """
+    """Return a broker's Maven coordinates (`group:artifact:version`) in this release."""
     version = version_tuple(release)
     scala = "2.11" if version < (1, 0) else "2.12" if version < (2, 4) else "2.13"
     artifacts = [f"org.apache.kafka:kafka_{scala}:{release}"]
@@ -100,9 +97,7 @@ def broker_artifacts(release: str) -> tuple[str, ...]:
 
 
 def tools_artifacts(release: str) -> tuple[str, ...]:
-    """Return the artifacts of the command-line tools that the broker's class
-    path lacks (4.0 and later).
-    """
+    """Return the command-line tools' artifacts that the broker's path lacks (4.0 on)."""
     if version_tuple(release) >= (4, 0):
         return (f"org.apache.kafka:kafka-tools:{release}",)
     return ()

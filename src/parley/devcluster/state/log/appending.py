@@ -180,9 +180,7 @@ def _is_mixed(headers: list[BatchFacts]) -> bool:
 def _numbered(
     data: Bytes, headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]
 ) -> Bytes:
-    """Return a set of messages that count from 0. Raises Refused where the release
-    demands other offsets of them.
-    """
+    """Return messages that count from 0. Raises Refused where a release demands other offsets."""
     numbered, wrappers = number_messages(data, (facts.size for facts in headers), where)
     for wrapper in wrappers:
         if wrapper.magic == 1 and not _has_good_offsets(wrapper, rules.message_sets):
@@ -223,9 +221,7 @@ def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:
 def _converted(
     data: Bytes, rules: AppendRules, stamp: int | None, where: tuple[str, int]
 ) -> list[Prepared]:
-    """Write the records in the log's own format, as a broker does for
-    producers older than itself.
-    """
+    """Write the records in the log's format, as brokers do for older producers."""
     try:
         stored = convert(data, rules.stored_magic, upward=True, where=where)
     except UnsupportedVersionError as error:

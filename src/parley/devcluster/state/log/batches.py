@@ -55,9 +55,7 @@ class BatchFacts(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, wrapped at 2^31 as KIP-98 says;
-        -1 without a sequence.
-        """
+        """The last record's sequence, wrapped at 2^31 as KIP-98 says; -1 without one."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
@@ -76,8 +74,7 @@ class Fault(NamedTuple):
 
 
 class Received(NamedTuple):
-    """The headers of a received record set, where the last whole batch ends, and what made the walk
-    end there.
+    """A received record set's headers, where its last whole batch ends, and why the walk ended.
 
     Offsets are those that the producer wrote. Without a `fault` nothing is left, or the start of a
     batch.
@@ -89,17 +86,13 @@ class Received(NamedTuple):
 
 
 def read_facts(data: Bytes, at: int = 0) -> BatchFacts | None:
-    """Return the facts of the stored batch that begins at `at`, or None when no
-    whole batch begins there.
-    """
+    """Return the facts of the stored batch at `at`; None if no whole batch begins there."""
     facts = _read(data, at)
     return facts if facts is not None and 0 <= facts.base_offset <= facts.last_offset else None
 
 
 def receive(data: Bytes | None, most: int = sys.maxsize) -> Received:
-    """Return what a producer sent, as far as its first `most` batches. Their
-    offsets mean nothing yet.
-    """
+    """Return what a producer sent, up to `most` batches. Their offsets mean nothing yet."""
     headers: list[BatchFacts] = []
     at, end = 0, 0 if data is None else len(data)
     while data is not None and len(headers) < most and end - at >= layout.LOG_OVERHEAD:
@@ -211,9 +204,7 @@ def _read_entry(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
 
 
 def walk(data: Bytes) -> Iterator[tuple[int, BatchFacts]]:
-    """Yield the position and the facts of each whole batch, and stop at the
-    first that is not whole.
-    """
+    """Yield each whole batch's position and facts; stop at the first that is not whole."""
     at = 0
     while (facts := read_facts(data, at)) is not None:
         yield at, facts

@@ -48,9 +48,7 @@ class Extent(NamedTuple):
 
 
 Part = Extent | Bytes | tuple[Bytes, Bytes]
-"""What may be appended: bytes to be copied (a pair is one run in two pieces),
-or an extent to be shared.
-"""
+"""What may be appended: bytes to copy (a pair is one run in two), or an extent to share."""
 
 
 def _in_one(part: Part) -> Bytes:
@@ -66,9 +64,7 @@ class ByteStore(Protocol):
     name: str
 
     def append(self, part: Part) -> Part:
-        """Append bytes and return what a follower's store may be given. Raises
-        OSError, leaving no trace.
-        """
+        """Append bytes; return what a follower's store may share. OSError leaves no trace."""
 
     def view(self, start: int, end: int) -> list[memoryview]:
         """Return the bytes `start` to `end`, in as few pieces as they are stored in."""
@@ -263,9 +259,7 @@ class FileStores:
         return [(int(path.stem), FileStore(path)) for path in names]
 
     def delete(self) -> None:
-        """Remove the directory and what lies in it, and the topic's directory
-        with its last partition.
-        """
+        """Remove the directory with its content, and the topic's with its last partition."""
         for path in self.directory.iterdir():
             path.unlink()
         self.directory.rmdir()

@@ -53,9 +53,7 @@ class EpochCache:
         self._starts.append(start_offset)
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Return where `epoch`, or the largest known epoch below it, ends: (-1,
-        -1) when nothing is known.
-        """
+        """Return where `epoch`, or the largest known below it, ends; (-1, -1) without one."""
         if not self._epochs or epoch == UNDEFINED or epoch > self.latest:
             return EpochEnd(UNDEFINED, UNDEFINED)
         if epoch == self.latest:

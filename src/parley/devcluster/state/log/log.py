@@ -63,8 +63,7 @@ class Log:
     # -- writing -------------------------------------------------------------------------------
 
     def append(self, run: Sequence[BatchFacts], part: Part, *, now_ms: int = -1) -> Part:
-        """Append batches that lie in one piece and whose offsets are final; return what a follower
-        may share.
+        """Append batches in one piece, their offsets final; return what a follower may share.
 
         Mutates: end_offset. Raises OSError when the store refuses; the log is then as it was.
         """
@@ -93,8 +92,7 @@ class Log:
         return segment
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove every batch that holds `offset` or lies behind it. Returns whether anything was
-        removed.
+        """Remove every batch that holds `offset` or lies behind it; return whether one did.
 
         Mutates: end_offset, which becomes `offset`, or the base of the batch that held it.
         """
@@ -115,18 +113,14 @@ class Log:
         return True
 
     def restart_at(self, offset: int) -> None:
-        """Empty the log and begin again at `offset`, as a follower does whose
-        leader no longer has its end.
-        """
+        """Empty the log and begin at `offset`, as a follower whose leader's log starts later."""
         while self._segments:
             self._drop(len(self._segments) - 1)
         self._roll(offset)
         self.start_offset = self.end_offset = offset
 
     def advance_start(self, offset: int) -> None:
-        """Raise the start offset (retention, DeleteRecords) and drop segments
-        that lie wholly below it.
-        """
+        """Raise the start offset (retention, DeleteRecords); drop segments wholly below it."""
         if offset <= self.start_offset:
             return
         self.start_offset = min(offset, self.end_offset)
@@ -134,9 +128,7 @@ class Log:
             self._drop(0)
 
     def end_of_older_than(self, timestamp_ms: int) -> int:
-        """Return the offset behind the segments at the front that hold nothing
-        from `timestamp_ms` on.
-        """
+        """Return the offset behind the front segments with nothing from `timestamp_ms` on."""
         end = self.start_offset
         for segment in self._segments:
             newest = (
@@ -150,9 +142,7 @@ class Log:
         return max(end, self.start_offset)
 
     def end_of_excess(self, most_bytes: int) -> int:
-        """Return the offset behind the segments at the front without which
-        `most_bytes` are still held.
-        """
+        """Return the offset behind the front segments without which `most_bytes` remain."""
         end, excess = (
             self.start_offset,
             sum(segment.size for segment in self._segments) - most_bytes,
@@ -173,8 +163,7 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, end_offset: int = NO_LIMIT, at_least_one: bool = True
     ) -> ReadResult:
-        """Return batches from the one that holds `offset` on: at most `max_bytes`, and not past
-        `end_offset`.
+        """Return batches from that of `offset` on: at most `max_bytes`, not past `end_offset`.
 
         With `at_least_one` (KIP-74) the first batch is returned even if it is larger than that.
         """
@@ -226,9 +215,7 @@ class Log:
             offset = found.next_offset
 
     def batch_at_time(self, timestamp_ms: int) -> tuple[int, memoryview] | None:
-        """Return base offset and bytes of the first batch with a record at
-        `timestamp_ms` or later.
-        """
+        """Return offset and bytes of the first batch with a record at `timestamp_ms` or later."""
         for segment in self._segments:
             which = segment.first_batch_at_time(timestamp_ms)
             while which < len(segment) and segment.last_of(which) < self.start_offset:

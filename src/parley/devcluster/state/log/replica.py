@@ -68,9 +68,7 @@ class Appended:
 
 
 class Replica:
-    """A partition's log on one broker. `on_change` is called after an append
-    or a new high watermark.
-    """
+    """A partition's log on one broker. `on_change`: after an append or a new high watermark."""
 
     def __init__(self, topic: str, key: ReplicaKey, broker_id: int, log: Log) -> None:
         self.topic = topic
@@ -103,9 +101,7 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset that read_committed stops at: that of the first undecided record,
-        at most the high watermark.
-        """
+        """Where read_committed stops: the first undecided record, at most the high watermark."""
         undecided = self.producers.transactions.first_unstable(self.high_watermark)
         if undecided is None:
             return self.high_watermark
@@ -129,9 +125,7 @@ class Replica:
         self._changed()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise Refused when a client's idea of the leader epoch differs
-        (KIP-320). -1 means no idea.
-        """
+        """Raise Refused if a client's leader epoch differs (KIP-320). -1: it has no idea."""
         if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:

@@ -39,9 +39,7 @@ def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundR
 
 
 def first_at_time(replica: Replica, timestamp_ms: int) -> FoundRecord | None:
-    """Return the first record whose timestamp is `timestamp_ms` or later,
-    None when there is none.
-    """
+    """Return the first record at `timestamp_ms` or later, None when there is none."""
     found = replica.log.batch_at_time(timestamp_ms)
     if found is None:
         return None

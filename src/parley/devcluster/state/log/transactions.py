@@ -1,5 +1,4 @@
-"""The transactions on one partition (KIP-98): which are open, which were aborted, and how far all
-are decided.
+"""The transactions on a partition (KIP-98): open, aborted, and how far all are decided.
 
 Rules of this file:
 1. All of it follows from the batches of the log, so that every replica has it and a truncation can
@@ -68,9 +67,7 @@ class PartitionTransactions:
         return self._open.get(producer_id)
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """Return the first offset that is undecided, or whose decision may still be lost;
-        None when all is decided.
-        """
+        """Return the first offset undecided, or whose decision may be lost; None if none is."""
         if self._ended and self._ended[0].last_offset < high_watermark:
             self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
         lowest = next(iter(self._open.values()), None)
@@ -80,9 +77,7 @@ class PartitionTransactions:
         return lowest
 
     def aborted_within(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a reader of these offsets must leave
-        out, in the order of markers.
-        """
+        """Return the aborted transactions that a reader of offsets leaves out, by markers."""
         found = []
         at = bisect_left(self._aborted, start_offset, key=lambda entry: entry.last_offset)
         for entry in self._aborted[at:]:

@@ -29,9 +29,7 @@ class BrokerState:
         self.watermark_min_isr: Callable[[TopicImage], int] = lambda topic: 1
 
     def apply(self, image: ClusterImage) -> list[ReplicaKey]:
-        """Take over a newer image; return the replicas whose leader, epoch
-        or in-sync set changed.
-        """
+        """Take a newer image; return the replicas whose leader, epoch or in-sync set changed."""
         if image.epoch <= self.image.epoch and self.image.topics is not image.topics:
             return []
         changed: list[ReplicaKey] = []

@@ -24,9 +24,7 @@ from parley.devcluster.state.log.replica import Replica, ReplicaKey
 
 @dataclass(frozen=True, slots=True)
 class LostRecords:
-    """Acknowledged records that an unclean election gave up: offsets from
-    `first_offset` to below `next_offset`.
-    """
+    """Acknowledged records lost by an unclean election: `first_offset` to before `next_offset`."""
 
     topic: str
     partition: int
@@ -82,9 +80,7 @@ class Ledger:
         self.conflicts: list[str] = []
 
     def appended(self, leader: Replica, run: Sequence[BatchFacts]) -> None:
-        """Note what a leader appended; it counts when `settle` finds that the high
-        watermark has passed it.
-        """
+        """Note what a leader appended; `settle` counts it once the high watermark has passed."""
         pending = self._pending.setdefault(leader.key, deque())
         for facts in run:
             pending.append(
@@ -140,9 +136,7 @@ class Ledger:
                 del held[key]
 
     def missing(self, leader: Replica) -> Iterator[int]:
-        """Yield the base offsets of acknowledged batches that a leader does
-        not have as they were.
-        """
+        """Yield base offsets of acknowledged batches that a leader does not have as they were."""
         self.settle(leader)
         known = self._acknowledged.get(leader.key)
         if known is None:

@@ -31,9 +31,7 @@ class Links:
         self._behind[leader, follower] = records
 
     def let_go(self, follower: int | None = None, leader: int | None = None) -> None:
-        """Let a follower (None: all of them) copy from one leader (None: from
-        all) without delay again.
-        """
+        """Let a follower (None: all) copy from one leader (None: all) without delay again."""
         kept = {
             (of, who): records
             for (of, who), records in self._behind.items()
@@ -44,9 +42,7 @@ class Links:
             self.lagging -= set(self.lagging) if follower is None else {follower}
 
     def held_back(self, leader: int, follower: int) -> int:
-        """Return how many records a follower stays behind its leader: 0, a
-        number, or EVERYTHING.
-        """
+        """Return how many records a follower stays behind: 0, a number, or EVERYTHING."""
         if not self._behind and not self.lagging and not self.isolated:
             return 0
         if follower in self.lagging or follower in self.isolated or leader in self.isolated:

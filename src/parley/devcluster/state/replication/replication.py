@@ -40,9 +40,7 @@ class Replication:
     # -- images ------------------------------------------------------------------------------
 
     def publish(self, *, now_ms: int) -> None:
-        """Hand the newest image to the brokers and bring followers in step;
-        repeat until nothing changes.
-        """
+        """Hand the newest image out and bring followers in step; repeat until nothing changes."""
         published = None
         while published is not self.image:
             published = self.image
@@ -53,9 +51,7 @@ class Replication:
             self.sync(changed, now_ms=now_ms)
 
     def sync(self, keys: Iterable[ReplicaKey], *, now_ms: int) -> None:
-        """Let the followers of these partitions catch up, and join the in-sync
-        replicas when they have.
-        """
+        """Let these partitions' followers catch up, and join the in-sync replicas then."""
         leaders = [leader for leader in map(self.leader_of, keys) if leader is not None]
         caught_up = [
             self._catch_up(leader, follower, now_ms=now_ms)
@@ -97,9 +93,7 @@ class Replication:
     # -- records -------------------------------------------------------------------------------
 
     def push(self, leader: Replica, runs: Sequence[Run], first_offset: int, *, now_ms: int) -> None:
-        """Pass what a leader appended from `first_offset` on to its followers; the high
-        watermark rises with them.
-        """
+        """Pass what a leader appended to its followers; the high watermark rises with them."""
         if not runs:
             return
         for batches, _ in runs:
@@ -149,9 +143,7 @@ class Replication:
         self._publish_isr()
 
     def _publish_isr(self) -> None:
-        """Hand the new in-sync set to the brokers: the leader epoch is the same,
-        so nobody begins again.
-        """
+        """Hand out the new in-sync set: the leader epoch stays, so nobody begins again."""
         for broker in self.brokers.values():
             if self.links.hears_controller(broker.id):
                 broker.apply(self.image)
@@ -163,9 +155,7 @@ class Replication:
 
 
 def cut_to_leader(leader: Replica, follower: Replica) -> None:
-    """Remove from a follower's log what its leader does not have, found
-    epoch by epoch (KIP-279).
-    """
+    """Remove from a follower's log what its leader lacks, epoch by epoch (KIP-279)."""
     while follower.log.end_offset > follower.log.start_offset:
         epoch = follower.epochs.latest
         answer = leader.end_of_epoch(epoch)

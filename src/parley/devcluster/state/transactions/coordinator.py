@@ -1,5 +1,4 @@
-"""The transaction coordinators of a cluster: every transactional id, its steps kept before they are
-reported.
+"""A cluster's transaction coordinators: every transactional id, its steps kept, then reported.
 
 Rules of this file:
 1. What each step is stands in `transactions`; here it is journaled, then it holds.
@@ -87,9 +86,7 @@ class Transactions:
         self.offsets = PendingOffsets()
         self.coordinator_epoch = 0
         self.epochs_per_fence: Callable[[str], int] = lambda _: 1
-        """How far the release of an id's coordinator raises the epoch of a
-        producer that it fences.
-        """
+        """How far the release of a coordinator raises the epoch of a producer that it fences."""
         self.next_due_ms: int | None = None
         """The next moment at which `expire` may have something to do; None for never."""
 
@@ -111,9 +108,7 @@ class Transactions:
         return self._by_name.get(name)
 
     def coordinators_changed(self) -> None:
-        """Note that ids may have another coordinator now: what the earlier one
-        would still write is fenced.
-        """
+        """Note that ids may have a new coordinator: what the old one would write is fenced."""
         self.coordinator_epoch += 1
 
     # -- steps ---------------------------------------------------------------------------------
@@ -162,9 +157,7 @@ class Transactions:
     def missing(
         self, name: str, producer: ProducerIdentity, partitions: Iterable[Partition]
     ) -> frozenset[Partition]:
-        """Return which partitions are not part of the producer's open
-        transaction. Raises Refused.
-        """
+        """Return which partitions are not in the producer's open transaction, or raise Refused."""
         return missing_partitions(self._by_name.get(name), producer, partitions)
 
     def add_group(
@@ -176,9 +169,7 @@ class Transactions:
         now_ms: int,
         second_generation: bool = False,
     ) -> None:
-        """Make the offsets of a group part of the producer's transaction.
-        Raises Refused or OSError.
-        """
+        """Add a group's offsets to the producer's transaction. Raises Refused or OSError."""
         partition = (OFFSETS_TOPIC, offsets_partition(group))
         self.add(name, producer, [partition], now_ms=now_ms, second_generation=second_generation)
 
@@ -211,9 +202,7 @@ class Transactions:
         second_generation: bool = False,
         strict: bool = True,
     ) -> ProducerIdentity:
-        """Commit or abort; return what the producer goes on with. Raises Refused or
-        OSError (nothing is ended).
-        """
+        """Commit or abort; return what the producer goes on with. Raises Refused or OSError."""
         held = self._tried(name, now_ms)
         if second_generation:
             begun = ended_second(held, producer, commit=commit, now_ms=now_ms, new_id=self._ids.new)
@@ -225,9 +214,7 @@ class Transactions:
         return completed(begun, now_ms=now_ms).identity
 
     def expire(self, *, now_ms: int) -> None:
-        """Abort transactions that have lasted too long, their producers fenced, and
-        forget ids that nobody uses.
-        """
+        """Abort transactions that lasted too long, fence their producers; forget unused ids."""
         self.resume(now_ms=now_ms)
         for held in self:
             due = due_ms(held, self._expiration_ms)

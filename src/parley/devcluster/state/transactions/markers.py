@@ -1,5 +1,4 @@
-"""Markers in the logs: where a transaction's end still has to be written, and when that is done
-(KIP-98).
+"""Markers in logs: where a transaction's end is still to be written, and when that is done.
 
 Rules of this file:
 1. A marker is done when it can no longer be lost: below the high watermark of its partition's
@@ -62,8 +61,7 @@ class Markers:
         self._logs = logs
 
     def write(self, partition: Partition, marker: Marker, at: int, *, now_ms: int) -> int | None:
-        """Write a marker unless it is there already; return None when it is done with, else where
-        it was written.
+        """Write a marker unless it is there; return None once done, else where it was written.
 
         `at` is what the last call returned, at first NOT_WRITTEN.
         """

@@ -1,5 +1,4 @@
-"""Offsets that are part of open transactions: nobody reads them until the marker is there (KIP-98,
-KIP-447).
+"""Offsets of open transactions: nobody reads them until the marker is there (KIP-98, KIP-447).
 
 Kafka keeps them in the partitions of `__consumer_offsets`, whose number here stands for its log: a
 group belongs to one of them, and a transaction that has offsets has that partition among its own.
@@ -26,9 +25,7 @@ def offsets_partition(group: str) -> int:
 
 
 class PendingOffsets:
-    """Pending offsets by producer id and group, and the newest epoch of each
-    producer per offsets partition.
-    """
+    """Pending offsets by producer id and group, and producers' newest epochs per partition."""
 
     def __init__(self) -> None:
         self._pending: dict[
@@ -37,17 +34,13 @@ class PendingOffsets:
         self._epochs: dict[tuple[int, int], int] = {}
 
     def check(self, producer: ProducerIdentity, group: str) -> None:
-        """Raise Refused (INVALID_PRODUCER_EPOCH) when a newer epoch of the
-        producer has been here.
-        """
+        """Raise Refused (INVALID_PRODUCER_EPOCH) if a newer epoch of the producer was here."""
         newest = self._epochs.get((offsets_partition(group), producer.producer_id), -1)
         if producer.epoch < newest:
             raise Refused(INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} is older than {newest}")
 
     def add(self, producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> None:
-        """Keep offsets until the producer's transaction ends. `stamp` says when they
-        were written (Groups.stamp).
-        """
+        """Keep offsets until the transaction ends. `stamp`: when they were written."""
         self.raise_epoch(offsets_partition(group), producer)
         pending = self._pending.setdefault((producer.producer_id, group), {})
         for partition, offset in offsets.items():
@@ -67,9 +60,7 @@ class PendingOffsets:
         ]
 
     def to_commit(self, producer_id: int, group: str, groups: Groups) -> dict[int, Offsets]:
-        """Return what a commit makes of a group's pending offsets, by stamp; what was
-        written after them stays.
-        """
+        """Return what a commit makes of a group's pending offsets, by stamp; newer ones stay."""
         found: dict[int, dict[tuple[str, int], CommittedOffset]] = {}
         for at, (offset, stamp) in self._pending.get((producer_id, group), {}).items():
             if stamp > groups.stamp_of(group, *at):

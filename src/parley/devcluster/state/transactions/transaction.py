@@ -1,5 +1,4 @@
-"""One transactional id, as its coordinator knows it: every step as a plain function (KIP-98,
-KIP-360, KIP-890).
+"""One transactional id, as its coordinator has it: a function per step (KIP-98, 360, 890).
 
 Rules of this file:
 1. A step returns the next value and changes nothing, so that it can be journaled before it holds.
@@ -88,9 +87,7 @@ class Transaction:
 
 
 def check_claim(held: Transaction, claimed: ProducerIdentity | None) -> None:
-    """Raise Refused (PRODUCER_FENCED) when a producer names an id that is
-    not this one's (KIP-360).
-    """
+    """Raise Refused (PRODUCER_FENCED) if the id named is not this one's (KIP-360)."""
     if claimed is None or held.epoch == NO_EPOCH or claimed.producer_id == held.producer_id:
         return
     if claimed.producer_id == held.previous_producer_id and claimed.epoch >= LARGEST_EPOCH:
@@ -172,8 +169,7 @@ def with_partitions(
     now_ms: int,
     second_generation: bool = False,
 ) -> Transaction:
-    """Return the transaction with more partitions; the first ones begin it. Returns what is held if
-    nothing is new.
+    """Return the transaction with more partitions (the first begin it), or as it is.
 
     Raises Refused: as `check_producer`, and CONCURRENT_TRANSACTIONS while the last one is being
     ended.
@@ -194,9 +190,7 @@ def with_partitions(
 def missing_partitions(
     held: Transaction | None, producer: ProducerIdentity, partitions: Iterable[Partition]
 ) -> frozenset[Partition]:
-    """Return the partitions that are not part of the producer's open transaction.
-    Raises as `with_partitions`.
-    """
+    """Return the partitions not in the producer's open transaction; raises as `with_partitions`."""
     held = check_producer(held, producer)
     _check_not_prepared(held)
     return frozenset(partitions) - held.partitions
@@ -216,9 +210,7 @@ def _check_not_prepared(held: Transaction) -> None:
 def prepared(
     held: Transaction, *, commit: bool, now_ms: int, new_id: Callable[[], int] | None = None
 ) -> Transaction:
-    """Return the transaction on its way to an end; with `new_id` as the
-    second generation does it.
-    """
+    """Return the transaction on its way to an end; `new_id`: the second generation's."""
     state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
     if new_id is None:
         return replace(held, state=state, updated_ms=now_ms, second_generation=False)
@@ -242,8 +234,7 @@ def ended(
     now_ms: int,
     strict: bool = True,
 ) -> Transaction | None:
-    """Return the transaction prepared to end, None when the same end was reached before (first
-    generation).
+    """Return the transaction prepared to end, None if that end was before (generation 1).
 
     Without `strict` an epoch above the one held passes where no transaction is open, as in releases
     before 2.5. Raises Refused: as `check_producer`, CONCURRENT_TRANSACTIONS (asked again
@@ -280,9 +271,7 @@ def ended_second(
     now_ms: int,
     new_id: Callable[[], int],
 ) -> Transaction | None:
-    """As `ended`, in the second generation: each end raises the epoch, and an abort
-    may end nothing (KIP-890).
-    """
+    """As `ended`, in generation 2: ends raise the epoch, aborts may end nothing (KIP-890)."""
     if held is None:
         raise Refused(
             INVALID_PRODUCER_ID_MAPPING,
@@ -329,8 +318,7 @@ def _is_valid_second(
 
 
 def fenced(held: Transaction, *, now_ms: int, epochs: int = 1) -> Transaction:
-    """Return an open transaction prepared to be aborted, its producer shut out: it expired, or has
-    a successor.
+    """Return an open transaction to be aborted, its producer shut out: too old, or replaced.
 
     The epoch rises by `epochs`, as far as there are any.
     """
@@ -357,9 +345,7 @@ def completed(held: Transaction, *, now_ms: int) -> Transaction:
 
 
 def due_ms(held: Transaction, expiration_ms: int) -> int | None:
-    """Return the last moment of an open transaction or of an idle id; None
-    while one is being ended.
-    """
+    """Return an open transaction's or idle id's last moment; None while it is ended."""
     if held.state is State.ONGOING:
         return held.started_ms + held.timeout_ms
     return None if held.state in PREPARED else held.updated_ms + expiration_ms
