@@ -136,10 +136,9 @@ def middle(times: list[float]) -> str:
 
 
 _TEXT = (
-    "Both checkouts take turns, each in processes of its own and with its own environment: "
-    "medians, with the middle"
-    " half of the measurements in brackets. The logs of the broker lie in memory. Below 1 is "
-    "faster than before."
+    "Both checkouts take turns, each in processes of its own and with its own "
+    "environment: medians, with the middle half of the measurements in brackets. The "
+    "logs of the broker lie in memory. Below 1 is faster than before."
 )
 
 

@@ -130,8 +130,8 @@ class Bench:
         """
         if not Path(self.spark_python).exists():
             raise SystemExit(
-                f"benchmarks: {self.spark_python} is not there; make it with"
-                " `python tools/set_up.py --env .venv-spark42 --spark 4.2.0`"
+                f"benchmarks: {self.spark_python} is not there; make it with `python "
+                "tools/set_up.py --env .venv-spark42 --spark 4.2.0`"
             )
         jars = ",".join(sorted(str(jar) for jar in jar_folder(CONNECTOR).glob("*.jar")))
         command = [self.spark_python, "-m", f"benchmarks.jobs.{job}"]

@@ -78,9 +78,8 @@ def _rate(facts: list[dict[str, float]]) -> float:
 
 _TEXT = (
     "Each in a process of its own; all partitions from the first record to the last; "
-    "connecting is counted,"
-    " imports are not. parley checks every CRC and builds all columns; confluent-kafka "
-    "checks none (its default)"
-    " and its messages are not looked at. Ratios are against the faster of its two settings. The"
-    " pure-Python clients read an eighth of the topic, confluent-kafka with its defaults a quarter."
+    "connecting is counted, imports are not. parley checks every CRC and builds all "
+    "columns; confluent-kafka checks none (its default) and its messages are not "
+    "looked at. Ratios are against the faster of its two settings. The pure-Python "
+    "clients read an eighth of the topic, confluent-kafka with its defaults a quarter."
 )

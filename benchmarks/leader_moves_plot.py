@@ -23,8 +23,7 @@ def draw(delivered_ms: Mapping[tuple[str, str, str], list[float]], path: Path) -
     height = len(roles) * (HEIGHT + GAP) + TOP
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        'font-family="sans-serif"'
-        ' font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
     ]
     for index, role in enumerate(roles):
         lines += _panel(role, TOP + index * (HEIGHT + GAP), delivered_ms)
@@ -36,9 +35,8 @@ def _panel(
 ) -> list[str]:
     bottom, right = top + HEIGHT, WIDTH - 20
     out = [
-        f'<text x="{LEFT}" y="{top - 10}" font-size="14">{role}: share of leader moves after '
-        "which the next record"
-        " was delivered within …</text>"
+        f'<text x="{LEFT}" y="{top - 10}" font-size="14">{role}: share of leader '
+        "moves after which the next record was delivered within …</text>"
     ]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = bottom - share * HEIGHT

@@ -56,13 +56,11 @@ def leader_moves_text(found: Measured) -> str:
     orders of answers force.
     """
     lines = [
-        "An embedded cluster of three brokers in a process of its own, one partition. After "
-        "each move one record is"
-        " written and read; milliseconds from the move until it was acknowledged, or handed "
-        "to the application."
-        " confluent-kafka is idempotent with linger.ms=0, otherwise with its defaults. "
-        "Refreshes are Metadata requests"
-        " per move and client, the one that writes and the one that reads.",
+        "An embedded cluster of three brokers in a process of its own, one partition. "
+        "After each move one record is written and read; milliseconds from the move until "
+        "it was acknowledged, or handed to the application. confluent-kafka is idempotent "
+        "with linger.ms=0, otherwise with its defaults. Refreshes are Metadata requests "
+        "per move and client, the one that writes and the one that reads.",
         "| client | cluster | role | p50 | p90 | p99 | most | refreshes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -77,10 +75,9 @@ def leader_moves_text(found: Measured) -> str:
         + [f"| {policy} | {count} |" for policy, count in found.forced.items()]
     )
     about = (
-        "Refreshes that outdated answers force on one history of 300 questions about a topic "
-        "of 1,000 partitions,"
-        " asked of three brokers that are up to ten changes behind (the same for each row, "
-        "no time in it):"
+        "Refreshes that outdated answers force on one history of 300 questions "
+        "about a topic of 1,000 partitions, asked of three brokers that are up "
+        "to ten changes behind (the same for each row, no time in it):"
     )
     return "\n\n".join([lines[0], measured, picture, _metadata_text(found), about, forced])
 
@@ -95,13 +92,11 @@ METADATA = {
 def _metadata_text(found: Measured) -> str:
     processes = len(found.metadata_ms["decode"])
     about = (
-        "A Metadata answer of 1,000 topics of 10 partitions with three replicas each, in CPU "
-        "time, garbage collections"
-        f" with it. {processes} fresh interpreters that do nothing else; the first call of "
-        "each stands apart, since the"
-        " decoder is compiled in it. In a process with a larger heap a call is interrupted "
-        "by a collection of that heap"
-        " now and then, which is not counted here."
+        "A Metadata answer of 1,000 topics of 10 partitions with three replicas each, in "
+        f"CPU time, garbage collections with it. {processes} fresh interpreters that do "
+        "nothing else; the first call of each stands apart, since the decoder is "
+        "compiled in it. In a process with a larger heap a call is interrupted by a "
+        "collection of that heap now and then, which is not counted here."
     )
     rows = ["| what | first call | p50 of the others | most |", "| --- | --- | --- | --- |"]
     for what, text in METADATA.items():

@@ -61,14 +61,10 @@ def _text(found: Measured) -> str:
         trips.setdefault(count, []).append(release)
     listed = "; ".join(f"{count} with {', '.join(names)}" for count, names in sorted(trips.items()))
     return (
-        "A first connection each time, nothing remembered of the address: name, TCP, "
-        "ApiVersions and the probe for"
-        " old brokers behind it, in one write. Round trips are turns of direction, counted "
-        "by a proxy in front of"
-        f" embedded brokers: {listed}. Releases from 0.10 to 3.8 answer error 35 to the "
-        "newest ApiVersions and are"
-        " asked again on the same connection, as the protocol wants it. The 1,000 brokers "
-        "are one process of mixed"
-        " releases on the same cores, asked over TCP, at most 256 at a time, from one "
-        "Metadata answer on."
+        "A first connection each time, nothing remembered of the address: name, TCP, ApiVersions "
+        "and the probe for old brokers behind it, in one write. Round trips are turns of "
+        f"direction, counted by a proxy in front of embedded brokers: {listed}. Releases from 0.10 "
+        "to 3.8 answer error 35 to the newest ApiVersions and are asked again on the same "
+        "connection, as the protocol wants it. The 1,000 brokers are one process of mixed releases "
+        "on the same cores, asked over TCP, at most 256 at a time, from one Metadata answer on."
     )

@@ -44,12 +44,10 @@ def write_report(sections: Sequence[Section], *, command: str, cores: int, round
 
 _TEXT = (
     "Written by the command, not by hand: `make bench`, or single parts by `python -m "
-    "benchmarks.run --only PART`;"
-    " below each section stands which run measured it. A real Kafka 3.9.1 broker with its "
-    "defaults, topics of 4"
-    " partitions with records of 106 bytes (key 10, value 96), written by the Java producer "
-    "with its default batch"
-    " size. Broker and readers share the processors, and the readers take turns."
+    "benchmarks.run --only PART`; below each section stands which run measured it. A real "
+    "Kafka 3.9.1 broker with its defaults, topics of 4 partitions with records of 106 bytes "
+    "(key 10, value 96), written by the Java producer with its default batch size. Broker "
+    "and readers share the processors, and the readers take turns."
 )
 
 
@@ -87,8 +85,6 @@ def _machine(cores: int) -> str:
     load = os.getloadavg()[0]
     return (
         f"{model}, {cores} of {os.cpu_count()} cores used, {memory_gib:.0f} GiB, "
-        f"{platform.system()}"
-        f" {platform.release().split('-')[0]}, Python {platform.python_version()}, load at "
-        f"the end {load:.1f}."
-        f" {packages}."
+        f"{platform.system()} {platform.release().split('-')[0]}, Python "
+        f"{platform.python_version()}, load at the end {load:.1f}. {packages}."
     )

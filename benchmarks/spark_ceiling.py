@@ -52,11 +52,9 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    "How fast Spark takes rows from any Python source, whatever it reads: parley's own Arrow "
-    "batches, of as many tasks"
-    " and with as many rows each, are kept in memory, and a source in the same session hands "
-    "them over without copying"
-    " or decoding. All seven columns to the noop sink, alternating with parley; the broker "
-    "is up, and a hash over all"
-    " rows of both is compared at the end."
+    "How fast Spark takes rows from any Python source, whatever it reads: parley's "
+    "own Arrow batches, of as many tasks and with as many rows each, are kept in "
+    "memory, and a source in the same session hands them over without copying or "
+    "decoding. All seven columns to the noop sink, alternating with parley; the "
+    "broker is up, and a hash over all rows of both is compared at the end."
 )

@@ -53,8 +53,7 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    f"A topic of one partition; `minPartitions={SPLIT}` makes both sources split it over "
-    f"{SPLIT} tasks, one per core."
-    " All seven columns to the noop sink, alternating in one session; a hash over all rows "
-    "is compared at the end."
+    f"A topic of one partition; `minPartitions={SPLIT}` makes both sources split it "
+    f"over {SPLIT} tasks, one per core. All seven columns to the noop sink, "
+    "alternating in one session; a hash over all rows is compared at the end."
 )

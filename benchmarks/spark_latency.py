@@ -50,8 +50,7 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    "What Spark reports as `triggerExecution` of a micro-batch with one new row in a topic "
-    "of four partitions, noop"
-    " sink, checkpoint on the same disk; a query of each source in turn, whose first five "
-    "rows are not counted."
+    "What Spark reports as `triggerExecution` of a micro-batch with one new row in "
+    "a topic of four partitions, noop sink, checkpoint on the same disk; a query "
+    "of each source in turn, whose first five rows are not counted."
 )

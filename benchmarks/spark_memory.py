@@ -36,11 +36,10 @@ def measure(bench: Bench) -> Measured:
 def report(found: Measured) -> Section:
     more = max(found.peak_mb.values()) - found.empty_mb
     text = (
-        "Highest resident memory of any Python worker of Spark while all seven columns are "
-        "read, topic after"
-        f" topic in one session (`{SMALL_TOPIC}` has {found.small_records:,} records). A "
-        "source of four tasks without"
-        f" rows, first in the same session, took {found.empty_mb:.0f} MB."
+        "Highest resident memory of any Python worker of Spark while all seven "
+        f"columns are read, topic after topic in one session (`{SMALL_TOPIC}` "
+        f"has {found.small_records:,} records). A source of four tasks without "
+        f"rows, first in the same session, took {found.empty_mb:.0f} MB."
     )
     rows = [
         [topic, f"{megabytes:.0f} MB", f"{megabytes - found.empty_mb:.0f} MB"]

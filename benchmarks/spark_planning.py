@@ -91,13 +91,10 @@ def _poll_ms(facts: list[dict[str, Any]]) -> float:
 
 
 _TEXT = (
-    "Each in a fresh process that has imported what Spark's planner has imported, against an "
-    "embedded cluster of three"
-    " brokers in another process, with a record in each partition. *batch*: connecting, "
-    "metadata, both ends of all"
-    " partitions and their ranges; *stream*: the ranges of a first micro-batch of "
-    "everything, and `latestOffset` with"
-    " nothing new, asked without a pause; *empty*: the same calls of a source of nothing, "
-    "for what such a process"
-    " weighs by itself."
+    "Each in a fresh process that has imported what Spark's planner has imported, "
+    "against an embedded cluster of three brokers in another process, with a record in "
+    "each partition. *batch*: connecting, metadata, both ends of all partitions and "
+    "their ranges; *stream*: the ranges of a first micro-batch of everything, and "
+    "`latestOffset` with nothing new, asked without a pause; *empty*: the same calls of "
+    "a source of nothing, for what such a process weighs by itself."
 )

@@ -62,10 +62,9 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    "Processor seconds (user and system) of each kind of process during one turn, medians; "
-    "two processors give two"
-    " each second. Reads go to Spark's noop sink, writes are those of the section on "
-    "writing. What stands under the"
-    " JVM in parley's rows is Spark itself, which turns Arrow into rows and rows into Arrow."
-    " `docs/proof/performance.md` says what the profile inside the workers showed."
+    "Processor seconds (user and system) of each kind of process during one turn, "
+    "medians; two processors give two each second. Reads go to Spark's noop sink, writes "
+    "are those of the section on writing. What stands under the JVM in parley's rows is "
+    "Spark itself, which turns Arrow into rows and rows into Arrow. "
+    "`docs/proof/performance.md` says what the profile inside the workers showed."
 )

@@ -52,11 +52,8 @@ def report(found: Measured) -> Section:
 
 
 _TEXT = (
-    "One PySpark 4.2.0 session, `local[2]`, both sources in it, alternating. *noop*: all "
-    "seven columns into"
-    " Spark's noop sink; *aggregation*: count, minimum, maximum and summed length by "
-    "partition. A hash over every"
-    " row of both sources is compared at the end. Spark's connector runs in the JVM and "
-    "parley in Spark's Python"
-    " workers."
+    "One PySpark 4.2.0 session, `local[2]`, both sources in it, alternating. *noop*: "
+    "all seven columns into Spark's noop sink; *aggregation*: count, minimum, maximum "
+    "and summed length by partition. A hash over every row of both sources is compared "
+    "at the end. Spark's connector runs in the JVM and parley in Spark's Python workers."
 )

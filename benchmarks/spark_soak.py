@@ -70,12 +70,10 @@ def report(found: Measured) -> Section:
     gigabytes = found.rows * RECORD_BYTES / 1e9
     text = (
         f"{found.rows:,} records ({gigabytes:.1f} GB of keys and values, lz4) of one topic, "
-        "written by parley's client,"
-        f" through one query with Trigger.AvailableNow in {len(found.all_mb)} micro-batches "
-        "to the noop sink, all seven"
-        f" columns, in {found.seconds:.0f} s. Resident memory (VmRSS) of Spark's Python "
-        "processes, workers and the"
-        " query's own on the driver, after each micro-batch; medians of each tenth."
+        "written by parley's client, through one query with Trigger.AvailableNow in "
+        f"{len(found.all_mb)} micro-batches to the noop sink, all seven columns, in "
+        f"{found.seconds:.0f} s. Resident memory (VmRSS) of Spark's Python processes, workers "
+        "and the query's own on the driver, after each micro-batch; medians of each tenth."
     )
     return Section(
         "Memory over a long stream",

@@ -104,16 +104,12 @@ def report(found: Measured) -> Section:
 
 _TEXT = (
     'The values alone, `.schema("value binary")` for parley and `select("value")` for '
-    "Spark's own connector, of topics"
-    " of {records:,} records of 106 bytes, to the noop sink; alternating in one session, and "
-    "a hash over all rows is"
-    " compared at the end. The fixed start is what the same job takes over a topic with one "
-    "record in each of its four"
-    " partitions: planning, tasks, connections. The rates and the first ratio have it in "
-    "them, the second has it taken"
-    " off both sides. *Unix sockets*: the same in a session with "
-    "`spark.python.unix.domain.socket.enabled=true` (Spark"
-    " 4.1 and later, off by default), by which Spark's JVM and its Python workers talk over "
-    "a Unix socket instead of"
-    " TCP; it is no part of what is wanted."
+    "Spark's own connector, of topics of {records:,} records of 106 bytes, to the noop "
+    "sink; alternating in one session, and a hash over all rows is compared at the end. "
+    "The fixed start is what the same job takes over a topic with one record in each of "
+    "its four partitions: planning, tasks, connections. The rates and the first ratio have "
+    "it in them, the second has it taken off both sides. *Unix sockets*: the same in a "
+    "session with `spark.python.unix.domain.socket.enabled=true` (Spark 4.1 and later, off "
+    "by default), by which Spark's JVM and its Python workers talk over a Unix socket "
+    "instead of TCP; it is no part of what is wanted."
 )

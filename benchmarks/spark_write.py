@@ -67,14 +67,10 @@ def report(found: Measured) -> Section:
 
 _TEXT = (
     "One PySpark 4.2.0 session, `local[2]`; key and value of the topic `plain` are cached by "
-    "Spark, four partitions,"
-    " and written with kafka.compression.type as the table says, each turn into a new topic "
-    "of four partitions by the"
-    " hash of the key. parley's defaults (acks=all, idempotent) against Spark's own sink "
-    "with its defaults (at least"
-    " once, acks=all, idempotent); both ratios are against the latter. After each turn the "
-    "committed rows are"
-    " read and counted. Planning, handing the tasks to Spark's Python workers and committing "
-    "are part of the seconds"
-    " (at least once, exactly once, Spark's own)."
+    "Spark, four partitions, and written with kafka.compression.type as the table says, each "
+    "turn into a new topic of four partitions by the hash of the key. parley's defaults "
+    "(acks=all, idempotent) against Spark's own sink with its defaults (at least once, acks=all, "
+    "idempotent); both ratios are against the latter. After each turn the committed rows are "
+    "read and counted. Planning, handing the tasks to Spark's Python workers and committing are "
+    "part of the seconds (at least once, exactly once, Spark's own)."
 )

@@ -96,9 +96,7 @@ def document(coverage: Any, command: str) -> str:
     missing = [f"`{before}` → `{after}`" for before, after in coverage.uncovered()]
     return TEXT.format(
         summary=f"{coverage.steps:,} steps; {len(coverage.pairs)} of {coverage.possible} "
-        "transitions "
-        "between"
-        f" {len(coverage.done)} rules.",
+        f"transitions between {len(coverage.done)} rules.",
         table=coverage.table(),
         uncovered=f"Not seen: {', '.join(missing)}." if missing else "None is missing.",
         command=command,

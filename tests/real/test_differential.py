@@ -68,9 +68,7 @@ KNOWN: dict[int, str] = {
     ApiKey.DELETE_SHARE_GROUP_STATE: INTER_BROKER,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: INTER_BROKER,
     ApiKey.UPDATE_FEATURES: "features are those of the release; a real broker may take a change "
-    "that "
-    "changes "
-    "nothing",
+    "that changes nothing",
 }
 """APIs that are not compared, and why."""
 

@@ -39,8 +39,7 @@ def modern_properties() -> dict[str, str]:
         f"{PREFIX}.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
         f"{PREFIX}.scram-sha-512.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
         f"{PREFIX}.oauthbearer.sasl.jaas.config": f"{MODULES}.oauthbearer.OAuthBearerLoginModule "
-        "required"
-        ' unsecuredLoginStringClaim_sub="admin";',
+        'required unsecuredLoginStringClaim_sub="admin";',
         f"{PREFIX}.scram-sha-256.connections.max.reauth.ms": str(SESSION_MS),
     }
 

@@ -223,8 +223,8 @@ def test_sql_tables_and_views(
     name = topic(partitions=1)
     fill(client, name, [4])
     spark.sql(
-        f"CREATE TEMPORARY VIEW kafka_view USING parley OPTIONS ("
-        f"'kafka.bootstrap.servers' '{cluster.bootstrap_servers}', subscribe '{name}')"
+        "CREATE TEMPORARY VIEW kafka_view USING parley OPTIONS "
+        f"('kafka.bootstrap.servers' '{cluster.bootstrap_servers}', subscribe '{name}')"
     )
     try:
         assert spark.sql("SELECT count(*) AS n FROM kafka_view WHERE offset >= 1").first().n == 3

@@ -173,9 +173,8 @@ def test_a_table_made_in_sql(spark: Any, cluster: LocalCluster, client: Client, 
     name = topic(partitions=1)
     fill(client, name, 0, 4)
     spark.sql(
-        f"CREATE TABLE from_kafka USING parley OPTIONS ("
-        f"'kafka.bootstrap.servers' '{cluster.bootstrap_servers}', subscribe '{name}', "
-        "startingOffsets 'earliest')"
+        "CREATE TABLE from_kafka USING parley OPTIONS ('kafka.bootstrap.servers' "
+        f"'{cluster.bootstrap_servers}', subscribe '{name}', startingOffsets 'earliest')"
     )
     try:
         assert spark.sql("SELECT count(*) AS n FROM from_kafka WHERE offset >= 1").first().n == 3

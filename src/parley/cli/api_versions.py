@@ -83,10 +83,9 @@ def finish(findings: Sequence[BrokerFinding], features: Sequence[Feature]) -> Ex
     )
     for feature, finding in missing:
         say(
-            f"broker {finding.node.id} ({finding.node.address}) lacks {feature.value}: it "
-            "came with Kafka"
-            f" {FEATURES[feature].first_release}; this broker looks like "
-            f"{looks_like(_versions(finding))}"
+            f"broker {finding.node.id} ({finding.node.address}) lacks "
+            f"{feature.value}: it came with Kafka {FEATURES[feature].first_release}; "
+            f"this broker looks like {looks_like(_versions(finding))}"
         )
     if missing:
         return ExitCode.UNSUPPORTED

@@ -70,9 +70,8 @@ class LazyGroup(TyperGroup):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
         formatter.write_paragraph()
         formatter.write_text(
-            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not supported by "
-            "the broker,"
-            " 130 stopped with Ctrl-C."
+            "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not "
+            "supported by the broker, 130 stopped with Ctrl-C."
         )
 
 

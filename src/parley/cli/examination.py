@@ -182,11 +182,9 @@ def worker_finding() -> Finding:
     return Finding(
         "spark workers",
         MISSING,
-        f"Spark's workers would run {interpreter} ({named}), where parley is not installed; "
-        f"here, in {sys.executable}, "
-        "it is. parley.spark.register helps a local session, if PYSPARK_PYTHON is not set; "
-        'elsewhere format("parley") '
-        "would not be found",
+        f"Spark's workers would run {interpreter} ({named}), where parley is not installed; here, "
+        f"in {sys.executable}, it is. parley.spark.register helps a local session, if "
+        'PYSPARK_PYTHON is not set; elsewhere format("parley") would not be found',
         f"{remedy}, or install kafka-parley for {interpreter}",
     )
 

@@ -142,8 +142,8 @@ def check_members(client: Client, group: str, *, execute: bool) -> None:
     has = f'group "{group}" has {count} member{"" if count == 1 else "s"} ({found.state})'
     if execute:
         raise KafkaError(
-            f"{has}; nothing was written. Stop them, or take them out with"
-            f" `parley groups remove-member {group} --all`, and reset again"
+            f"{has}; nothing was written. Stop them, or take them out with `parley groups "
+            f"remove-member {group} --all`, and reset again"
         )
     say(f"{has}: stop them before --execute")
 

@@ -36,10 +36,9 @@ def documented_ranges(number: int) -> dict[int, VersionRange]:
     names = list(releases())
     if not _FIRST <= number < _FIRST + len(names):
         raise RemoteProtocolError(
-            f"the broker speaks protocol version {number}, of which there is no page: the "
-            "newest known is"
-            f" {_FIRST + len(names) - 1}. Under option 3 a client older than the broker can "
-            "deduce nothing."
+            f"the broker speaks protocol version {number}, of which there is no page: "
+            f"the newest known is {_FIRST + len(names) - 1}. Under option 3 a client "
+            "older than the broker can deduce nothing."
         )
     return dict(releases()[names[number - _FIRST]].ranges)
 

@@ -204,8 +204,8 @@ class Framer:
         if size > self.max_frame_bytes:
             self._fail(
                 f"the peer announced a frame of {size} bytes, more than "
-                f"max_frame_bytes={self.max_frame_bytes}: "
-                "check the port, or raise max_frame_bytes if answers really are that large"
+                f"max_frame_bytes={self.max_frame_bytes}: check the port, or raise "
+                "max_frame_bytes if answers really are that large"
             )
 
     def _fail(self, message: str) -> None:

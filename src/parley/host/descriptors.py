@@ -26,7 +26,6 @@ def raise_descriptor_limit(wanted: int) -> str | None:
 
 def _refusal(wanted: int, granted: int, why: str) -> str:
     return (
-        f"this process may have {granted:,} files and sockets open and would need about "
-        f"{wanted:,} ({why});"
-        f" raise the limit (ulimit -n {wanted}) or start fewer brokers"
+        f"this process may have {granted:,} files and sockets open and would need about {wanted:,} "
+        f"({why}); raise the limit (ulimit -n {wanted}) or start fewer brokers"
     )

@@ -70,8 +70,8 @@ def require_java(minimum: int = SPARK_MINIMUM) -> JavaHome:
     older = [f"{java.command} is Java {java.major}" for java in _installed(os.environ)]
     seen = f" ({'; '.join(older)})" if older else ""
     raise ConfigError(
-        f"Java {minimum} or later is needed and was not found{seen}. "
-        "Install a JDK and set JAVA_HOME, or run: pip install 'kafka-parley[java]'"
+        f"Java {minimum} or later is needed and was not found{seen}. Install a "
+        "JDK and set JAVA_HOME, or run: pip install 'kafka-parley[java]'"
     )
 
 

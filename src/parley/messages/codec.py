@@ -147,9 +147,9 @@ def _decode_carefully(
         if allowed is not None:
             raise
         raise RemoteProtocolError(
-            f"{codec.message.__name__} v{codec.version} of {len(source)} bytes would take more than"
-            f" {allowed_bytes(len(source)) >> 20} MiB of memory: so many elements that hold "
-            "nothing are an attack"
+            f"{codec.message.__name__} v{codec.version} of {len(source)} "
+            f"bytes would take more than {allowed_bytes(len(source)) >> 20} "
+            "MiB of memory: so many elements that hold nothing are an attack"
         ) from None
     except (Malformed, StructError, IndexError, UnicodeDecodeError, RemoteProtocolError) as error:
         raise _explained(codec, source, position, error) from error

@@ -150,8 +150,8 @@ def _request_parts(
     version = header.api_version if as_version is None else as_version
     if version not in message.SCHEMA.valid_versions:
         raise RemoteProtocolError(
-            f"{message.__name__} v{version} was sent, but it has versions "
-            f"{message.SCHEMA.valid_versions}"
+            f"{message.__name__} v{version} was sent, but it "
+            f"has versions {message.SCHEMA.valid_versions}"
         )
     return header, message, version, position
 

@@ -27,8 +27,8 @@ _NO_TLS_REASONS = frozenset(
 
 
 SILENCE_HINT = (
-    "the broker is overloaded, or older than 0.10 (pin its release), "
-    "or this listener wants TLS or SASL (security_protocol)"
+    "the broker is overloaded, or older than 0.10 (pin its release), or this "
+    "listener wants TLS or SASL (security_protocol)"
 )
 """What silence instead of an answer to ApiVersions can mean."""
 
@@ -47,8 +47,7 @@ def lost_request(api_key: int, error: Exception | None) -> str:
         return text
     return (
         f"{text}. If {name} ends every connection, the broker does not serve the version of "
-        "it that it advertises:"
-        " leave that out (must_not_use_versions)"
+        "it that it advertises: leave that out (must_not_use_versions)"
     )
 
 
@@ -90,9 +89,9 @@ def explain(error: Exception, address: Address, stage: str) -> str:
         )
     if _is_no_tls(error):
         return (
-            f"what answered the TLS handshake does not speak TLS ({_text(error)}): either "
-            "this listener is plaintext "
-            "(security_protocol=PLAINTEXT or SASL_PLAINTEXT), or the port is not a Kafka broker's"
+            f"what answered the TLS handshake does not speak TLS ({_text(error)}): "
+            "either this listener is plaintext (security_protocol=PLAINTEXT or "
+            "SASL_PLAINTEXT), or the port is not a Kafka broker's"
         )
     if stage == TLS:
         return (

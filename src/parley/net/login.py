@@ -51,9 +51,8 @@ async def _token(options: ConnectOptions) -> Secret:
             "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
         )
         raise AuthenticationError(
-            f"sasl_token_provider failed: {type(error).__name__}{line}. Its text may hold "
-            "secrets and is not shown: "
-            "catch and log it in the provider"
+            f"sasl_token_provider failed: {type(error).__name__}{line}. Its text may "
+            "hold secrets and is not shown: catch and log it in the provider"
         ) from None
     if not isinstance(token, Secret | str):
         raise AuthenticationError(

@@ -71,9 +71,8 @@ class TokenEndpoint:
             )
         if parts.username is not None or parts.password is not None:
             raise ConfigError(
-                "sasl_oauthbearer_token_endpoint_url holds a user name or password; give "
-                "them as clientId and "
-                "clientSecret"
+                "sasl_oauthbearer_token_endpoint_url holds a user name or "
+                "password; give them as clientId and clientSecret"
             )
 
     @property

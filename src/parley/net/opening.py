@@ -123,8 +123,8 @@ class Opening:
             limit_ms = self._options.socket_connection_setup_timeout_ms
             raise RequestTimedOut(
                 f"{self._address}: not connected within "
-                f"socket_connection_setup_timeout_ms={limit_ms}, "
-                f"at the stage of {self._stage}{hint}",
+                f"socket_connection_setup_timeout_ms={limit_ms}, at the stage "
+                f"of {self._stage}{hint}",
                 address=str(self._address),
                 stage=self._stage,
             ) from error

@@ -80,8 +80,7 @@ class ConnectOptions:
         if not self.uses_tls and self._tls_options():
             raise ConfigError(
                 f"{self._tls_options()[0]} is given but "
-                f"security_protocol={self.security_protocol} uses no TLS; "
-                "use SSL or SASL_SSL"
+                f"security_protocol={self.security_protocol} uses no TLS; use SSL or SASL_SSL"
             )
         if self.ssl_context is not None and len(self._tls_options()) > 1:
             raise ConfigError(
@@ -147,17 +146,16 @@ def _check_sasl(options: ConnectOptions) -> None:
     if not options.uses_sasl:
         if given:
             raise ConfigError(
-                f"{given[0]} is given but security_protocol={options.security_protocol} uses "
-                "no SASL; "
-                "use SASL_SSL or SASL_PLAINTEXT"
+                f"{given[0]} is given but security_protocol={options.security_protocol} "
+                "uses no SASL; use SASL_SSL or SASL_PLAINTEXT"
             )
         return
     mechanism = MECHANISMS.get(str(options.sasl_mechanism))
     if mechanism is None:
         hint = nearest_hint(str(options.sasl_mechanism).upper(), SASL_MECHANISMS)
         raise ConfigError(
-            f"sasl_mechanism={options.sasl_mechanism!r} is none of "
-            f"{', '.join(SASL_MECHANISMS)}.{hint}"
+            f"sasl_mechanism={options.sasl_mechanism!r} is "
+            f"none of {', '.join(SASL_MECHANISMS)}.{hint}"
         )
     needed = (
         ("sasl_token_provider",) if mechanism.uses_token else ("sasl_username", "sasl_password")
@@ -168,6 +166,5 @@ def _check_sasl(options: ConnectOptions) -> None:
     if mechanism.shows_password and not options.uses_tls and not options.allow_plaintext_password:
         raise ConfigError(
             f"sasl_mechanism={mechanism.name} over SASL_PLAINTEXT shows the password to "
-            "everybody on the way; "
-            "use SASL_SSL, or SCRAM, or say allow_plaintext_password=True"
+            "everybody on the way; use SASL_SSL, or SCRAM, or say allow_plaintext_password=True"
         )

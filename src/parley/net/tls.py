@@ -163,9 +163,8 @@ def _store_hint(path: str) -> str:
     if head == _JKS:
         return (
             "; it is a Java key store: make PEM of it with keytool -importkeystore "
-            f"-srckeystore {path} "
-            "-destkeystore STORE.p12 -deststoretype PKCS12, then openssl pkcs12 -in "
-            "STORE.p12 -out STORE.pem"
+            f"-srckeystore {path} -destkeystore STORE.p12 -deststoretype PKCS12, then "
+            "openssl pkcs12 -in STORE.p12 -out STORE.pem"
         )
     return (
         f"; it looks like a PKCS#12 store: make PEM of it with {to_pem}"

@@ -213,9 +213,8 @@ class _Run:
                 last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
             elif time.monotonic() - moved_at > STALL_SECONDS:
                 raise job.JobError(
-                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, {done[1]:,} "
-                    "are aggregated "
-                    f"(the log of Spark is {self._plan.log})"
+                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, "
+                    f"{done[1]:,} are aggregated (the log of Spark is {self._plan.log})"
                 )
             self._tick.wait(0.25)
 

@@ -138,9 +138,9 @@ class LiveDisplay:
 def plain_text(snapshot: Snapshot) -> str:
     """Return the state as one line."""
     text = (
-        f"{snapshot.rows_acknowledged:,} of {snapshot.rows_total:,} rows acknowledged, "
-        f"{snapshot.rows_in_table:,} in the table, lag {snapshot.lag:,}, "
-        f"{snapshot.rate:,.0f} rows/s"
+        f"{snapshot.rows_acknowledged:,} of {snapshot.rows_total:,} rows "
+        f"acknowledged, {snapshot.rows_in_table:,} in the table, lag "
+        f"{snapshot.lag:,}, {snapshot.rate:,.0f} rows/s"
     )
     if snapshot.leaders:
         text += f", leaders {leaders_text(snapshot.leaders)} ({snapshot.leader_moves} moves)"

@@ -406,10 +406,9 @@ class ClientProtocol(Connection):
         if self._state is not State.NEGOTIATING:
             return text
         return (
-            f"{text}, instead of answering ApiVersions. Either this listener wants TLS or SASL "
-            "(security_protocol) or a client certificate (ssl_certfile), or the broker is "
-            "older than 0.10 "
-            "(pin its release)"
+            f"{text}, instead of answering ApiVersions. Either this listener wants "
+            "TLS or SASL (security_protocol) or a client certificate "
+            "(ssl_certfile), or the broker is older than 0.10 (pin its release)"
         )
 
 

@@ -53,9 +53,8 @@ def convert(
         else:
             if to_magic < 2 and batch.codec == Codec.ZSTD:
                 raise UnsupportedVersionError(
-                    "zstd batches cannot be given to a client that reads only the formats "
-                    "before 0.11. "
-                    "Use a client of 2.1 or later, or another compression for the topic.",
+                    "zstd batches cannot be given to a client that reads only the formats before "
+                    "0.11. Use a client of 2.1 or later, or another compression for the topic.",
                     feature="zstd",
                     first_release="2.1",
                 )

@@ -23,9 +23,8 @@ PURE_COST = (
 """What the pure-Python kernel costs, wherever named; by benchmarks/kernel.py and its --pure."""
 
 NATIVE_REMEDY = (
-    "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip "
-    "install --force-reinstall "
-    "--no-deps --no-cache-dir --no-binary kafka-parley kafka-parley`"
+    "install Rust (https://rustup.rs) and a C compiler, then `PARLEY_KERNEL=native pip install "
+    "--force-reinstall --no-deps --no-cache-dir --no-binary kafka-parley kafka-parley`"
 )
 """How to come to the compiled kernel where no wheel has it. pip would otherwise take
 the wheel of its cache again.
@@ -54,8 +53,7 @@ def warn_if_pure() -> None:
     _warned = True
     warnings.warn(
         f"parley runs its pure-Python record kernel because {reason}: {PURE_COST}. Remedy: "
-        f"{NATIVE_REMEDY}. "
-        "PARLEY_PURE=1 runs the pure-Python kernel without this warning.",
+        f"{NATIVE_REMEDY}. PARLEY_PURE=1 runs the pure-Python kernel without this warning.",
         RuntimeWarning,
         stacklevel=3,
     )

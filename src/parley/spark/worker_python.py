@@ -44,9 +44,8 @@ def settle_interpreter(context: Any) -> bool:
         return False
     raise ConfigError(
         f"Spark's Python workers cannot run parley: {problem}. Set "
-        f"PYSPARK_PYTHON={sys.executable}, or the "
-        "interpreter of an environment that has parley here and on every executor, before "
-        "the session is started."
+        f"PYSPARK_PYTHON={sys.executable}, or the interpreter of an environment that has "
+        "parley here and on every executor, before the session is started."
     )
 
 

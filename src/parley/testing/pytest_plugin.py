@@ -38,11 +38,10 @@ OPTIONS = (
 """What the marker, `kafka_cluster_options` and `kafka_cluster_factory` take."""
 
 MARKER = (
-    "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., security=..., "
-    "data_dir=True, "
-    "settings={...}, seed=...): the embedded cluster that `kafka_cluster` starts. `versions` "
-    "gives each broker's "
-    "release, from broker 1 on; `topics` are names, or names and numbers of partitions"
+    "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., "
+    "security=..., data_dir=True, settings={...}, seed=...): the embedded cluster "
+    "that `kafka_cluster` starts. `versions` gives each broker's release, from "
+    "broker 1 on; `topics` are names, or names and numbers of partitions"
 )
 
 _BROKERS = {"brokers", "versions", "releases"}
@@ -61,8 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marked and "kafka_cluster_session" in names and "kafka_cluster" not in names:
             raise pytest.UsageError(
                 f"{item.nodeid}: @pytest.mark.kafka is for kafka_cluster; what "
-                "kafka_cluster_session starts is said by "
-                "a fixture kafka_cluster_options"
+                "kafka_cluster_session starts is said by a fixture kafka_cluster_options"
             )
 
 

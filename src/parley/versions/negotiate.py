@@ -82,8 +82,8 @@ class BrokerVersions:
                 )
             if not 0 <= entry.min_version <= entry.max_version:
                 raise RemoteProtocolError(
-                    f"an ApiVersions answer gives API key {entry.api_key} the versions"
-                    f" {entry.min_version} to {entry.max_version}, which is no range"
+                    f"an ApiVersions answer gives API key {entry.api_key} the versions "
+                    f"{entry.min_version} to {entry.max_version}, which is no range"
                 )
             ranges[entry.api_key] = VersionRange(entry.min_version, entry.max_version)
         return cls(
@@ -194,9 +194,9 @@ class BrokerVersions:
             )
         raise UnsupportedVersionError(
             f"broker {self.broker or '?'} cannot do {feature.value}: its finalized feature "
-            f"{lacking} is at level"
-            f" {self.finalized_features.get(lacking, 0)}, {dict(need.finalized)[lacking]} is needed"
-            f" (Kafka {need.first_release}). Raise it with kafka-features.sh, or do without.",
+            f"{lacking} is at level {self.finalized_features.get(lacking, 0)}, "
+            f"{dict(need.finalized)[lacking]} is needed (Kafka {need.first_release}). Raise "
+            "it with kafka-features.sh, or do without.",
             broker=self.broker or None,
             feature=feature.value,
             first_release=need.first_release,

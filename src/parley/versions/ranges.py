@@ -86,9 +86,8 @@ FIELDS_NOT_TRUSTED: tuple[NotTrusted, ...] = (
         ApiKey.METADATA,
         "leader_epoch",
         9,
-        "brokers before 2.4 spread stale epochs during reassignments, and a client that "
-        "believes them"
-        " is fenced forever (KAFKA-9212)",
+        "brokers before 2.4 spread stale epochs during reassignments, "
+        "and a client that believes them is fenced forever (KAFKA-9212)",
     ),
 )
 """Fields that older releases fill unreliably."""

@@ -200,9 +200,8 @@ class Cursor:
     def _count(self, count: int, element_size: int) -> int:
         if count < -1 or count * element_size > self._end - self.pos:
             raise RemoteProtocolError(
-                f"an array before byte {self.pos} claims {count} elements of at least "
-                f"{element_size} bytes, "
-                f"but {self.remaining()} bytes are left"
+                f"an array before byte {self.pos} claims {count} elements of at "
+                f"least {element_size} bytes, but {self.remaining()} bytes are left"
             )
         return count
 

@@ -104,10 +104,9 @@ def test_help_loads_no_command() -> None:
     benchmarks/startup_process.py.
     """
     program = (
-        "import sys; from parley.cli import main; main(['--help']);"
-        "heavy = [m for m in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', "
-        "'parley.records')"
-        " if m in sys.modules]; assert not heavy, heavy"
+        "import sys; from parley.cli import main; main(['--help']);heavy = [m for m "
+        "in ('pyarrow', 'pyspark', 'rich', 'asyncio', 'parley.client', "
+        "'parley.records') if m in sys.modules]; assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

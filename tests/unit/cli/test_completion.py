@@ -120,10 +120,9 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
 
 def test_a_commands_name_is_completed_without_its_module() -> None:
     program = (
-        "import sys; from parley.cli import main; assert main([]) == 0;"
-        "loaded = [m for m in ('pyarrow', 'asyncio', 'parley.client', 'parley.cli.demo') if "
-        "m in sys.modules];"
-        "assert not loaded, loaded"
+        "import sys; from parley.cli import main; assert main([]) == 0;loaded "
+        "= [m for m in ('pyarrow', 'asyncio', 'parley.client', "
+        "'parley.cli.demo') if m in sys.modules];assert not loaded, loaded"
     )
     asked = {"_PARLEY_COMPLETE": "complete_bash", "COMP_WORDS": "parley ", "COMP_CWORD": "1"}
     done = subprocess.run(

@@ -80,8 +80,8 @@ def test_a_delegation_token() -> None:
 
 def test_an_unsecured_token_says_its_claims() -> None:
     module = (
-        f"{MODULES}.oauthbearer.OAuthBearerLoginModule required "
-        'unsecuredLoginStringClaim_sub="alice";'
+        f"{MODULES}.oauthbearer.OAuthBearerLoginModule "
+        'required unsecuredLoginStringClaim_sub="alice";'
     )
     made = of(security__protocol="SASL_SSL", sasl__jaas__config=module)
     assert made.sasl_token_provider == UnsecuredToken({"sub": "alice"})

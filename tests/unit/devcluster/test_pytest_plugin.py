@@ -200,8 +200,8 @@ def test_a_marker_that_would_change_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_loading_it_imports_nothing_heavy() -> None:
     code = (
-        f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; "
-        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('parley.errors')))"
+        f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(sorted(m for m in "
+        "set(sys.modules) - before if not m.startswith('parley.errors')))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True

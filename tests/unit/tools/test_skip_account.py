@@ -70,8 +70,8 @@ def test_the_last_line_counts_every_reason(tmp_path: Path, no_tools: str) -> Non
     done = run(tmp_path, ci=False, path=no_tools)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1] == (
-        "skipped 4: 2 x the moon is wrong; 1 x no mvn; "
-        "1 x no mvn: real brokers and the kafka-clients jars come from Maven"
+        "skipped 4: 2 x the moon is wrong; 1 x no mvn; 1 x no mvn: real brokers "
+        "and the kafka-clients jars come from Maven"
     )
 
 

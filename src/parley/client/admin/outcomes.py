@@ -28,8 +28,7 @@ _TEXTS = {
     NON_EMPTY_GROUP: 'group "{}" has members; stop them first, or take them out with '
     "remove_members",
     GROUP_SUBSCRIBED_TO_TOPIC: 'members of group "{}" subscribe to this topic; stop them, or let '
-    "them "
-    "unsubscribe",
+    "them unsubscribe",
 }
 
 

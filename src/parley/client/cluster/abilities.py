@@ -57,8 +57,8 @@ async def require(cluster: Cluster, features: Iterable[Feature]) -> None:
             except UnsupportedVersionError as error:
                 broker = f"{node} ({versions.broker})" if node is not None else versions.broker
                 raise UnsupportedVersionError(
-                    f"this client requires {feature.value}, and broker {broker} looks like Kafka"
-                    f" {looks_like(versions).name}: {error}",
+                    f"this client requires {feature.value}, and broker {broker} looks like "
+                    f"Kafka {looks_like(versions).name}: {error}",
                     api=error.api,
                     client_range=error.client_range,
                     broker_range=error.broker_range,

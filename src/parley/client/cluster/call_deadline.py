@@ -59,10 +59,8 @@ def without_connection(pool: Pool, node_id: int | None) -> RequestTimedOut:
     before = f", after: {last}" if last is not None else ""
     error = RequestTimedOut(
         f"no connection to {where}{named} before the deadline of the call (timeout_ms, "
-        "default_api_timeout_ms or "
-        f"max_block_ms): {now}{before}. This attempt sent nothing; what became of an earlier "
-        "attempt of the same call, "
-        "if there was one, is unknown",
+        f"default_api_timeout_ms or max_block_ms): {now}{before}. This attempt sent nothing; what "
+        "became of an earlier attempt of the same call, if there was one, is unknown",
         address=str(address) if address is not None else None,
         stage=stage or CONNECT,
     )

@@ -124,8 +124,8 @@ def truncation_error(
 ) -> LogTruncationError:
     """Return (not raise) the error for a position that belongs to another history."""
     was = (
-        f"{tp}: the log was truncated below offset {position.offset} (epoch "
-        f"{position.offset_epoch})"
+        f"{tp}: the log was truncated below offset "
+        f"{position.offset} (epoch {position.offset_epoch})"
     )
     if diverged.offset is None:
         text = (
@@ -135,8 +135,7 @@ def truncation_error(
     else:
         text = (
             f"{was}: it is the same up to offset {diverged.offset} (epoch {diverged.epoch}), "
-            "and what was read from "
-            f"there on exists no more. Seek to {diverged.offset} to go on"
+            f"and what was read from there on exists no more. Seek to {diverged.offset} to go on"
         )
     return LogTruncationError(
         text,
@@ -297,9 +296,8 @@ class PartitionPosition:
             else ""
         )
         text = (
-            f"{self.tp}: the topic was deleted and created again; what lay from offset "
-            f"{self.consumed.offset} on is"
-            f" gone{ids}"
+            f"{self.tp}: the topic was deleted and created again; what lay from "
+            f"offset {self.consumed.offset} on is gone{ids}"
         )
         if self.policy is None:
             error = TopicRecreatedError(

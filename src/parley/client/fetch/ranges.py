@@ -98,8 +98,7 @@ def _check_bound(tp: TopicPartition, bound: object) -> None:
     elif isinstance(bound, bool) or not isinstance(bound, int):
         raise ConfigError(
             f"{tp}: {shown(bound)} is no place to read from or to: give an offset, or "
-            f"{place_hint(bound)}; "
-            "a range is start, (start, end) or a PartitionRange"
+            f"{place_hint(bound)}; a range is start, (start, end) or a PartitionRange"
         )
     elif not 0 <= bound <= arguments.INT64:
         raise ConfigError(f"{tp}: cannot read from or to {bound}; offsets start at 0")

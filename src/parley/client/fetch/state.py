@@ -234,9 +234,9 @@ class PartitionFetch:
         needed = first_batch_bytes(data) or 2 * asked
         if asked >= limit:
             text = (
-                f"the record at offset {self.position} needs {needed} bytes and this broker "
-                "does not return it "
-                f"within fetch_max_bytes={limit}; raise fetch_max_bytes, or seek past it"
+                f"the record at offset {self.position} needs {needed} bytes and this "
+                f"broker does not return it within fetch_max_bytes={limit}; raise "
+                "fetch_max_bytes, or seek past it"
             )
             return broker_error(
                 MESSAGE_TOO_LARGE,

@@ -210,12 +210,10 @@ async def _catch_up(
             if deadline.passed(cluster.now_ms()):
                 tp, epoch = behind[0]
                 raise RequestTimedOut(
-                    f"group {group_id} committed {tp} with leader epoch {epoch}, and "
-                    "metadata still has epoch "
-                    f"{cached_epoch(cluster, tp)} ({len(behind)} partitions are behind): the "
-                    "brokers asked are not up "
-                    "to date, or the commit belongs to a history that is gone; then seek to "
-                    "an offset without epoch",
+                    f"group {group_id} committed {tp} with leader epoch {epoch}, and metadata "
+                    f"still has epoch {cached_epoch(cluster, tp)} ({len(behind)} partitions "
+                    "are behind): the brokers asked are not up to date, or the commit belongs "
+                    "to a history that is gone; then seek to an offset without epoch",
                     stage="request",
                 )
             if attempt:

@@ -294,9 +294,8 @@ def client_options(options: object, named: Mapping[str, Any]) -> ClientOptions:
     if not isinstance(options, ClientOptions):
         kind = type(options).__name__
         raise ConfigError(
-            f"options of type {kind} cannot be used: give ClientOptions(...), or options by "
-            "name, such as "
-            'bootstrap_servers="localhost:9092"'
+            f"options of type {kind} cannot be used: give ClientOptions(...), "
+            'or options by name, such as bootstrap_servers="localhost:9092"'
         )
     return options.replace(**named) if named else options
 

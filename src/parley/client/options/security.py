@@ -131,10 +131,9 @@ class SecurityOptions(OptionSet):
             kind = getattr(self, name)
             if kind is not None and kind.upper() != "PEM":
                 raise ConfigError(
-                    f'{name}="{kind}" cannot be used: parley reads PEM. "openssl pkcs12 -in '
-                    'STORE.p12 -out STORE.pem" '
-                    'makes PEM of a PKCS#12 store, and "keytool -importkeystore" PKCS#12 of '
-                    "a JKS one"
+                    f'{name}="{kind}" cannot be used: parley reads PEM. "openssl pkcs12 '
+                    '-in STORE.p12 -out STORE.pem" makes PEM of a PKCS#12 store, and '
+                    '"keytool -importkeystore" PKCS#12 of a JKS one'
                 )
         if self.sasl_oauth_token_provider is not None and not callable(
             self.sasl_oauth_token_provider

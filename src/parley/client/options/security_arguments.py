@@ -48,9 +48,8 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
     if not options.security_protocol.startswith("SASL"):
         if names:
             raise ConfigError(
-                f"{names[0]} is given but security_protocol={options.security_protocol} uses "
-                "no SASL; "
-                "use SASL_SSL or SASL_PLAINTEXT"
+                f"{names[0]} is given but security_protocol={options.security_protocol} "
+                "uses no SASL; use SASL_SSL or SASL_PLAINTEXT"
             )
         return {}
     mechanism = _mechanism(options, jaas)

@@ -36,17 +36,15 @@ def token_provider(
     handler = (options.sasl_login_callback_handler_class or _HANDLERS[0]).rpartition(".")[2]
     if handler not in _HANDLERS:
         raise ConfigError(
-            "sasl_login_callback_handler_class="
-            f'"{options.sasl_login_callback_handler_class}" is a Java class, which cannot run '
-            "here: give sasl_oauthbearer_token_endpoint_url (https:// or file://) or, in Python, "
-            "sasl_oauth_token_provider"
+            f'sasl_login_callback_handler_class="{options.sasl_login_callback_handler_class}" is '
+            "a Java class, which cannot run here: give sasl_oauthbearer_token_endpoint_url "
+            "(https:// or file://) or, in Python, sasl_oauth_token_provider"
         )
     if jaas is not None and jaas.claims:
         return UnsecuredToken(jaas.claims)
     raise ConfigError(
         "sasl_mechanism=OAUTHBEARER needs sasl_oauthbearer_token_endpoint_url (https://, or "
-        "file:// for a file that "
-        "holds the token), or sasl_oauth_token_provider"
+        "file:// for a file that holds the token), or sasl_oauth_token_provider"
     )
 
 
@@ -84,7 +82,6 @@ def _from_url(
     if endpoint.shows_secret and not options.allow_plaintext_password:
         raise ConfigError(
             "sasl_oauthbearer_token_endpoint_url is http, which shows the client's secret to "
-            "everybody on the way; "
-            "use https, or say allow_plaintext_password=True"
+            "everybody on the way; use https, or say allow_plaintext_password=True"
         )
     return EndpointTokens(endpoint)

@@ -102,9 +102,8 @@ def _without_idempotence(batch: OutBatch, error: KafkaError) -> FollowUp:
     if not batch.needs_idempotence:
         return FollowUp(Action.OLDER_FORMAT, error)
     error.add_note(
-        "The topic keeps records in a format before 0.11 (log.message.format.version), which "
-        "has no producer ids. "
-        "Raise the topic's format, or do without enable_idempotence=True."
+        "The topic keeps records in a format before 0.11 (log.message.format.version), which has "
+        "no producer ids. Raise the topic's format, or do without enable_idempotence=True."
     )
     return FollowUp(Action.FAIL, error)
 

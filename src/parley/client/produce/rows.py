@@ -310,8 +310,7 @@ def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) 
             plan.versions[partition].choose(ApiKey.PRODUCE, allowed, feature=Feature.RECORD_HEADERS)
         raise UnsupportedVersionError(
             f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's "
-            "log.message.format.version, "
-            "is older than Kafka 0.11; leave them out",
+            "log.message.format.version, is older than Kafka 0.11; leave them out",
             api="PRODUCE",
             feature="record-headers",
             first_release="0.11.0",

@@ -45,10 +45,9 @@ log = logging.getLogger("parley.client")
 CLOSING_TIMEOUT_MS = 10_000
 """How long `close` tries to abort; after that the broker's transaction time-out does."""
 WHO_HAS_THE_EPOCH = (
-    "another producer has begun with this transactional id, or the coordinator aborted the "
-    "transaction after "
-    "transaction_timeout_ms; abort_transaction finds out which: it raises "
-    "ProducerFencedError, or this producer goes on"
+    "another producer has begun with this transactional id, or the coordinator "
+    "aborted the transaction after transaction_timeout_ms; abort_transaction finds "
+    "out which: it raises ProducerFencedError, or this producer goes on"
 )
 """A partition's leader cannot distinguish the two (KIP-588), nor can `produce`'s error."""
 

@@ -80,8 +80,8 @@ async def end_transaction(
         prepared.transactional_id, Identity(prepared.producer_id, prepared.producer_epoch)
     )
     what = (
-        f"{'committing' if committed else 'aborting'} the transaction of "
-        f"{prepared.transactional_id}"
+        f"{'committing' if committed else 'aborting'} the "
+        f"transaction of {prepared.transactional_id}"
     )
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -107,10 +107,9 @@ def _outcome(
         kind, text = (
             ProducerFencedError,
             f"{who} (producer {prepared.producer_id}, epoch {prepared.producer_epoch}) can "
-            "no longer be ended: the "
-            "coordinator aborted it after its transaction_timeout_ms, or another producer "
-            "has begun with this id. "
-            "If it was not committed before, its records are discarded and must be written again",
+            "no longer be ended: the coordinator aborted it after its "
+            "transaction_timeout_ms, or another producer has begun with this id. If it was "
+            "not committed before, its records are discarded and must be written again",
         )
     elif error.code == INVALID_TXN_STATE and committed:
         kind, text = (
@@ -122,11 +121,9 @@ def _outcome(
     elif error.code == INVALID_PRODUCER_ID_MAPPING:
         kind, text = (
             TransactionForgottenError,
-            f"the coordinator does not know {who} of producer {prepared.producer_id}: the id "
-            "expired "
-            "(transactional.id.expiration.ms) or has another producer id. It ended earlier, "
-            "and which way "
-            "cannot be known: look for its records",
+            f"the coordinator does not know {who} of producer {prepared.producer_id}: the "
+            "id expired (transactional.id.expiration.ms) or has another producer id. It "
+            "ended earlier, and which way cannot be known: look for its records",
         )
     else:
         return None

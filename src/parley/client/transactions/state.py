@@ -194,11 +194,9 @@ class TransactionState:
             )
         if self.must_renew:
             text = (
-                f"the transaction of {self.transactional_id!r} was aborted, but the fate of "
-                "some of its records is "
-                "unknown and the coordinator cannot renew the epoch (Kafka 2.5 can): close "
-                "this producer and make a "
-                "new one of the same transactional id"
+                f"the transaction of {self.transactional_id!r} was aborted, but the fate of some "
+                "of its records is unknown and the coordinator cannot renew the epoch (Kafka 2.5 "
+                "can): close this producer and make a new one of the same transactional id"
             )
             cause, self.error = self.error, self._described(TransactionFatalError(text))
             self.error.__cause__ = cause
@@ -242,12 +240,10 @@ class TransactionState:
             return error
         if self.state is State.FATAL and _code(error) in FENCED:
             made: KafkaError = ProducerFencedError(
-                f"{who} (producer {self.identity.producer_id}, epoch {self.identity.epoch}) "
-                "is fenced: another "
-                "producer has begun with this transactional id, or the coordinator aborted "
-                "it after "
-                "transaction_timeout_ms. What it did not commit is discarded; close this "
-                f"producer. ({error})",
+                f"{who} (producer {self.identity.producer_id}, epoch {self.identity.epoch}) is "
+                "fenced: another producer has begun with this transactional id, or the "
+                "coordinator aborted it after transaction_timeout_ms. What it did not commit is "
+                f"discarded; close this producer. ({error})",
                 code=_code(error),
             )
         elif self.state is State.FATAL:
@@ -289,10 +285,7 @@ _REMEDIES = {
     State.COMMITTING: "the commit is not over; call commit_transaction again until it is answered",
     State.ABORTING: "the abort is not over; call abort_transaction again until it is answered",
     State.PREPARED: "the transaction was handed over; end it with client.transactions.end, and "
-    "make "
-    "a "
-    "new "
-    "producer",
+    "make a new producer",
 }
 
 

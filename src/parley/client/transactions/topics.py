@@ -121,10 +121,9 @@ async def _topic_ids(
 
 def _lost(topic: str, partition: int | None = None) -> DataLossError:
     return DataLossError(
-        f'topic "{topic}" was deleted, and maybe created again, while a transaction was '
-        "writing to it: what the "
-        "transaction had written there is gone. Call abort_transaction, then write all of it "
-        "again.",
+        f'topic "{topic}" was deleted, and maybe created again, while a '
+        "transaction was writing to it: what the transaction had written "
+        "there is gone. Call abort_transaction, then write all of it again.",
         topic=topic,
         partition=partition,
     )

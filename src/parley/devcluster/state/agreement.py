@@ -102,9 +102,8 @@ def _watermark(name: str, replica: Replica) -> Iterator[str]:
     log = replica.log
     if not log.start_offset <= replica.high_watermark <= log.end_offset:
         yield (
-            f"{name}: on broker {replica.broker_id} the high watermark "
-            f"{replica.high_watermark} lies outside of the "
-            f"log, which has {log.start_offset} to {log.end_offset}"
+            f"{name}: on broker {replica.broker_id} the high watermark {replica.high_watermark} "
+            f"lies outside of the log, which has {log.start_offset} to {log.end_offset}"
         )
 
 

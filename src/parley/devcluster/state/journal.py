@@ -41,9 +41,8 @@ def read_entries(data: bytes) -> Iterator[Entry]:
         digest, _, text = line[:-1].partition(b" ")
         if hashlib.blake2b(text, digest_size=8).hexdigest().encode() != digest:
             raise DataLossError(
-                f"line {number} of the cluster's journal is damaged, and with it topics or "
-                "offsets are lost; "
-                "restore the data directory from a copy, or begin with an empty one"
+                f"line {number} of the cluster's journal is damaged, and with it topics or offsets "
+                "are lost; restore the data directory from a copy, or begin with an empty one"
             )
         yield json.loads(text)
 

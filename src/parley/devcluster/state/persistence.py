@@ -186,9 +186,8 @@ def _apply(state: Restored, entry: Entry) -> None:
     if kind == "cluster":
         if entry["layout"] != LAYOUT:
             raise ConfigError(
-                f"the data directory was written in layout {entry['layout']}, this release "
-                "of parley reads "
-                f"layout {LAYOUT}; use another directory, or the release that wrote it"
+                f"the data directory was written in layout {entry['layout']}, this release of "
+                f"parley reads layout {LAYOUT}; use another directory, or the release that wrote it"
             )
         state.cluster_id = entry["id"]
     elif kind == "topic":

@@ -99,9 +99,8 @@ class SceneState:
         if not self._links.held_back(partition.leader, broker_id):
             raise Refused(
                 INVALID_REPLICA_ASSIGNMENT,
-                f"broker {broker_id} keeps up with {topic}-{index} and would join again at "
-                "once: hold it back with "
-                "lag first",
+                f"broker {broker_id} keeps up with {topic}-{index} and would join "
+                "again at once: hold it back with lag first",
             )
         self.state.controller.leave_isr(topic, index, broker_id)
         self.state.publish(now_ms=now_ms)
@@ -176,9 +175,8 @@ class SceneState:
         if not found:
             raise Refused(
                 ELECTION_NOT_NEEDED,
-                f"every replica of {topic}-{index} that is alive is in sync: name one with "
-                "lose=N, or hold one back "
-                "with lag first",
+                f"every replica of {topic}-{index} that is alive is in sync: name one "
+                "with lose=N, or hold one back with lag first",
             )
         return found[0]
 

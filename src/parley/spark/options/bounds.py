@@ -120,9 +120,9 @@ class Bound:
         missing = {tp for tp, answer in answers.items() if answer.offset < 0}
         if missing and not self.otherwise_latest:
             raise ConfigError(
-                f"{self.option}: no record is as late as asked for in {show(missing)}. "
-                "Choose an earlier time, "
-                f'or set startingOffsetsByTimestampStrategy to "latest" to start at the end there.'
+                f"{self.option}: no record is as late as asked for in {show(missing)}. Choose "
+                'an earlier time, or set startingOffsetsByTimestampStrategy to "latest" to '
+                "start at the end there."
             )
         return missing
 
@@ -228,8 +228,7 @@ def _by_offset(option: str, text: str) -> Bound:
         known = {**_NAMED, **_COMMITTED} if option == "startingOffsets" else _NAMED
         raise ConfigError(
             f'{option}="{text}" is neither earliest, latest nor JSON like '
-            f'{{"topicA":{{"0":23,"1":-2}}}}.'
-            f"{nearest_hint(word, known)}"
+            f'{{"topicA":{{"0":23,"1":-2}}}}.{nearest_hint(word, known)}'
         )
     what = "an offset (-2 is earliest, -1 is latest)"
     offsets = read_partition_values(option, text, low=-2, what=what)

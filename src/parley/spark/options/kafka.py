@@ -39,8 +39,7 @@ REFUSED_FOR_READ = _REFUSED_ALWAYS | {
         "goes on where it was"
     ),
     "enable.auto.commit": "Spark keeps the offsets in the query's checkpoint; nothing is committed "
-    "to "
-    "Kafka",
+    "to Kafka",
     "key.deserializer": f"keys {_BYTES}",
     "value.deserializer": f"values {_BYTES}",
 }
@@ -48,8 +47,7 @@ REFUSED_FOR_WRITE = _REFUSED_ALWAYS | {
     "key.serializer": f"keys {_BYTES}",
     "value.serializer": f"values {_BYTES}",
     "partitioner.class": "a Java class cannot run here; keys are spread as Java does, or give a "
-    "column "
-    "partition",
+    "column partition",
     "transactional.id": 'tasks need ids of their own; set delivery to "exactly-once", and '
     "transactionalIdPrefix",
 }

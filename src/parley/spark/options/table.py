@@ -80,10 +80,9 @@ WHAT_IS_READ = (
         "startingOffsets",
         Kind.TEXT,
         None,
-        "where a new query starts: earliest, latest (streams only), -10 minutes (ago), -100 "
-        "offsets (before the end of "
-        "each partition), committed, committed-or-earliest, committed-or-latest (where the "
-        "group kafka.group.id is), "
+        "where a new query starts: earliest, latest (streams only), -10 minutes (ago), "
+        "-100 offsets (before the end of each partition), committed, "
+        "committed-or-earliest, committed-or-latest (where the group kafka.group.id is), "
         f"{_POSITIONS}; default earliest for a batch, latest for a stream",
         sparks="earliest, latest, JSON",
     ),
@@ -204,9 +203,9 @@ THE_REST = (
         "fetchOffset.numRetries",
         Kind.INTEGER,
         3,
-        "how often a question is asked when no broker answers, each time for "
-        "kafka.default.api.timeout.ms, and how "
-        "often a log that seems to have become shorter is asked for again",
+        "how often a question is asked when no broker answers, each time "
+        "for kafka.default.api.timeout.ms, and how often a log that seems "
+        "to have become shorter is asked for again",
         low=0,
         high=10_000,
     ),
@@ -222,9 +221,8 @@ THE_REST = (
         "kafkaConsumer.pollTimeoutMs",
         Kind.INTEGER,
         None,
-        "longest wait of a task for records that should be there, in ms; without it "
-        "kafka.default.api.timeout.ms "
-        "holds, and without both 180000",
+        "longest wait of a task for records that should be there, in ms; without "
+        "it kafka.default.api.timeout.ms holds, and without both 180000",
         low=1,
         high=_INT32,
         sparks="default 120000",

@@ -78,9 +78,8 @@ class LossPolicy:
     def stepped_back(self, tp: TopicPartition, planned: int, held_epoch: int, epoch: int) -> None:
         """Report a leader that has not heard of a position's epoch (no topic ids)."""
         self.report(
-            f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset "
-            f"{planned} was known: the topic "
-            f"was created again, or an unclean election lost records",
+            f"the leader epoch of {tp} fell from {held_epoch} to {epoch} while offset {planned} "
+            "was known: the topic was created again, or an unclean election lost records",
             tp,
             expected=planned,
         )
@@ -128,9 +127,9 @@ class LossPolicy:
     def truncated(self, tp: TopicPartition, planned: int, divergent: int, epoch: int) -> None:
         """Report a log that left a position's history: what was read past `divergent` is gone."""
         self.report(
-            f"the log of {tp} was truncated: offset {planned} was planned in leader epoch "
-            f"{epoch}, whose records end "
-            f"at the divergent offset {divergent} now; what lay beyond is lost or was rewritten",
+            f"the log of {tp} was truncated: offset {planned} was planned in leader "
+            f"epoch {epoch}, whose records end at the divergent offset {divergent} "
+            "now; what lay beyond is lost or was rewritten",
             tp,
             expected=planned,
             available=divergent,

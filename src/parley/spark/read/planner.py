@@ -192,9 +192,9 @@ class Planner:
         missing = found.keys() - there.keys()
         if missing and place.otherwise is None:
             raise ConfigError(
-                f'group "{place.group}" has committed nothing for {show(missing)}. Set '
-                "startingOffsets to "
-                f"committed-or-earliest or committed-or-latest to say where to start there."
+                f'group "{place.group}" has committed nothing for {show(missing)}. '
+                "Set startingOffsets to committed-or-earliest or "
+                "committed-or-latest to say where to start there."
             )
         rest = offsets_of(
             self.ask(dict.fromkeys(missing, place.otherwise or LATEST)), assignment.ids

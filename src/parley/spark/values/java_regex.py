@@ -64,7 +64,7 @@ def translate(pattern: str) -> re.Pattern[str]:
 def _refused(pattern: str, place: int, why: str) -> ConfigError:
     return ConfigError(
         f'subscribePattern="{pattern}", character {place + 1}: {why}. '
-        f"Write the pattern without it, or name the topics with subscribe."
+        "Write the pattern without it, or name the topics with subscribe."
     )
 
 

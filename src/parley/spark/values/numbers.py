@@ -62,10 +62,9 @@ def _numbers(column: pa.Array, wanted: pa.Field, batch: pa.RecordBatch, where: s
     ).as_py()
     if wrong >= 0:
         raise ConfigError(
-            f"the {wanted.name} at offset {batch.column('offset')[wrong]} of {where} has "
-            f"{len(column[wrong].as_py())} "
-            f"bytes and cannot be read as {wanted.type}, which has {width}. Read it as "
-            f'"{wanted.name} binary".'
+            f"the {wanted.name} at offset {batch.column('offset')[wrong]} of {where} "
+            f"has {len(column[wrong].as_py())} bytes and cannot be read as "
+            f'{wanted.type}, which has {width}. Read it as "{wanted.name} binary".'
         )
     filled = pc.fill_null(column, bytes(width)) if column.null_count else column
     offsets = memoryview(filled.buffers()[1]).cast("i")

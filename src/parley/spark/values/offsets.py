@@ -58,8 +58,7 @@ class Offsets:
         if version != FORMAT:
             raise ConfigError(
                 f"the checkpoint's offsets are of format {version}; this parley reads format "
-                f"{FORMAT}. "
-                f"Resume the query with the parley that wrote them, or a later one."
+                f"{FORMAT}. Resume the query with the parley that wrote them, or a later one."
             )
         try:
             positions = flatten(

@@ -90,8 +90,8 @@ def arrow_read_schema(schema: StructType) -> pa.Schema:
         if kinds is None:
             raise ConfigError(
                 "a Kafka record has no column "
-                f'"{column.name}".{nearest_hint(column.name, READ_TYPES)} '
-                f"It has: {', '.join(READ_TYPES)}."
+                f'"{column.name}".{nearest_hint(column.name, READ_TYPES)} It has: '
+                f"{', '.join(READ_TYPES)}."
             )
         given = column.dataType.simpleString()
         if given not in kinds:

@@ -46,11 +46,8 @@ def overflow_error(where: str, batches: Iterable[pa.RecordBatch]) -> ConfigError
             )
             break
     return ConfigError(
-        f"KAFKA_MALFORMED_RECORD_TIMESTAMP: a record of {where} "
-        f"{which or 'has a timestamp that'} does not fit into "
-        "Spark's microseconds. Kafka's timestamps are milliseconds since 1970: its producer "
-        "seems to write "
-        "microseconds or nanoseconds. Correct the producer; to read what is there, leave the "
-        "column out: "
-        '.schema("key binary, value binary, offset bigint").'
+        f"KAFKA_MALFORMED_RECORD_TIMESTAMP: a record of {where} {which or 'has a timestamp that'} "
+        "does not fit into Spark's microseconds. Kafka's timestamps are milliseconds since 1970: "
+        "its producer seems to write microseconds or nanoseconds. Correct the producer; to read "
+        'what is there, leave the column out: .schema("key binary, value binary, offset bigint").'
     )

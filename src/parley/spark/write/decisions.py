@@ -39,10 +39,9 @@ def step_for(what: BatchOfQuery, last: BatchOfQuery | None) -> Step:
     if what.batch == last.batch:
         return Step.PASS_OVER
     raise LocalProtocolError(
-        f"batch {what.batch} of query {what.query} is to be written, but batch {last.batch} "
-        "was written before: the "
-        "checkpoint is older than the topic (was it put back from a copy?). Nothing was "
-        "written. To write these "
+        f"batch {what.batch} of query {what.query} is to be written, but batch "
+        f"{last.batch} was written before: the checkpoint is older than the topic "
+        "(was it put back from a copy?). Nothing was written. To write these "
         "batches a second time, give the query another transactionalIdPrefix."
     )
 
@@ -69,9 +68,8 @@ def to_decide(messages: Sequence[object]) -> tuple[Identity, BatchOfQuery, list[
     )
     if len(fences) != 1 or len(batches) != 1 or len(slots) != len(prepared) or skipped:
         raise LocalProtocolError(
-            f"the messages of a batch do not belong together: {len(fences)} plans, "
-            f"{len(batches)} batches, "
-            f"{len(slots)} tasks for {len(prepared)} transactions; nothing was committed"
+            f"the messages of a batch do not belong together: {len(fences)} plans, {len(batches)} "
+            f"batches, {len(slots)} tasks for {len(prepared)} transactions; nothing was committed"
         )
     return fences.pop(), batches.pop(), prepared
 
@@ -79,10 +77,9 @@ def to_decide(messages: Sequence[object]) -> tuple[Identity, BatchOfQuery, list[
 def another_driver(prefix: str) -> KafkaError:
     """Return (not raise) the error of a driver that another one has taken over from."""
     return LocalProtocolError(
-        f'another driver writes with the transactional id prefix "{prefix}" and has taken '
-        "over: this one stops, and "
-        "nothing of it was committed. Two queries must not share a checkpoint location or a "
-        "transactionalIdPrefix."
+        f'another driver writes with the transactional id prefix "{prefix}" and has '
+        "taken over: this one stops, and nothing of it was committed. Two queries "
+        "must not share a checkpoint location or a transactionalIdPrefix."
     )
 
 
@@ -94,16 +91,12 @@ def lost(intent: Intent, failed: Sequence[tuple[OpenTransaction, Outcome]]) -> D
     )
     return DataLossError(
         f"batch {intent.what.batch} of query {intent.what.query} was decided, but "
-        f"{len(failed)} of its "
-        f"{len(intent.transactions)} transactions could not be committed any more: {tasks}. "
-        f"{rows} of {intent.rows} "
-        "rows are missing from the topic, the others are written. This happens when the "
-        "driver is away for longer "
-        "than the transaction time-out: raise kafka.transaction.timeout.ms. The rows are "
-        "those of these tasks "
-        f"between the offsets of batch {intent.what.batch} in the checkpoint. To go on "
-        "without them, start the query "
-        'once with option("lostTransactions", "continue").'
+        f"{len(failed)} of its {len(intent.transactions)} transactions could not be committed "
+        f"any more: {tasks}. {rows} of {intent.rows} rows are missing from the topic, the "
+        "others are written. This happens when the driver is away for longer than the "
+        "transaction time-out: raise kafka.transaction.timeout.ms. The rows are those of "
+        f"these tasks between the offsets of batch {intent.what.batch} in the checkpoint. To "
+        'go on without them, start the query once with option("lostTransactions", "continue").'
     )
 
 

@@ -139,9 +139,8 @@ def decode(text: str | bytes) -> Entry:
         version = body["parley"]
         if version != VERSION:
             raise RemoteProtocolError(
-                f"the journal has an entry of version {version}; this parley knows version "
-                f"{VERSION}. "
-                "Resume the query with the parley that wrote it."
+                f"the journal has an entry of version {version}; this parley knows "
+                f"version {VERSION}. Resume the query with the parley that wrote it."
             )
         return _entry(body)
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -113,10 +113,9 @@ def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
     if error.code != INVALID_TRANSACTION_TIMEOUT:
         return error
     return ConfigError(
-        f"the transaction time-out of {timeout_ms} ms is longer than the broker allows "
-        "(transaction.max.timeout.ms): "
-        "set kafka.transaction.timeout.ms to at most that, or have the broker's setting "
-        "raised. It must be longer "
+        f"the transaction time-out of {timeout_ms} ms is longer than the broker "
+        "allows (transaction.max.timeout.ms): set kafka.transaction.timeout.ms to "
+        "at most that, or have the broker's setting raised. It must be longer "
         "than a batch and the longest time that the driver may be away."
     )
 
@@ -178,10 +177,8 @@ class TopicJournal:
             if self._refused is not None:
                 error.add_note(
                     f"The topic {self._place.topic} is needed for delivery=exactly-once and "
-                    "could not be made "
-                    f"({self._refused}). Have it made with one partition and "
-                    "cleanup.policy=compact, and let this "
-                    "user write and read it."
+                    f"could not be made ({self._refused}). Have it made with one partition "
+                    "and cleanup.policy=compact, and let this user write and read it."
                 )
             raise
         self._is_there = True

@@ -104,9 +104,8 @@ def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:
     if prefix is not None:
         if _PREFIX.fullmatch(prefix) is None:
             raise ConfigError(
-                f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, '
-                "dots, underscores and "
-                "hyphens are expected, for the journal's topic is named after it"
+                f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, dots, '
+                "underscores and hyphens are expected, for the journal's topic is named after it"
             )
         return str(prefix)
     if use & Use.BATCH_WRITE:
@@ -116,11 +115,9 @@ def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:
     ).strip()
     if not location:
         raise ConfigError(
-            "delivery=exactly-once needs a name for the query that stays over restarts: set "
-            "the option "
-            "checkpointLocation (on the writer itself; "
-            "spark.sql.streaming.checkpointLocation is not seen here), "
-            "or transactionalIdPrefix"
+            "delivery=exactly-once needs a name for the query that stays over restarts: set the "
+            "option checkpointLocation (on the writer itself; "
+            "spark.sql.streaming.checkpointLocation is not seen here), or transactionalIdPrefix"
         )
     return checkpoint_prefix(location)
 

@@ -74,16 +74,14 @@ class TaskRows:
         row, size = self._largest
         if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
             error.add_note(
-                f"The largest row is row {row} of this task with {size} bytes of key and "
-                "value. Raise "
-                "kafka.max.request.size here and max.message.bytes of the topic, or write "
-                "smaller rows."
+                f"The largest row is row {row} of this task with {size} bytes of "
+                "key and value. Raise kafka.max.request.size here and "
+                "max.message.bytes of the topic, or write smaller rows."
             )
         elif code == INVALID_RECORD and self._without_key is not None:
             error.add_note(
                 f"Row {self._without_key} of this task has no key, and a topic with "
-                "cleanup.policy=compact takes "
-                'only records with one: fill the column "key".'
+                'cleanup.policy=compact takes only records with one: fill the column "key".'
             )
 
         elif code == INVALID_TIMESTAMP and self._times is not None:
@@ -92,10 +90,9 @@ class TaskRows:
             )
             error.add_note(
                 f'The column "timestamp" of this task has times from {first} to {last}. The '
-                "broker takes those within "
-                "message.timestamp.before.max.ms and message.timestamp.after.max.ms of its "
-                "clock: raise them for the "
-                'topic, or leave the column out with .drop("timestamp").'
+                "broker takes those within message.timestamp.before.max.ms and "
+                "message.timestamp.after.max.ms of its clock: raise them for the topic, or "
+                'leave the column out with .drop("timestamp").'
             )
 
     def _look(self, batch: pa.RecordBatch) -> None:
@@ -122,9 +119,8 @@ class TaskRows:
         if topics.null_count:
             row = self.count + pc.index(topics.is_null(), True).as_py()
             raise ConfigError(
-                f'row {row} of this task has no topic (column "topic" is null). Fill the '
-                "column, or set the option "
-                f'"topic" for all rows. The rows before it may have been written.'
+                f'row {row} of this task has no topic (column "topic" is null). Fill the column, '
+                'or set the option "topic" for all rows. The rows before it may have been written.'
             )
 
     def _check_times(self, times: pa.Array) -> None:
@@ -139,10 +135,9 @@ class TaskRows:
             if row >= 0:
                 raise ConfigError(
                     f"row {self.count + row} of this task has the timestamp "
-                    f"{times[row].cast(pa.string())}, and Kafka "
-                    'has none before 1970. Correct the column "timestamp", or leave it out '
-                    'with .drop("timestamp"). '
-                    f"The rows before it may have been written."
+                    f"{times[row].cast(pa.string())}, and Kafka has none before 1970. "
+                    'Correct the column "timestamp", or leave it out with '
+                    '.drop("timestamp"). The rows before it may have been written.'
                 )
         known = self._times or (first, last)
         self._times = min(first, known[0]), max(last, known[1])

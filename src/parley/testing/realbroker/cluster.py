@@ -109,9 +109,8 @@ class RealCluster:
         self.releases = {i: full_release((releases or {}).get(i, release)) for i in ids}
         if len({uses_kraft(r) for r in self.releases.values()}) != 1:
             raise ConfigError(
-                f"{sorted(set(self.releases.values()))} cannot be one cluster: releases "
-                "before 3.3 are started with"
-                " ZooKeeper, later ones with KRaft. Choose releases of one kind."
+                f"{sorted(set(self.releases.values()))} cannot be one cluster: releases before 3.3 "
+                "are started with ZooKeeper, later ones with KRaft. Choose releases of one kind."
             )
         self.kraft = uses_kraft(self.releases[1])
         self._oldest = min(self.releases.values(), key=version_tuple)

@@ -53,9 +53,8 @@ def full_release(release: str) -> str:
     if _FULL.fullmatch(release) and version_tuple(release) >= (0, 9):
         return release
     raise ConfigError(
-        f'"{release}" is no Kafka release that can be started: a number such as 3.9 or '
-        "3.9.1, from 0.9 on, is"
-        f" expected.{nearest_hint(release, REAL_RELEASES)}"
+        f'"{release}" is no Kafka release that can be started: a number such as 3.9 or 3.9.1, '
+        f"from 0.9 on, is expected.{nearest_hint(release, REAL_RELEASES)}"
     )
 
 

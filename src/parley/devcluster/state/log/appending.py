@@ -155,9 +155,8 @@ def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[s
     if largest > rules.max_message_bytes:
         raise Refused(
             MESSAGE_TOO_LARGE,
-            f"The record batch size in the append to {name} is {largest} bytes which exceeds "
-            "the maximum "
-            f"configured value of {rules.max_message_bytes}.",
+            f"The record batch size in the append to {name} is {largest} bytes which "
+            f"exceeds the maximum configured value of {rules.max_message_bytes}.",
         )
     if first.magic == 2 and (first.base_offset != 0 or first.last_offset < 0):
         raise Refused(
@@ -186,9 +185,8 @@ def _numbered(
         if wrapper.magic == 1 and not _has_good_offsets(wrapper, rules.message_sets):
             raise Refused(
                 rules.invalid_record_code,
-                f"a compressed message for {where[0]}-{where[1]} with the offset "
-                f"{wrapper.offset} holds messages up"
-                f" to {wrapper.last_inner}",
+                f"a compressed message for {where[0]}-{where[1]} with the offset {wrapper.offset} "
+                f"holds messages up to {wrapper.last_inner}",
             )
     return numbered
 

@@ -144,10 +144,9 @@ class Segment:
     def _warn_of_cut(self, end: int, offset: int, why: str) -> None:
         behind = [facts for facts, _ in self._walk_store(end)]
         log.warning(
-            "%s: the batch at byte %d, where offset %d is expected, %s. What lies from there "
-            "on is dropped:"
-            " %d bytes, in which %d whole batches with %d records can be recognized. Brokers "
-            "in sync may have them.",
+            "%s: the batch at byte %d, where offset %d is expected, %s. What "
+            "lies from there on is dropped: %d bytes, in which %d whole batches "
+            "with %d records can be recognized. Brokers in sync may have them.",
             self.store.name,
             end,
             offset,

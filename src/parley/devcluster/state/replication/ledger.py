@@ -101,10 +101,9 @@ class Ledger:
         known = self._acknowledged.setdefault(leader.key, _Acknowledged())
         if one.base_offset < known.end_offset:
             self.conflicts.append(
-                f"{leader.topic}-{leader.key.partition}: offset {one.base_offset} was "
-                "acknowledged a second time by "
-                f"broker {leader.broker_id} at epoch {one.epoch}, acknowledged was up to "
-                f"{known.end_offset - 1}"
+                f"{leader.topic}-{leader.key.partition}: offset {one.base_offset} "
+                f"was acknowledged a second time by broker {leader.broker_id} at "
+                f"epoch {one.epoch}, acknowledged was up to {known.end_offset - 1}"
             )
             return
         known.add(one)
